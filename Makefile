@@ -13,12 +13,14 @@ PIP := $(BIN)/python -m pip $(INSTALL)
 
 WORKERS ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
+# Keeps the results in tests/environments/results.json, from which `make docs` makes the tables of docs/platforms.md.
+RECORDED = RETENTIVE_RECORD=1
 
 # Tests start hundreds of interpreters; without bytecode each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run demo test test-long test-full test-clusters test-frameworks test-image test-file-systems \
-	test-extras test-lowest lint types audit fuzz format docs bundles release \
+	test-extras test-lowest test-packages newest-python lint types audit fuzz format docs bundles release \
 	bench clean
 
 # A server, and an agent that uses it. On a terminal the server goes on until Ctrl-C.
@@ -51,21 +53,31 @@ test-frameworks: $(FRAMEWORKS)/.installed
 
 # The image of the server, built without network. Needs root, and buildah and debootstrap of Debian.
 test-image: $(STAMP)
-	$(BIN)/python -m pytest -m environments tests/environments/test_image.py
+	$(RECORDED) $(BIN)/python -m pytest -m environments tests/environments/test_image.py
 
 # A directory of memories on ext4, XFS, Btrfs, exFAT, ZFS, tmpfs and overlays. Needs root, loop devices, and the
 # packages xfsprogs, btrfs-progs, exfat-fuse, exfatprogs, dosfstools and zfs-fuse of Debian.
 test-file-systems: $(STAMP)
-	$(BIN)/python -m pytest -m environments tests/environments/test_file_systems.py
+	$(RECORDED) $(BIN)/python -m pytest -m environments tests/environments/test_file_systems.py
 
 # Each extra alone in an environment of its own, on this Python and, without most extras, on others that are installed.
-EXTRAS = PATH="$(CURDIR)/$(UV)/bin:$$PATH" $(PYTEST) -m environments tests/environments/test_extras.py
+EXTRAS = $(RECORDED) PATH="$(CURDIR)/$(UV)/bin:$$PATH" $(PYTEST) -m environments tests/environments/test_extras.py
 test-extras: $(STAMP) $(UV)/.installed
 	$(EXTRAS) -k "not lowest"
 
 # The same with the lowest versions that pyproject.toml allows.
 test-lowest: $(STAMP) $(UV)/.installed
 	$(EXTRAS) -k "lowest or every_extra"
+
+# The files of a release: equal builds, offline installation, each Python that is installed, uvx, and what Windows and
+# macOS lack.
+test-packages: $(STAMP) $(UV)/.installed
+	$(RECORDED) RETENTIVE_PROFILE=long PATH="$(CURDIR)/$(UV)/bin:$$PATH" $(PYTEST) -m "environments or not clusters" \
+		tests/environments/test_uvx.py tests/features/packages tests/features/platforms
+
+# The newest Python of Debian, in .cache/python, for test-extras and test-packages. Needs root, debootstrap and patchelf.
+newest-python:
+	tests/environments/newest-python.sh
 
 # Random changes of the corpus in tests/fuzz, for hours if wanted; inputs that fail are saved in fuzz-findings/.
 fuzz: $(STAMP)
@@ -88,13 +100,14 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 # The generated pages: the reference and the manual page of the command line, the configuration of the server, the
-# reference of the library, and the OpenAPI document of the server and a page of it.
+# reference of the library, the tables of platforms, and the OpenAPI document of the server and a page of it.
 docs: $(STAMP)
 	$(BIN)/python -m retentive.cli.reference > docs/cli.new && mv docs/cli.new docs/cli.md
 	$(BIN)/python -m retentive.cli.manual > docs/retentive.new && mv docs/retentive.new docs/retentive.1
 	$(BIN)/python -m retentive.server.options > docs/server.new && mv docs/server.new docs/server-configuration.md
 	$(BIN)/python tests/docs/api.py > docs/api.new && mv docs/api.new docs/api.md
 	PYTHONPATH=src:tests $(BIN)/python tests/docs/checklist.py > docs/check.new && mv docs/check.new docs/security-checklist.md
+	PYTHONPATH=src:tests $(BIN)/python -m docs.platforms
 	$(BIN)/python -m retentive.server.openapi > docs/openapi.new && mv docs/openapi.new docs/openapi.json
 	$(BIN)/python -m retentive.server.reference > docs/http.new && mv docs/http.new docs/http-api.md
 

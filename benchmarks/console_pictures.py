@@ -87,7 +87,8 @@ def all_pages(store: MemoryStore) -> dict[str, str]:
     memory = store.load("/memories/playbooks/refunds.md")[0]
     return {
         "stores": "/", "keys": "/keys", "health": "/health", "store": "tree/", "directory": "tree/playbooks",
-        "past": "tree/?at=r6", "memory": "m/playbooks/refunds.md", "memory-past": "m/playbooks/refunds.md?at=r6",
+        "past": "tree/?at=r6", "since": "since/?at=r6",
+        "memory": "m/playbooks/refunds.md", "memory-past": "m/playbooks/refunds.md?at=r6",
         "raw": "m/playbooks/refunds.md?view=raw", "blame": "m/playbooks/refunds.md?view=blame",
         "history": "m/playbooks/refunds.md?view=history", "version": f"v/{memory.version_id}", "gone": "m/unknown.md",
         "difference": "by/session:web-research-12", "unified": "change/r8?view=unified", "activity": "activity",
@@ -95,8 +96,9 @@ def all_pages(store: MemoryStore) -> dict[str, str]:
         "undo": "undo?change=r8&mode=merge",
         "move": "move/playbooks/tone.md", "delete": "delete/playbooks/tone.md", "restore": "restore",
         "review": f"review/{store.review.pending()[0].id}", "trust": "trust", "sensitive": "sensitive?scan=1",
-        "redact": f"redact?version={memory.version_id}", "erase": f"erase?id={memory.id}", "settings": "settings",
-        "audit": "audit?verify=1", "stats": "stats",
+        "redact": f"redact?version={memory.version_id}", "erase": f"erase?id={memory.id}", "erase-find": "erase",
+        "settings": "settings",
+        "audit": "audit?verify=1", "stats": "stats", "export": "export", "backup": "/backup",
     }  # fmt: skip
 
 

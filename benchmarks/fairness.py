@@ -4,7 +4,9 @@
 
 Each client has a memory of 1 KB of its own, and edits (or views) it as fast as it can. In each round both trees run
 each case, in rotating order. The table has the medians of the rounds. `share` is the edits of the slowest process (or
-thread) over those of the fastest, `ratio` the median over the rounds of the new rate over the old one.
+thread) over those of the fastest, `ratio` the median over the rounds of the new rate over the old one. `of one` is the
+rate over that of one process, and `p99 / fair` the p99 over N times the median of one process, for N processes.
+`CPU` is the processor time of all processes for one command.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ import threading
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import perf_counter_ns
+from time import perf_counter_ns, process_time_ns
+from typing import TYPE_CHECKING
 
 from candidates import CANDIDATES, Call, create, edit, memory_text, state
 from figures import (
-    Figures,
     Sheet,
     announce,
     duration,
@@ -35,6 +37,9 @@ from figures import (
     workplace,
     write_json,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 HERE = Path(__file__)
 TREES = ("old", "new")
@@ -74,82 +79,132 @@ def client(call: Call, path: str, case: Case, *, turn_s: float, times: list[int]
         raise SystemExit(f"{path} does not hold its {done} edits")
 
 
-def worker(tool: str, folder: str, name: str, prefix: str, turn_s: str) -> None:
-    """One process: open the store, create the memories, wait for a line, run the clients, print the times."""
-    case = CASES[name]
+def worker(tool: str, folder: str, prefix: str) -> None:
+    """One process: open the store, and run a case for each line with its number, name and seconds."""
+    with CANDIDATES[tool](Path(folder)) as call:
+        warm = f"/memories/{prefix}.md"
+        call(create(warm, memory_text(0)))
+        call(edit(warm, 0))
+        print("ready", flush=True)
+        for line in sys.stdin:
+            number, name, turn_s = json.loads(line)
+            print(json.dumps(run_case(call, CASES[name], f"{prefix}-{number}", turn_s)), flush=True)
+
+
+def run_case(call: Call, case: Case, prefix: str, turn_s: float) -> tuple[int, int, list[list[int]], int]:
+    """Create the memories, wait for a line, and run the clients. Returns begin, end, times by client, and CPU time."""
     paths = [f"/memories/{prefix}-{number}.md" for number in range(case.threads)]
     times: list[list[int]] = [[] for _ in paths]
-    with CANDIDATES[tool](Path(folder)) as call:
-        for path in [f"/memories/{prefix}-warm.md", *paths]:
-            call(create(path, memory_text(0)))
-        call(edit(f"/memories/{prefix}-warm.md", 0))
-        print("ready", flush=True)
-        sys.stdin.readline()
-        threads = [
-            threading.Thread(target=client, args=(call, path, case), kwargs={"turn_s": float(turn_s), "times": into})
-            for path, into in zip(paths, times, strict=True)
-        ]
-        began = perf_counter_ns()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        print(json.dumps([began, perf_counter_ns(), times]), flush=True)
+    for path in paths:
+        call(create(path, memory_text(0)))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    threads = [
+        threading.Thread(target=client, args=(call, path, case), kwargs={"turn_s": turn_s, "times": into})
+        for path, into in zip(paths, times, strict=True)
+    ]
+    began, worked = perf_counter_ns(), process_time_ns()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return began, perf_counter_ns(), times, process_time_ns() - worked
 
 
-def turn(tree: Path, tool: str, folder: Path, name: str, *, number: int, turn_s: float) -> tuple[Figures, float]:
-    """Run a case once. Returns the figures and the share of the slowest process or thread."""
+def start(tree: Path, tool: str, folder: Path, count: int, stack: ExitStack) -> list[subprocess.Popen[str]]:
+    """Start processes that have the same store open. They serve all turns, since a start takes a second."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree.resolve() / "src"), str(HERE.parent)])}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(HERE), "worker", tool, str(folder), str(number)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(count)
+    ]
+    for process in processes:
+        stack.enter_context(process)
+    answers(processes)
+    return processes
+
+
+def answers(processes: Sequence[subprocess.Popen[str]], line: str = "") -> list[str]:
+    """Send a line to all processes, if there is one, and return the answer of each."""
+    for process in processes:
+        if line:
+            print(line, file=process.stdin, flush=True)
+    found = [process.stdout.readline() for process in processes if process.stdout]
+    if not all(found):
+        raise SystemExit("a process ended early")
+    return found
+
+
+def turn(processes: Sequence[subprocess.Popen[str]], name: str, *, number: int, turn_s: float) -> dict[str, float]:
+    """Run a case once. Returns the figures, the share of the slowest process or thread, and the CPU of a command."""
     case = CASES[name]
-    with ExitStack() as stack:
-        processes = [
-            stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, str(HERE), "worker", tool, str(folder), name, f"{number}-{each}", str(turn_s)],
-                    env=environment,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            for each in range(case.processes)
-        ]
-        if [each.stdout.readline() for each in processes if each.stdout] != ["ready\n"] * case.processes:
-            raise SystemExit(f"a process of {tree} ended early")
-        os.sync()
-        for process in processes:
-            print("go", file=process.stdin, flush=True)
-        ended = [json.loads(each.stdout.readline()) for each in processes if each.stdout]
-    span = max(end for _, end, _ in ended) - min(began for began, _, _ in ended)
-    by_thread = [times for _, _, threads in ended for times in threads]
-    shares = [sum(map(len, threads)) for _, _, threads in ended] if case.processes > 1 else list(map(len, by_thread))
-    return figures([took for times in by_thread for took in times], span_ns=span), min(shares) / max(shares)
+    chosen = processes[: case.processes]
+    answers(chosen, json.dumps([number, name, turn_s]))
+    os.sync()
+    ended = [json.loads(answer) for answer in answers(chosen, "go")]
+    span = max(end for _, end, _, _ in ended) - min(began for began, _, _, _ in ended)
+    by_thread = [times for _, _, threads, _ in ended for times in threads]
+    by_process = [sum(map(len, threads)) for _, _, threads, _ in ended]
+    shares = by_process if case.processes > 1 else list(map(len, by_thread))
+    return {
+        **asdict(figures([took for times in by_thread for took in times], span_ns=span)),
+        "share": min(shares) / max(shares),
+        "cpu_ms": sum(worked for *_, worked in ended) / sum(by_process) / 1e6,
+    }
 
 
 def run(trees: dict[str, Path], tool: str, names: list[str], size: str, place: Path) -> Sheet:
     """Run all cases in all rounds."""
-    found: dict[tuple[str, str], list[tuple[Figures, float]]] = {}
-    folders = {(name, tree): own_folder(place, f"{name}-{tree}") for name in names for tree in trees}
-    with steps(ROUNDS[size] * len(names) * len(trees), "fairness") as step:
-        for number in range(ROUNDS[size]):
-            for name in names:
-                for tree in TREES if number % 2 else reversed(TREES):
-                    measured = turn(trees[tree], tool, folders[name, tree], name, number=number, turn_s=TURN_S[size])
-                    found.setdefault((name, tree), []).append(measured)
-                    step(name)
-    rows, records = [], []
-    for name in names:
-        rates = {tree: [figure.per_second for figure, _ in found[name, tree]] for tree in TREES}
-        ratio = statistics.median(new / old for new, old in zip(rates["new"], rates["old"], strict=True))
-        for tree in TREES:
-            of_all = [asdict(figure) | {"share": share} for figure, share in found[name, tree]]
-            middle = {key: statistics.median(one[key] for one in of_all) for key in of_all[0]}
-            records.append({"case": name, "tree": tree, "ratio": ratio if tree == "new" else None, **middle})
-            times = (duration(middle["median_ms"]), duration(middle["p99_ms"]))
-            compared = f"{ratio:.2f}" if tree == "new" else ""
-            rows.append((name, tree, rate(middle["per_second"]), *times, f"{middle['share']:.2f}", compared))
-    columns = ("case", "tree", "commands/s", "median", "p99", "share", "ratio")
-    return Sheet(f"Many clients of one memory store ({tool})", columns, rows, records)
+    found: dict[tuple[str, str], list[dict[str, float]]] = {}
+    count = max(CASES[name].processes for name in names)
+    turns = [(number, name) for number in range(ROUNDS[size]) for name in names]
+    with ExitStack() as stack, steps(len(turns) * len(trees), "fairness") as step:
+        started = {tree: start(trees[tree], tool, own_folder(place, tree), count, stack) for tree in TREES}
+        for position, (number, name) in enumerate(turns):
+            for tree in TREES if number % 2 else reversed(TREES):
+                measured = turn(started[tree], name, number=position, turn_s=TURN_S[size])
+                found.setdefault((name, tree), []).append(measured)
+                step(name)
+    records = [record_of(found, name, tree) for name in names for tree in TREES]
+    columns = ("case", "tree", "commands/s", "median", "p99", "share", "of one", "p99 / fair", "CPU", "ratio")
+    return Sheet(f"Many clients of one memory store ({tool})", columns, [row_of(each) for each in records], records)
+
+
+def record_of(found: dict[tuple[str, str], list[dict[str, float]]], name: str, tree: str) -> dict[str, object]:
+    """Medians of one case on one tree, compared with the other tree and with one process."""
+
+    def medians(case: str) -> dict[str, float]:
+        return {key: statistics.median(one[key] for one in found[case, tree]) for key in found[case, tree][0]}
+
+    compared: dict[str, float | None] = {"ratio": None, "of_one": None, "p99_of_fair": None}
+    middle, count = medians(name), CASES[name].processes
+    if tree == "new":
+        pairs = zip(found[name, "new"], found[name, "old"], strict=True)
+        compared["ratio"] = statistics.median(new["per_second"] / old["per_second"] for new, old in pairs)
+    if count > 1 and CASES[name].threads == 1 and ("processes-1", tree) in found:
+        one = medians("processes-1")
+        compared["of_one"] = middle["per_second"] / one["per_second"]
+        compared["p99_of_fair"] = middle["p99_ms"] / (count * one["median_ms"])
+    return {"case": name, "tree": tree, **compared, **middle}
+
+
+def row_of(record: dict[str, object]) -> Sequence[str]:
+    """Row of the table."""
+
+    def number(name: str, form: Callable[[float], str] = "{:.2f}".format) -> str:
+        value = record[name]
+        return form(value) if isinstance(value, float) else ""
+
+    times = [number(name, duration) for name in ("median_ms", "p99_ms")]
+    ratios = [number(name) for name in ("share", "of_one", "p99_of_fair")]
+    last = (number("cpu_ms", duration), number("ratio"))
+    return (str(record["case"]), str(record["tree"]), number("per_second", rate), *times, *ratios, *last)
 
 
 def main() -> None:

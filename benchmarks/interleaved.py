@@ -1,13 +1,14 @@
 """Two source trees of this package against each other, interleaved in one run.
 
-    python benchmarks/interleaved.py OLD_TREE NEW_TREE [--rounds 10] [--only CASE] [--quick] [--json FILE]
+    python benchmarks/interleaved.py OLD_TREE NEW_TREE [--rounds 10] [--only CASE] [--place PLACE] [--processor]
 
 A tree is a checkout; its package is the one folder below `src`, whatever its name. In each round both trees run in a
 new process each, with `PYTHONPATH` set to their `src`, and the cases of `peers.py` go to them in small slices in turns:
 so whatever else the machine does hits both alike. Stores are filled once, each tree has its own.
 
 `ratio` is the median time of a call in the new tree over that in the old tree, in one round: below 1 the new tree is
-faster. The table shows the median of the rounds with its spread.
+faster. The table shows the median of the rounds with its spread. `--processor` measures processor time
+instead of elapsed time: it leaves out the disk, and most of the other work of the machine.
 """
 
 from __future__ import annotations
@@ -47,9 +48,11 @@ def package_of(tree: Path) -> str:
 
 
 @contextmanager
-def worker(tree: Path, folder: Path, size: Size) -> Iterator[Ask]:
+def worker(tree: Path, folder: Path, size: Size, *, processor: bool) -> Iterator[Ask]:
     """Process that imports the package of a tree, runs the requested slices and reports the times of their calls."""
-    settings = json.dumps({"package": package_of(tree), "folder": str(folder), "size": size.to_json()})
+    settings = json.dumps(
+        {"package": package_of(tree), "folder": str(folder), "size": size.to_json(), "processor": processor}
+    )
     paths = os.pathsep.join([str(tree.resolve() / "src"), str(WORKER.parent)])
     process = subprocess.Popen(
         [sys.executable, str(WORKER), settings],
@@ -75,12 +78,12 @@ def worker(tree: Path, folder: Path, size: Size) -> Iterator[Ask]:
 
 
 def one_round(
-    number: int, asks: dict[str, Ask], cases: list[str], size: Size
+    number: int, asks: dict[str, Ask], cases: list[str], places: list[str], size: Size
 ) -> dict[tuple[str, str], dict[str, float]]:
     """The median time of a call in nanoseconds, by case and place and by tree. The first slice warms up."""
     found = {}
     for case in cases:
-        for place in PLACES:
+        for place in places:
             times: dict[str, list[int]] = {tree: [] for tree in asks}
             for slice_ in range(size.slices + 1):
                 order = TREES if (number + slice_) % 2 else TREES[::-1]
@@ -92,16 +95,19 @@ def one_round(
 
 
 def run(
-    trees: dict[str, Path], cases: list[str], size: Size, folder: Path
+    trees: dict[str, Path], cases: list[str], places: list[str], size: Size, folder: Path, *, processor: bool
 ) -> dict[tuple[str, str], list[dict[str, float]]]:
     """The medians of each round, by case and place."""
     homes = {name: own_folder(folder, name) for name in trees}
-    found: dict[tuple[str, str], list[dict[str, float]]] = {(case, place): [] for case in cases for place in PLACES}
+    found: dict[tuple[str, str], list[dict[str, float]]] = {(case, place): [] for case in cases for place in places}
     with steps(size.rounds, "interleaved") as step:
         for number in range(size.rounds):
             with ExitStack() as stack:
-                asks = {name: stack.enter_context(worker(tree, homes[name], size)) for name, tree in trees.items()}
-                for where, medians in one_round(number, asks, cases, size).items():
+                asks = {
+                    name: stack.enter_context(worker(tree, homes[name], size, processor=processor))
+                    for name, tree in trees.items()
+                }
+                for where, medians in one_round(number, asks, cases, places, size).items():
                     found[where].append(medians)
             step(f"round {number + 1}")
     return found
@@ -129,6 +135,8 @@ def options() -> tuple[argparse.Namespace, Size]:
     known.add_argument("new", type=Path, metavar="NEW_TREE")
     known.add_argument("--rounds", type=int, metavar="N", help="rounds, at least 2 (default: 10)")
     known.add_argument("--only", action="append", choices=list(CASES), metavar="CASE", help=", ".join(CASES))
+    known.add_argument("--place", action="append", choices=list(PLACES), metavar="PLACE", help=", ".join(PLACES))
+    known.add_argument("--processor", action="store_true", help="measure processor time, not elapsed time")
     chosen = known.parse_args()
     if chosen.rounds is not None and chosen.rounds < 2:
         known.error("--rounds takes 2 or more")
@@ -146,7 +154,8 @@ def main() -> None:
     around = surroundings(chosen.dir) | {"rounds": size.rounds}
     announce(around)
     with workplace(chosen.dir) as folder:
-        found = run({"old": chosen.old, "new": chosen.new}, chosen.only or list(CASES), size, folder)
+        trees, cases, places = {"old": chosen.old, "new": chosen.new}, chosen.only or list(CASES), chosen.place
+        found = run(trees, cases, places or list(PLACES), size, folder, processor=chosen.processor)
     result = sheet(found)
     result.show()
     if chosen.json:

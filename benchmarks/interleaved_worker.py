@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from time import perf_counter_ns
+from time import perf_counter_ns, process_time_ns
 from typing import TYPE_CHECKING
 
 import peers
@@ -63,11 +63,12 @@ class Size:
 class Stores:
     """The stores of one tree, opened at their first use in this process and filled at their first use ever."""
 
-    def __init__(self, package: str, folder: Path, size: Size, stack: ExitStack) -> None:
+    def __init__(self, package: str, folder: Path, size: Size, stack: ExitStack, *, processor: bool) -> None:
         self._open = importlib.import_module(package).open
         self._folder = folder
         self._scale = size.scale
         self._stack = stack
+        self._now = process_time_ns if processor else perf_counter_ns
         self._opened: dict[tuple[str, str], Execute] = {}
 
     def run(self, name: str, place: str, slice_: int) -> list[int]:
@@ -76,11 +77,11 @@ class Stores:
         execute = self._opened.get((case.store, place)) or self._store(case.store, place)
         commands = case.commands(self._scale, slice_) * (REPEATS if case.slow else 1)
         os.sync()
-        times, replies = [], []
+        times, replies, now = [], [], self._now
         for command in commands:
-            start = perf_counter_ns()
+            start = now()
             reply = execute(command)
-            times.append(perf_counter_ns() - start)
+            times.append(now() - start)
             replies.append(reply)
         refused = [getattr(reply, "text", "") for reply in replies if getattr(reply, "is_error", True)]
         if refused:
@@ -103,7 +104,13 @@ def main() -> None:
     """Answer requests, a JSON line each, until stdin ends."""
     settings = json.loads(sys.argv[1])
     with ExitStack() as stack:
-        stores = Stores(settings["package"], Path(settings["folder"]), Size(**settings["size"]), stack)
+        stores = Stores(
+            settings["package"],
+            Path(settings["folder"]),
+            Size(**settings["size"]),
+            stack,
+            processor=settings["processor"],
+        )
         for line in sys.stdin:
             print(json.dumps(stores.run(*json.loads(line))), flush=True)
 

@@ -31,8 +31,9 @@ OUTSIDE = {
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 _REDIRECT = """<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><title>retentive</title><meta http-equiv="refresh" content="0; url={version}/"></head>
-<body><a href="{version}/">Documentation of retentive {version}</a></body>
+<head><meta charset="utf-8"><title>retentive</title>
+<meta http-equiv="refresh" content="0; url={version}/index.html"></head>
+<body><a href="{version}/index.html">Documentation of retentive {version}</a></body>
 </html>
 """
 

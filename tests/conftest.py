@@ -8,6 +8,8 @@ import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
+from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,10 @@ from hypothesis import HealthCheck, settings
 
 import retentive
 from retentive import MemoryStore
+from support import recorded
 from support.places import LASTING, LOCAL, OpenPlace, place_of
 from support.profiles import FULL, LONG, PROFILE
+from support.servers import MotoServer
 
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 _ALWAYS = settings(deadline=None, suppress_health_check=_QUIET, print_blob=True, derandomize=not FULL)
@@ -27,6 +31,7 @@ settings.load_profile(PROFILE)
 
 
 _IN_MEMORY = Path("/dev/shm")  # a file system in memory, on Linux
+_END_OF_CERTIFICATE = "-----END CERTIFICATE-----\n"
 _ROOM = 2 << 30  # bytes; the tests of one worker need a tenth of it at a time
 
 
@@ -37,6 +42,8 @@ collect_ignore = ["frameworks"]
 
 def pytest_configure(config: pytest.Config) -> None:
     _keep_files_in_memory()
+    if os.environ.pop("RETENTIVE_RECORD", ""):  # not for the runs of pytest that tests start
+        config.pluginmanager.register(recorded)
     said = "long: runs in the long and the full profile only; a shorter test shows the same of its neighbour"
     config.addinivalue_line("markers", said)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
@@ -71,10 +78,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep conversations of tests out of the home directory."""
+def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep conversations of tests out of the home directory, and let clients of HTTP and MariaDB load one authority.
+
+    All servers of tests are on this machine. To load the 140 authorities that a client trusts takes 30 ms, for each
+    client.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        # Without a key, a client of S3 looks for one on the network, so an error would depend on the tests before.
+        patch.setenv("AWS_ACCESS_KEY_ID", MotoServer.access_key)
+        patch.setenv("AWS_SECRET_ACCESS_KEY", MotoServer.secret_key)
+        if find_spec("certifi") is not None:  # comes with most clients
+            bundle = Path(str(resources.files("certifi") / "cacert.pem")).read_text("utf-8")
+            authority = tmp_path_factory.mktemp("trusted") / "authority.pem"
+            authority.write_text(bundle.partition(_END_OF_CERTIFICATE)[0] + _END_OF_CERTIFICATE)
+            patch.setenv("SSL_CERT_FILE", str(authority))
+            patch.setenv("SSL_CERT_DIR", str(authority.parent))
         yield
 
 

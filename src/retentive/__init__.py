@@ -64,7 +64,7 @@ _HOMES = {
     "values.replies": ("Replies", "Reply"),
 }
 _LAZY = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
-"""Module of each public name. It is imported at the first use of the name, so that a program pays for what it uses."""
+"""Module of each public name. It is imported at the first use of the name."""
 
 
 def __getattr__(name: str) -> object:
@@ -73,7 +73,11 @@ def __getattr__(name: str) -> object:
         return import_module(f"{__name__}.errors")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_LAZY[name]), name)
+    deprecation = import_module(f"{__name__}.deprecation")
+    found = getattr(import_module(_LAZY[name]), name)
+    if deprecation.find("name", name) is None:
+        globals()[name] = found
+    deprecation.warn("name", name)
     return found
 
 

@@ -24,7 +24,7 @@ from anyio import to_thread
 
 from retentive.errors import InvalidInput
 from retentive.integrations.documents import acting
-from retentive.integrations.memory import ActorLike, Place, open_memory
+from retentive.integrations.memory import ActorLike, MemoryLocation, open_memory
 from retentive.mcp.service import McpService
 from retentive.mcp.stdio import fixed_target
 from retentive.opening import Retentive
@@ -47,7 +47,7 @@ MOST_REMEMBERED = 200
 
 
 def memory_server(
-    memory: Place | MemoryStore, *, store: str | None = None, actor: ActorLike = None, one_tool: bool = False
+    memory: MemoryLocation | MemoryStore, *, store: str | None = None, actor: ActorLike = None, one_tool: bool = False
 ) -> McpSdkServerConfig:
     """Create the memory tools as an MCP server in this process, for `ClaudeAgentOptions(mcp_servers={"memory": ...})`.
 
@@ -61,7 +61,7 @@ def memory_server(
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """What is known of a transcript without its parts. `begun` and `last` are tokens of its first and newest append."""
+    """The head of a transcript, without its parts. `begun` and `last` are tokens of its first and newest append."""
 
     project_key: str
     session_id: str
@@ -107,7 +107,7 @@ class TranscriptStore:
         await to_thread.run_sync(self._append, key, entries)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """All entries of a transcript; None if there is none."""
+        """All entries of a transcript, or None for an unknown transcript."""
         return await to_thread.run_sync(self._read, partial(_load, name=_name(key)))
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
@@ -159,7 +159,7 @@ class TranscriptStore:
 def _add(
     tx: Transaction, *, key: SessionKey, entries: Sequence[SessionStoreEntry], token: str, now: int, known: _Seen
 ) -> tuple[_Seen, set[str]]:
-    """Add the entries that are new; return what was there, and the ids of the added entries.
+    """Add the new entries. Returns the head before, and the ids of the added entries.
 
     A commit that is applied twice has the same token. `known` gets only ids that are committed.
     """
@@ -186,7 +186,7 @@ def _add(
 
 
 def _seen(snapshot: Snapshot, name: str, head: _Head, known: _Seen) -> _Seen:
-    """The ids of the entries of a transcript, from what was known before and the parts since."""
+    """Ids of all entries of a transcript: the known ids, and those of later parts."""
     if known.begun != head.begun or known.parts > head.parts:
         known = _Seen(head.begun, 0, set())
     for text in _texts(snapshot, name, after=known.parts) if known.parts < head.parts else ():

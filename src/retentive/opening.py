@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
+from retentive import deprecation
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import location_exists, open_backend
-from retentive.place import DEFAULT_KEY, Retentive
 from retentive.redaction.examiner import Detect, TextExaminer
 from retentive.storage.contract import (
     Actor,
@@ -19,6 +19,7 @@ from retentive.storage.contract import (
     as_actor,
     sortable_id,
 )
+from retentive.store.location import DEFAULT_KEY, Retentive
 from retentive.values.extras import pip_install
 from retentive.values.replies import REPLIES, Replies
 from retentive.values.settings import DEFAULTS, NAMES, Pins
@@ -90,10 +91,10 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
             local["replies"] = replies
         _refuse(local, "has no effect on a server, which has its own settings, keys and sentences")
         from retentive.remote.access import Access  # noqa: PLC0415
-        from retentive.remote.hosted import open_place  # noqa: PLC0415 - the HTTP client is imported late
+        from retentive.remote.hosted import open_location  # noqa: PLC0415 - the HTTP client is imported late
 
         access = Access(api_key, None if ca_file is None else os.fspath(ca_file), insecure=insecure, hosted=hosted)
-        return open_place(str(location), access, actor=as_actor(actor), create=create)
+        return open_location(str(location), access, actor=as_actor(actor), create=create)
     _refuse(connection, "is only for the URL of a server, https://host")
     pins = dict(settings)
     guard = TextExaminer(rules, detectors)
@@ -117,6 +118,7 @@ def _refuse(given: Mapping[str, object], reason: str) -> None:
 
 def check_options(settings: Mapping[str, object], function: Callable[..., object]) -> None:
     """Raise `InvalidInput` if `settings`, the other keywords of a function, has a name that is not a setting."""
+    deprecation.warn("setting", *settings)
     unknown = sorted(settings.keys() - set(NAMES))
     if not unknown:
         return

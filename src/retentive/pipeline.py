@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from retentive.audit.stage import audited, entry_of_failure, entry_of_read, needs_entry
 from retentive.engine.attempt import Attempt, Proceed
@@ -44,7 +44,8 @@ def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, *who)
     if attempt.failure is not None:
         raise attempt.failure
-    if attempt.tx.properties is not None and properties_of(attempt.tx.properties).archived_at is not None:
+    properties = attempt.tx.properties
+    if properties is not None and properties_of(properties).archived_at is not None:
         if not operation.allowed_when_archived:
             raise Refused("archived")
         writer.is_archived = True
@@ -63,6 +64,7 @@ def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 STAGES: tuple[Stage, ...] = (audited, idempotent, once_per_request, under_review, applied)
 """The stages, in their order. An attempt skips the stages that it does not need."""
+_ONLY_APPLIED = (False,) * (len(STAGES) - 1) + (True,)
 
 
 def run(context: StoreContext, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
@@ -74,18 +76,16 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
         why = f"this caller is limited to some paths, and {operation.name} concerns the whole memory store"
         _read(context, AuditOnly(operation.name, PermissionDenied(why)), invocation)  # raises the error
         raise AssertionError
-    if isinstance(operation, ReadOperation):
-        return _read(context, operation, invocation)
-    assert isinstance(operation, WriteOperation)
-    attempt = Attempt(
-        context, operation, invocation, invocation.actor or context.actor, _examined_ahead(context, operation)
-    )
+    if operation.is_read:
+        return _read(context, cast("ReadOperation[R]", operation), invocation)
+    write = cast("WriteOperation[R]", operation)
+    attempt = Attempt(context, write, invocation, invocation.actor or context.actor, _examined_ahead(context, write))
     try:
         outcome = context.backend.write(
-            context.id, partial(_through_stages, attempt), may_use_reserve=operation.may_use_reserve
+            context.id, partial(_through_stages, attempt), may_use_reserve=write.may_use_reserve
         )
     except RetentiveError as error:
-        rest = operation.without(error)
+        rest = write.without(error)
         if rest is not None:
             return run(context, rest, invocation)
         outcome = _failed(attempt, error)
@@ -105,6 +105,9 @@ def _examined_ahead(context: StoreContext, operation: WriteOperation[Any]) -> Te
 def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
     """Run one attempt of a write transaction, through all stages that the write needs."""
     attempt.tx, attempt.writer = tx, None
+    first = attempt.operation.first_path
+    if first is not None:
+        tx.expect(first)
     text, settings = attempt.context.known_settings
     if settings is None or text != tx.settings:
         settings = attempt.context.settings_of(tx)
@@ -114,10 +117,12 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
         settings.audit or operation.switches_audit,
         attempt.is_idempotent,
         attempt.invocation.request is not None and not attempt.is_idempotent,
-        settings.review and operation.under_review != "skip",
+        bool(settings.review) and operation.under_review != "skip",
         True,
     )
     road: Any = None
+    if needed == _ONLY_APPLIED:
+        return applied(road, attempt)
     for stage in reversed(tuple(compress(STAGES, needed))):
         road = partial(stage, road)
     outcome: Outcome[R] = road(attempt)
@@ -167,6 +172,8 @@ def _read_once(
     context: StoreContext, operation: ReadOperation[R], invocation: Invocation, snapshot: Snapshot
 ) -> Outcome[R]:
     """Run a read on one consistent state, as the actor of the read sees it."""
+    if operation.first_path is not None:
+        snapshot.expect(operation.first_path)
     text, settings = context.known_settings
     if settings is None or text != snapshot.settings:
         settings = context.settings_of(snapshot)

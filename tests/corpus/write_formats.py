@@ -20,7 +20,8 @@ from retentive import MemoryStore
 from retentive.audit.anchor import AnchorKey
 from retentive.storage.sealed.keys import KeyRing
 from retentive.transfer.export import back_up, export_whole
-from support.format_corpus import FOLDER, FOLDERS, contents, objects, packed
+from support import servers
+from support.format_corpus import DUMPS, FOLDER, FOLDERS, contents, dumped, objects, packed
 
 PEOPLE = "/memories/people/Zoë 東京.md"
 
@@ -88,11 +89,19 @@ def write_formats(folder: Path, scratch: Path) -> Mapping[str, Any]:
         "directory.tar": written(str(scratch / "directory"), keep_directory),
         "objects.tar": written("memory://corpus", keep_objects),
     }
+    expected |= {f"{name}.sql": written_on_server(name, folder) for name in DUMPS}
     with retentive.open(plain) as place:
         back_up(place.backend, str(folder / "backup.tar.gz"))
         for name in ("export.tar", "export.tar.gz"):
             export_whole(place.store("notes"), str(folder / name), records=True)
     return expected
+
+
+def written_on_server(name: str, folder: Path) -> dict[str, Any]:
+    """Write a store into a new database of a server, and keep a dump of the database as SQL."""
+    server = getattr(servers, name)()
+    at = server.new_database("formats")
+    return written(at, lambda: (folder / f"{name}.sql").write_bytes(dumped(name, server, "formats")))
 
 
 def keep_anchors(at: str, folder: Path) -> None:

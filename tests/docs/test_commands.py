@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import pytest
 
 from retentive.cli.app import app
 from support.pages import ROOT, WRITTEN, blocks, prose
@@ -56,14 +55,17 @@ def code(page: Path) -> str:
     return "\n".join([*lines, *re.findall(r"`(retentive [^`]+)`", prose(page))])
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.stem)
-def test_commands_of_a_page_exist(page: Path) -> None:
-    assert [(words, wrong) for words in commands(code(page)) if (wrong := problem(words))] == []
+def test_commands_of_the_pages_exist() -> None:
+    found = [(page.name, words) for page in WRITTEN for words in commands(code(page))]
+    assert len(found) > len(WRITTEN)
+    assert [(page, words, wrong) for page, words in found if (wrong := problem(words))] == []
 
 
-@pytest.mark.parametrize("file", DEPLOY, ids=lambda file: file.name)
-def test_commands_of_a_file_to_deploy_exist(file: Path) -> None:
-    starts = "\n".join(re.findall(r"^ExecStart\w*=(.*)$", file.read_text("utf-8"), re.MULTILINE))
+def test_commands_of_the_files_to_deploy_exist() -> None:
+    starts = "\n".join(
+        start for file in DEPLOY for start in re.findall(r"^ExecStart\w*=(.*)$", file.read_text("utf-8"), re.MULTILINE)
+    )
+    assert starts
     assert [(words, wrong) for words in commands(starts) if (wrong := problem(words))] == []
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from docs.checklist import operations, page, routes
-from features.audit.test_completeness import CASES
+from features.audit.operations import CASES
 from retentive.server.table import ROUTES
 from support.pages import ROOT
 

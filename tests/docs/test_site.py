@@ -128,7 +128,7 @@ def test_every_page_is_reached_from_the_navigation(out: Path, pages: dict[Path, 
 def test_the_versions_are_listed(out: Path) -> None:
     (entry,) = json.loads((out / "versions.json").read_text("utf-8"))
     assert entry == {"version": retentive.__version__, "title": retentive.__version__, "aliases": ["latest"]}
-    assert f'href="{retentive.__version__}/"' in (out / "index.html").read_text("utf-8")
+    assert f'href="{retentive.__version__}/index.html"' in (out / "index.html").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -164,9 +164,9 @@ def test_pages_in_a_browser(address: str, out: Path, pages: dict[Path, Html], sc
         page.on("pageerror", lambda error: problems.append(f"{page.url}: {error}"))
         page.on("request", lambda asked: None if asked.url.startswith(address) else problems.append(asked.url))
         for file in pages:
-            page.goto(address + str(file.relative_to(out)).removesuffix("index.html"))
+            page.goto(address + str(file.relative_to(out)))
             assert page.evaluate("document.documentElement.scrollWidth") <= width, file
-            if AXE.is_file() and file.parent.name in {retentive.__version__, "history", "comparison"}:
+            if AXE.is_file() and file.stem in {"index", "history", "comparison"}:
                 page.evaluate(AXE.read_text("utf-8"))
                 result = page.evaluate("rules => axe.run('.md-content', rules)", RULES)
                 problems += [f"{page.url}: {each['id']} {each['nodes'][0]['html']}" for each in result["violations"]]
@@ -182,7 +182,7 @@ def test_search_colors_copy_buttons_and_versions_work(address: str) -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme="light")
         page.goto(address)
-        expect(page).to_have_url(f"{address}{retentive.__version__}/")
+        expect(page).to_have_url(f"{address}{retentive.__version__}/index.html")
         expect(page.locator(".md-version__current")).to_have_text(retentive.__version__)
         assert page.locator("button[data-clipboard-target], .md-clipboard, .md-code__button").count() > 0
         page.locator("label[for=__palette_1]").click()
@@ -191,4 +191,23 @@ def test_search_colors_copy_buttons_and_versions_work(address: str) -> None:
         page.keyboard.press("/")
         page.keyboard.type("quarantine")
         expect(page.locator(".md-search-result__item").first).to_contain_text("uarantine")
+        browser.close()
+
+
+@needs_chromium
+def test_search_works_in_pages_that_are_opened_as_files(out: Path) -> None:
+    """Without a server the browser starts no workers and loads no JSON, so the index is a script."""
+    from playwright.sync_api import expect, sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.goto((out / "index.html").as_uri())
+        page.wait_for_url(f"**/{retentive.__version__}/index.html")
+        page.keyboard.press("/")
+        page.keyboard.type("quarantine")
+        first = page.locator(".md-search-result__item").first
+        expect(first).to_contain_text("uarantine", timeout=30_000)
+        first.click()
+        expect(page.locator("h1")).not_to_have_text("retentive")
         browser.close()

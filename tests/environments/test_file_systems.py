@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive.doctor import check_place
+from retentive.doctor import check_location
 from retentive.errors import RetentiveError
 from support.pages import ROOT
 
@@ -53,7 +53,8 @@ with retentive.open(sys.argv[1]) as place:
 def run(*command: str | Path) -> None:
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"{command[0]} failed: {done.stderr.strip()[-200:]}")
+        said = done.stderr.strip().splitlines() or ["failed"]
+        pytest.skip(f"{command[0]}: {said[0].rpartition(': ')[2]}")
 
 
 def disk(name: str, folder: Path) -> Path:
@@ -156,7 +157,7 @@ def test_the_backend_suite_passes(place: tuple[str, Path]) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, tests],
-        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=1400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout
@@ -177,7 +178,7 @@ def test_a_killed_writer_loses_nothing(place: tuple[str, Path]) -> None:
             text = store.read(f"/memories/{number % 7}.md")
             assert int(text.split("\n", 1)[0]) in (number, number + 7)  # one more may have been written, unacknowledged
             assert (at / "memories" / f"{number % 7}.md").read_text("utf-8") == text
-    assert [each.code for each in check_place(at) if each.severity != "ok"] == []
+    assert [each.code for each in check_location(at) if each.severity != "ok"] == []
 
 
 def test_names_that_the_file_system_joins_are_refused(place: tuple[str, Path]) -> None:

@@ -17,8 +17,9 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     *(pytest.mark.skipif(shutil.which(name) is None, reason=f"needs {name}") for name in ("buildah", "debootstrap")),
 ]
-SUITE = "bookworm"  # has Python 3.11
-PYTHON = "3.11"
+SUITE = "bookworm"
+ROOT_OF_DEBIAN = os.environ.get("RETENTIVE_DEBIAN_ROOT")
+"""A directory with an unpacked Debian that has Python and venv. Without it, debootstrap downloads one."""
 MIRROR = "http://deb.debian.org/debian"
 SERVES = """
 RETENTIVE_SERVE_INSECURE_NO_TLS=true retentive serve &
@@ -30,18 +31,26 @@ python3 -m retentive.server.health && id -u && kill -TERM $! && wait $!
 def run(*command: str | Path) -> str:
     environment = {**os.environ, "STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
     done = subprocess.run(
-        list(map(str, command)), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False
+        list(map(str, command)), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1200, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
 
 
 @pytest.fixture
-def base(tmp_path: Path) -> Iterator[str]:
+def debian(tmp_path: Path) -> Path:
+    """Directory with a Debian that has Python."""
+    if ROOT_OF_DEBIAN:
+        return Path(ROOT_OF_DEBIAN)
+    run("debootstrap", "--variant=minbase", "--include=python3,python3-venv", SUITE, tmp_path / "root", MIRROR)
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def base(debian: Path, tmp_path: Path) -> Iterator[str]:
     """Name of an image of Debian with Python, made without a registry of images."""
     name = "localhost/retentive-test-base"
-    run("debootstrap", "--variant=minbase", "--include=python3,python3-venv", SUITE, tmp_path / "root", MIRROR)
-    run("tar", "-C", tmp_path / "root", "-cf", tmp_path / "root.tar", ".")
+    run("tar", "-C", debian, "-cf", tmp_path / "root.tar", ".")
     container = run("buildah", "from", "scratch")
     try:
         run("buildah", "add", "--quiet", container, tmp_path / "root.tar", "/")
@@ -52,11 +61,17 @@ def base(tmp_path: Path) -> Iterator[str]:
         run("buildah", "rmi", "--force", name)
 
 
-def test_the_image_builds_without_network_and_serves(base: str, tmp_path: Path) -> None:
+def test_the_image_builds_without_network_and_serves(base: str, debian: Path, tmp_path: Path) -> None:
     run("make", "release")  # the environment of the release
     context = tmp_path / "context"
+    (python,) = (debian / "usr" / "bin").glob("python3.*[0-9]")
     run(
-        ROOT / ".venv/.release/bin/python", "scripts/release.py", "--folder", context / "dist", "--image-python", PYTHON
+        ROOT / ".venv/.release/bin/python",
+        "scripts/release.py",
+        "--folder",
+        context / "dist",
+        "--image-python",
+        python.name.removeprefix("python"),
     )
     image = "localhost/retentive-test"
     options = ("--quiet", "--network", "none", "--build-arg", f"PYTHON={base}", "--format", "docker")

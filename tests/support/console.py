@@ -29,18 +29,20 @@ ATTRIBUTES = frozenset(
     re.findall(
         r"[a-z-]+",
         """accept action alt aria-current aria-hidden aria-label autocomplete autofocus charset checked class colspan
-        content data-key data-row d datetime defer for height href id inputmode lang method name open placeholder
-        preserveaspectratio rel required role rows rx scope selected size spellcheck src tabindex title type value
-        viewbox width x y hidden tabindex aria-live aria-expanded""",
+        content data-key data-l data-row d datetime defer for height href id inputmode lang maxlength method name open
+        placeholder preserveaspectratio rel required role rows rx scope selected size spellcheck src tabindex title type
+        value viewbox width x y hidden tabindex aria-live aria-expanded aria-sort""",
     )
 )
-REQUESTS = re.compile(r"/console/s/memstore_[0-9a-f]{32}/(?:activity|children|decide|events|review|tree)(?:[/?].*)?")
+REQUESTS = re.compile(
+    r"/console/s/memstore_[0-9a-f]{32}/(?:activity|children|decide|events|review|tree)(?:[/?].*)?|/console/\?.*"
+)
 """URLs that htmx may request for an element of the templates."""
 LINKS = frozenset({"href", "src", "action"})
 VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "path", "rect"})
 CLASSES = re.compile(r"[a-z][a-z0-9 -]{0,40}")
 IDS = re.compile(
-    r"L\d+|main|arrived|again|count|fresh|listing|show|shown|waiting|key|text|path|to|at|typed|pattern|release|s-[a-z_]+"
+    r"L\d+|main|arrived|again|count|fresh|listing|show|shown|stores|waiting|key|text|path|reason|to|at|typed|pattern|release|s-[a-z_]+"
 )
 
 
@@ -139,7 +141,7 @@ class Seen:
 def _without_htmx(given: dict[str, str]) -> dict[str, str]:
     """The attributes without those for htmx that a template has made: on elements that it has named, or none at all."""
     urls = [given[name] for name in ("hx-get", "hx-post", "hx-sse:connect") if name in given]
-    is_named = given.get("id") in {"arrived", "listing", "waiting"} or given.get("class") == "chevron"
+    is_named = given.get("id") in {"arrived", "listing", "stores", "waiting"} or given.get("class") == "chevron"
     is_form = bool(urls) and given.get("action") == urls[0]
     if (is_named or is_form) and all(map(REQUESTS.fullmatch, urls)):
         return {name: value for name, value in given.items() if not name.startswith("hx-")}
@@ -148,7 +150,7 @@ def _without_htmx(given: dict[str, str]) -> dict[str, str]:
 
 def _is_harmless(tag: str, given: dict[str, str]) -> bool:
     to = next(given[name] for name in ("href", "src", "action") if name in given)
-    if to in {"", "#main"} or re.fullmatch(r"#L\d+|\?view=(split|unified)", to):
+    if to in {"", "#main"} or re.fullmatch(r"#L\d+|\?[\w=&.%:+*-]*", to):
         return True
     if to.startswith("/console/"):
         return True

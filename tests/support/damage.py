@@ -8,7 +8,7 @@ from typing import Any
 
 import retentive
 from retentive import MemoryStore, Retentive
-from retentive.doctor import Finding, check_place
+from retentive.doctor import Finding, check_location
 from retentive.storage.capabilities import capability
 from retentive.storage.contract import Backend
 from retentive.storage.sealed.backend import SealedBackend
@@ -61,7 +61,7 @@ def opened(backend: str, directory: Path, **options: Any) -> Retentive:
 
 
 def look(place: str, **options: Any) -> list[Finding]:
-    return list(check_place(place, **options))
+    return list(check_location(place, **options))
 
 
 def codes(findings: Sequence[Finding], *, severity: str = "problem") -> set[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+import subprocess
 import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,9 +14,14 @@ from retentive import MemoryStore
 from retentive.storage.contract import Version
 from retentive.storage.objects.requests import ObjectLocation, Requests
 from support.pages import ROOT
+from support.servers import MariaServer, PostgresServer, postgresql_bin
+from support.servers.base import HOST, program
+from support.servers.postgresql import clean_environment
 
 FOLDER = ROOT / "tests" / "corpus" / "formats"
 FOLDERS = sorted(FOLDER.iterdir(), key=lambda path: int(path.name)) if FOLDER.exists() else []
+DUMPS = ("postgresql", "mariadb")
+"""Backends whose stores are in a folder as SQL."""
 _VERSION = ("id", "memory_id", "operation", "path", "size_bytes", "sha256", "actor", "created_at", "revision",
             "redacted_at", "redacted_by")  # fmt: skip
 
@@ -74,3 +81,30 @@ def unpacked(path: Path) -> Iterator[tuple[str, bytes]]:
 def objects(url: str) -> Any:
     """The client of the object storage at a URL, such as `memory://name`."""
     return Requests(ObjectLocation.parse(url)).client(retries=False)
+
+
+def dumped(name: str, server: PostgresServer | MariaServer, database: str) -> bytes:
+    """A database as SQL: the tables, and a statement for each row."""
+    if name == "mariadb":
+        options = ["--no-defaults", f"--host={HOST}", f"--port={server.port}", "--user=root", "--hex-blob"]
+        options += [
+            "--skip-comments",
+            "--skip-extended-insert",
+            "--order-by-primary",
+            "--default-character-set=utf8mb4",
+        ]
+        command, newer = [program("mariadb-dump"), *options, database], rb"\A/\*M!999999.*\n"
+    else:
+        programs = postgresql_bin()
+        assert programs is not None
+        options = ["--inserts", "--no-owner", "--no-privileges", "--encoding=UTF8"]
+        command, newer = [str(programs / "pg_dump"), *options, server.url(database)], rb"^\\(un)?restrict .*\n"
+    dump = subprocess.run(command, env=clean_environment(), capture_output=True, check=True).stdout
+    return re.sub(newer, b"", dump, flags=re.MULTILINE)  # commands that older clients do not know
+
+
+def loaded(name: str, server: PostgresServer | MariaServer, dump: bytes, database: str) -> str:
+    """Make a new database from a dump, and return its URL."""
+    url = server.new_database(database)
+    server.ask(dump.decode(), database=database)
+    return url

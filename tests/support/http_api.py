@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import retentive
 from retentive.server.application import Server, application, server_of
-from retentive.server.calls import ServedPlace
+from retentive.server.calls import ServedLocation
 from retentive.server.openapi import document
 from retentive.server.protocol import HttpProtocol
 
@@ -50,7 +50,7 @@ class Api:
 
     url: str
     key: str
-    place: ServedPlace
+    place: ServedLocation
     server: Server | None = None
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -148,7 +148,7 @@ def serving(
 
     With `adds_key`, each request gets this key, for programs that send none.
     """
-    place = ServedPlace(opened)
+    place = ServedLocation(opened)
     served = server_of(place, **options)
     key = place.keys.create("admin of the tests", scopes=("admin",))
     made = application(served, more=more(served))

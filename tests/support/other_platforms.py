@@ -10,6 +10,7 @@ import errno
 import importlib
 import os
 import shutil
+import ssl
 import sys
 import tempfile
 from contextlib import suppress
@@ -74,6 +75,7 @@ def become(platform: str) -> None:
     if platform == "windows":
         for name in _WITH_DIRECTORY:
             setattr(os, name, _without_directories(getattr(os, name)))
+        vars(ssl)["enum_certificates"] = lambda _: []  # the store of the system, which is empty here
         sys.platform = "win32"
     else:
         sys.platform = "darwin"
@@ -101,8 +103,11 @@ def _unsupported(name: str) -> NoReturn:
 def pytest_load_initial_conftests() -> None:
     """Change the platform after pytest has started, and before anything imports retentive."""
     from support import servers
+    from support.servers.base import find
 
-    with suppress(pytest.skip.Exception):
-        servers.postgresql()  # started by this process, as long as it can
+    for start in (servers.postgresql, servers.mariadb, servers.moto):  # by this process, as long as it can
+        with suppress(pytest.skip.Exception):
+            start()
+    find("mariadb")  # the tests run it; a search as on Windows would look for an .exe
     assert "retentive" not in sys.modules
     become(os.environ["RETENTIVE_PLATFORM"])

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import retentive
 from retentive import MemoryStore
-from retentive.server.calls import ServedPlace
+from retentive.server.calls import ServedLocation
 
 MAIN = "from retentive.cli import main; main()"
 
@@ -124,7 +124,7 @@ def process_serving(at: str, *arguments: str) -> Iterator[Running]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RETENTIVE_")}
     command = [sys.executable, "-c", MAIN, "serve", "--at", at, "--port", "0", "--no-request-log", *arguments]
     with retentive.open(at) as opened:
-        key = ServedPlace(opened).keys.create("test").text
+        key = ServedLocation(opened).keys.create("test").text
         process = subprocess.Popen(command, env=kept, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
@@ -135,13 +135,6 @@ def process_serving(at: str, *arguments: str) -> Iterator[Running]:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
             process.communicate(timeout=60)
-
-
-def until(is_done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not is_done():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def acknowledged(writers: list[Writer]) -> int:

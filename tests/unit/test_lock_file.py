@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -22,6 +22,7 @@ from retentive.storage import forking, queue
 from retentive.storage.backoff import Backoff
 from retentive.storage.lock_file import LockFile
 from retentive.storage.sqlite import SqliteBackend
+from support.waiting import until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="this system has no flock")
 
@@ -53,12 +54,6 @@ def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-def until(ready: Callable[[], bool]) -> None:
-    """Return when another thread has made `ready` true."""
-    while not ready():
-        os.sched_yield()
 
 
 def create(backend: SqliteBackend) -> str:

@@ -52,12 +52,24 @@ def test_an_overlay_answers_as_the_snapshot_below(tmp_path: Path) -> None:
                 list(snapshot.memories("/memories")),
                 list(snapshot.versions(path="/memories/a", limit=1)),
                 list(snapshot.sizes("/memories")),
+                list(snapshot.one_level("/memories")),
                 list(snapshot.texts("/memories")),
                 list(snapshot.as_of("memver_g")),
             ]
 
         assert store._core.read(lambda snapshot: answers(Overlay(snapshot)) == answers(snapshot))
         assert store._core.read(lambda snapshot: Overlay(snapshot).text(memory.version_id)) == b"text of /memories/a\n"
+
+
+def check_versions(found: Snapshot) -> None:
+    """Compare scans and counts with all versions."""
+    every = list(found.versions())
+    for path in (None, "/memories/a", "/memories/b/x"):
+        wanted = [each for each in every if path is None or f"{each.path}/".startswith(f"{path}/")]
+        scanned, end = found.scan(1_000, path=path)
+        assert (end, set(scanned) <= set(every)) == (None, True)
+        assert [each for each in scanned if each in wanted] == wanted
+    assert sum(found.tally("memver_", 1_000)[0].values()) == len(every)
 
 
 @pytest.mark.parametrize("kind", ["trusted", "reached", "proposed", "past"])
@@ -97,6 +109,10 @@ def test_a_walk_of_an_overlay_is_a_part_of_its_listing(kind: str) -> None:
                         without = found.walk(under, start=start, limit=limit)
                         assert list(with_texts) == rest[:limit]
                         assert list(without) == [(memory, None) for memory, _ in rest[:limit]]
+                        entries = {each.path[len(under) + 1 :].partition("/")[0]: each for each, _ in reversed(rest)}
+                        level = list(found.one_level(under, start=start, limit=limit))
+                        assert level == sorted(entries.values(), key=lambda each: each.path)[:limit]
+            check_versions(found)
             return len(list(found.memories("/memories")))
 
         present = store._core.read(check)

@@ -104,6 +104,7 @@ def test_an_index_of_a_later_state_is_not_used_where_rights_are_of_an_earlier_on
         run(one.store(), create("/memories/a", "words"))
 
         def work(earlier: Snapshot) -> tuple[object, list[str]]:
+            assert earlier.revision == 1  # a snapshot has the state of its first statement
             run(other.store(), create("/memories/b", "words"))
             other.store()._core.read(lambda later: corpus.search(later, query, limit=None))
             answer = corpus.search(earlier, query, limit=None)

@@ -13,14 +13,14 @@ from typing import Any
 from retentive.agent.prompts import memory_protocol
 from retentive.errors import InvalidInput
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, FunctionTool
-from retentive.integrations.memory import Place, SupportsExecute, open_memory
+from retentive.integrations.memory import MemoryLocation, SupportsExecute, open_memory
 from retentive.integrations.named import named
 from retentive.storage.contract import Actor, as_actor
 from retentive.values.provenance import origin_of
 
 
 def function_tool(
-    memory: Place | SupportsExecute,
+    memory: MemoryLocation | SupportsExecute,
     *,
     store: str | None = None,
     actor: Actor | str | None = None,

@@ -37,7 +37,7 @@ from retentive.agent.sendable import sendable
 from retentive.agent.tools import Tools
 from retentive.agent.turns import Budget, RunSteps, RunTool, Send, Turns, Wait, answer_of
 from retentive.errors import InvalidInput
-from retentive.integrations.memory import Place, SupportsExecute, open_memory
+from retentive.integrations.memory import MemoryLocation, SupportsExecute, open_memory
 from retentive.opening import DEFAULT_LOCATION
 from retentive.storage.contract import Actor, as_actor
 from retentive.values.provenance import origin_of
@@ -70,7 +70,7 @@ class _Conversation(Generic[C, R]):
         client: C | None = None,
         *,
         model: str = MODEL,
-        memory: Place | SupportsExecute = DEFAULT_LOCATION,
+        memory: MemoryLocation | SupportsExecute = DEFAULT_LOCATION,
         store: str | None = None,
         tools: Iterable[Any] = (),
         context: ContextManagement | None = _CONTEXT,
@@ -101,7 +101,9 @@ class _Conversation(Generic[C, R]):
         self.messages: list[MessageDict]
         self.messages, self.used, self._stop_reason = parse_saved(messages)
         if hasattr(memory, "to_dict") and hasattr(memory, "call"):
-            raise InvalidInput("memory is a tool for the SDK's tool runner; pass what it uses: memory=tool.tree")
+            raise InvalidInput(
+                "memory is a tool for the SDK's tool runner; pass its memories instead: memory=tool.tree"
+            )
         self.memory, self._close_memory = open_memory(memory, store)
         self._tools = Tools(self.memory, self.actor, given, **self.origin)
         self._own_client = client is None
@@ -132,7 +134,7 @@ class _Conversation(Generic[C, R]):
         """Replace the conversation so far with a summary, now. Returns an iterator over the events, like `run`.
 
         Calls without a result run first. The last event is a `Finished`, with the reason "pause" after a `Compaction`
-        with a summary. Without a summary, the conversation continues as it was. `agent.messages` keeps the messages.
+        with a summary. Without a summary, the conversation continues unchanged. `agent.messages` keeps the messages.
         Afterwards the API applies no edit `Compact`, so call this method again once the conversation has grown.
         `instructions` replace the API's own summary prompt. Needs a model with the beta `compact-2026-09-04`.
         """

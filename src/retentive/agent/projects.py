@@ -179,7 +179,7 @@ def _changed(
 def _mark(
     files: ProjectFiles, path: str, verified: Sequence[str], broken: Sequence[str]
 ) -> InvalidInput | Refused | None:
-    """Mark all the features in the checklist, or none of them. Returns the error if none was marked."""
+    """Mark all the features in the checklist, all or nothing. Returns the error, or None."""
     if both := sorted(set(verified) & set(broken)):
         return InvalidInput(f"{', '.join(both)} cannot be both verified and broken; name each feature once")
     try:

@@ -1,4 +1,4 @@
-"""The conversation as the API accepts it. The saved messages stay as they are; only the request is mended.
+"""Repairs a request so that the API accepts it. The saved messages do not change.
 
 Each rule has the words of the API that refuse a request without it:
 

@@ -17,7 +17,7 @@ from anyio import to_thread
 from retentive.agent.checks import replace_surrogates
 from retentive.agent.conversation import MessageDict, add_result, tool_result, unanswered_calls
 from retentive.agent.request import tool_list
-from retentive.integrations.memory import Place, SupportsExecute, id_option, open_memory
+from retentive.integrations.memory import MemoryLocation, SupportsExecute, id_option, open_memory
 from retentive.integrations.messages import TOOL, render
 from retentive.integrations.named import named
 from retentive.mounts import MemoryTree
@@ -82,7 +82,7 @@ class Tools:
 
 def run_tools(
     messages: list[MessageDict],
-    memory: Place | SupportsExecute,
+    memory: MemoryLocation | SupportsExecute,
     *,
     store: str | None = None,
     tools: Iterable[Any] = (),

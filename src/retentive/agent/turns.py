@@ -173,7 +173,7 @@ class Turns:
         return _reply_event(result, call["name"])
 
     def receive_summary(self, response: Response) -> list[Event]:
-        """Record the summary of a compaction on demand. Without a summary the conversation stays as it is."""
+        """Record the summary of a compaction on demand. Without a summary, the conversation does not change."""
         blocks = tuple(block for block in response.blocks if block["type"] == "compaction" and block.get("content"))
         failed: list[Event] = [] if blocks else [Compaction(None)]
         return [*failed, *self.receive(replace(response, blocks=blocks))]

@@ -33,7 +33,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "undo": ("undoing", "Undo a change, or all changes of an actor"),
         "restore": ("undoing", "Restore an earlier state"),
     },
-    "Control what is kept and trusted": {
+    "Control retention and trust": {
         "review": ("review", "List, accept and refuse proposed changes"),
         "trust": ("trust", "List, confirm and quarantine doubted memories"),
         "scan": ("maintenance", "Find sensitive values"),

@@ -1,4 +1,4 @@
-"""`log`, `show`, `diff`, `blame`: list changes and show what they changed."""
+"""`log`, `show`, `diff`, `blame`: list changes and show their differences."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def show(location: Location, what: tuple[str, ...]) -> None:
     """Show a version or a change.
 
     For the id of a version, prints its metadata, an empty line and the text after it. For a change (r1234, HEAD,
-    HEAD~2, @{yesterday}), prints its metadata and its versions, and what they changed, as a diff. With a PATH, HEAD is
+    HEAD~2, @{yesterday}), prints its metadata, its versions and their diff. With a PATH, HEAD is
     the newest change of this memory or directory, and only what changed there is shown. The default is HEAD.
     """
     revisions, path = revisions_and_path(what, at_most=1)
@@ -218,7 +218,7 @@ def diff(
 ) -> None:
     """Show what changed, as a unified diff.
 
-    One REVISION: what this change or version changed; for a time, everything since then. Two: the difference between
+    One REVISION: the diff of this change or version; for a time, of everything since then. Two: the difference between
     these versions, or between the states right after these changes. PATH, a memory or a directory, limits both, and
     HEAD is its newest change; the default is HEAD. With --by or --session, only their changes are shown, without
     those of others in between. Memories that are hidden from you are left out. In a pipe the output is a patch for `git

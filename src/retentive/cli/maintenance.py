@@ -62,7 +62,7 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
 
     Such values may have been written before the guards were on, or by editing files. A path that contains a value is
     shown without it: rename the memory with `mv`, then run --history --redact to remove the old path. Redacted versions
-    cannot be restored, so --redact --history prints what it would do and asks; without a terminal it needs --yes. Exits
+    cannot be restored, so --redact --history prints its plan and asks; without a terminal it needs --yes. Exits
     with status 16 if certain values were found and remain.
     """
     if allow:
@@ -224,7 +224,7 @@ def doctor(
     separated by tabs and followed by advice. Exits with status 17 if problems remain. The file of --bundle contains no
     memory, path, actor, name, key, description or URL.
     """
-    from retentive.doctor import check_place  # noqa: PLC0415 - slow to import
+    from retentive.doctor import check_location  # noqa: PLC0415 - slow to import
 
     keys = location.given_keys()
     with (
@@ -233,7 +233,7 @@ def doctor(
         output.progress("Checking") as advance,
     ):
         report = None if advance is None else lambda store, checked: advance(checked, part=store)
-        findings = check_place(
+        findings = check_location(
             location.url,
             keys=keys,
             quick=quick,

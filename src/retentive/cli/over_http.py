@@ -40,7 +40,7 @@ OVER_HTTP: Mapping[str, str] = {
     "mcp": "",
     "hook": "",
 }
-"""What a command does with the URL of a server; empty if it does everything."""
+"""Support of a command for the URL of a server; empty for full support."""
 ON_THE_MACHINE: Mapping[str, str] = {
     "scan": "reads all versions",
     "encryption": "keys stay with the storage",

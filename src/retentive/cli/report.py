@@ -39,7 +39,7 @@ def report(
     """Write a memory store to one HTML file, to read or to attach to a message.
 
     Without a selection: figures, the newest changes, and the texts of all memories, up to 8 MB. With --by, --session,
-    --since or --until: the selected changes, and what they changed in each memory. The file has no scripts and loads
+    --since or --until: the selected changes, and their effect on each memory. The file has no scripts and loads
     nothing. Values that look sensitive are masked; all else is as it is stored. Exits with status 4 if FILE exists.
     """
     try:

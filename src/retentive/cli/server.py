@@ -15,11 +15,11 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.location import FILE_VARIABLE, KEYS_VARIABLE, Location, shown
 from retentive.errors import InvalidInput
-from retentive.place_records import PlaceRecords
 from retentive.server.key_store import KeyStore
 from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, KeyRecord
 from retentive.server.options import CONFIG, ServeOptions, read_configuration, settings
 from retentive.storage.disk import need_posix
+from retentive.store.location_records import LocationRecords
 
 _COLUMNS = ("id", "name", "status", "scopes", "stores", "paths", "created", "last used")
 _PATHS = "Pattern of the only paths that the key sees and may change, such as /memories/team/**; may be repeated."
@@ -147,7 +147,7 @@ def new(
     """Create an API key and print it. It is shown only once."""
     expires = None if expires_in_days is None else datetime.now(UTC) + timedelta(days=expires_in_days)
     with location.opened(create=True) as found:
-        made = KeyStore(PlaceRecords(found.backend)).create(
+        made = KeyStore(LocationRecords(found.backend)).create(
             name,
             workspace_id=workspace,
             scopes=scopes,
@@ -170,7 +170,7 @@ def list_keys(location: Location) -> None:
     last use, separated by tabs.
     """
     with location.opened() as found:
-        known = KeyStore(PlaceRecords(found.backend))
+        known = KeyStore(LocationRecords(found.backend))
         records, uses, now = known.all(), known.last_uses(), known.now()
     rows = [
         (
@@ -197,7 +197,7 @@ def list_keys(location: Location) -> None:
 def revoke(location: Location, *, key_id: str) -> None:
     """Revoke an API key permanently. Its record is kept."""
     with location.opened() as found:
-        record = KeyStore(PlaceRecords(found.backend)).change(key_id, status="archived")
+        record = KeyStore(LocationRecords(found.backend)).change(key_id, status="archived")
     output.emit(_fields(record), plain=f"Revoked {record.id} ({record.name}).\n")
 
 

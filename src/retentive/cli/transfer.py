@@ -17,7 +17,7 @@ from retentive.cli.parameters import MEMORY_PATH, STORE
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import find_store, is_foreign, location_exists, parse_location
 from retentive.opening import open as open_location
-from retentive.remote import remote_place
+from retentive.remote import remote_location
 from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
@@ -150,11 +150,11 @@ def _import_whole(location: Location, source: str, key: str | None) -> None:
         location.opened(create=True) as found,
         output.progress("Importing") as progress,
     ):
-        place = remote_place(found)
+        target = remote_location(found)
         done = (
             import_whole(archive, found.backend, key=key, progress=progress)
-            if place is None
-            else send_archive(place, archive, key)
+            if target is None
+            else send_archive(target, archive, key)
         )
     output.emit(done, plain=f"Imported {_contents(done)} as {done.key or done.id}.\n")
 

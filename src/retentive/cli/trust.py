@@ -41,7 +41,7 @@ def show_list(location: Location, path: str, *, level: Level | None) -> None:
 def confirm(location: Location, path: str) -> None:
     """Trust the present text of a memory, or of all memories below a directory.
 
-    Hidden memories become visible. A later change by somebody who is not trusted is not covered.
+    Hidden memories become visible. Later changes by untrusted actors are not covered.
     """
     with location.existing() as store:
         paths = store.trust.confirm(path, actor=store.actor)

@@ -191,7 +191,7 @@ class Live:
             del self._rooms[name]
 
     async def _look(self, room: _Room) -> bool:
-        """Read what is new, then check the sign-ins, so that nothing is sent after the end of one.
+        """Read the new rows, then check the sign-ins: nothing is sent after a sign-in ends.
 
         Returns whether there was a change.
         """

@@ -55,9 +55,19 @@ def _kept(name: str, value: str, base: str) -> str | None:
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
+    parser.add_render_rule("heading_open", _below_page)
+    parser.add_render_rule("heading_close", _below_page)
     parser.add_render_rule("link_open", _open)
     parser.add_render_rule("link_close", _close)
     return parser
+
+
+def _below_page(
+    renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]
+) -> str:
+    """A heading one level lower, since the page has the only one of the first level."""
+    tokens[at].tag = f"h{min(int(tokens[at].tag[1:]) + 1, 6)}"
+    return renderer.renderToken(tokens, at, options, env)
 
 
 def _open(

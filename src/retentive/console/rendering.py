@@ -1,4 +1,4 @@
-"""Templates and what they use: paths, actors, times and sizes. Every stored text is escaped, hidden characters too."""
+"""Templates and their filters: paths, actors, times and sizes. Every stored text is escaped, hidden characters too."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ MAX_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report as HTML, and what is in it. `left_out` counts memories without their text, or without differences."""
+    """A report as HTML. `left_out` counts memories without their text, or without differences."""
 
     html: str
     memories: int
@@ -115,7 +115,7 @@ def of_changes(
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """Masks sensitive values, certain and likely ones, whatever the settings of the store do with them in new texts."""
+    """Masks certain and likely sensitive values, regardless of the settings of the store for new texts."""
 
     context: StoreCore
     settings: Settings

@@ -52,7 +52,7 @@ class Window:
 
     @property
     def newest_event(self) -> str:
-        """Position of the newest event; empty if there is none."""
+        """Position of the newest event; empty for a store without events."""
         return self.events[-1][0] if self.events else ""
 
 
@@ -74,7 +74,7 @@ class WantedRows:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What a page has seen: everything up to a revision of the store, and up to an event."""
+    """Position of a page: it has seen all changes up to a revision of the store, and all events up to one."""
 
     revision: int
     event: str
@@ -89,7 +89,7 @@ def window(snapshot: Snapshot, rendered: Rendered) -> Window:
 
 
 def moved(snapshot: Snapshot, before: Window, rendered: Rendered) -> Window:
-    """Read what was added to a window. After a commit without a version, such as a removal, it is read again."""
+    """Extend a window by the new rows. After a commit without a version, such as a removal, read the window again."""
     if not before.rows:
         return window(snapshot, rendered)
     events = _events(snapshot, before.newest_event)

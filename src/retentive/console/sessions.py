@@ -1,4 +1,4 @@
-"""Sign-ins: a random token in a cookie, of which only the hash is stored, tied to the API key."""
+"""Sign-ins: a random token in a cookie, tied to the API key. Only its hash is stored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_FAILURES, _MAX_WATCHED = 10, 10_000
 
 
 class Records(Protocol):
-    """Where sign-ins are stored, as in `PlaceRecords`."""
+    """Where sign-ins are stored, as in `LocationRecords`."""
 
     def get(self, kind: str, key: str) -> str | None:
         """Value of a record."""

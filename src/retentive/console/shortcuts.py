@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """Keys, one for each meaning, and what they do. A key presses a visible link or button, or moves the focus."""
+    """Keys and their actions, one key for each action. A key presses a visible link or button, or moves the focus."""
 
     keys: tuple[str, ...]
     meaning: str

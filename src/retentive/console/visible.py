@@ -1,4 +1,4 @@
-"""Stored text as it is shown: control, bidirectional and invisible characters are escaped, so that none deceives."""
+"""Stored text for display, with control, bidirectional and invisible characters escaped: they can deceive readers."""
 
 from __future__ import annotations
 

@@ -8,16 +8,15 @@ from functools import cached_property
 from typing import TypeAlias
 from urllib.parse import quote, urlencode
 
+from retentive.console.overview import Overview, number_waiting
 from retentive.console.rows import WantedRows
 from retentive.console.sessions import Sessions
-from retentive.engine.operation import Read
 from retentive.errors import NotFound, RetentiveError
-from retentive.review.proposals import PROPOSAL
-from retentive.server.calls import Caller, ServedPlace
+from retentive.server.calls import Caller, RouteCall, ServedLocation
 from retentive.server.errors import HttpError, forbidden, invalid, missing
 from retentive.server.keys import Scope
 from retentive.storage.contract import StoreInfo
-from retentive.store import MemoryStore, core_of
+from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
 
 BASE = "/console"
@@ -27,15 +26,16 @@ INTEGRATION = "console"
 
 @dataclass(frozen=True)
 class Visit:
-    """One request of a person who is signed in."""
+    """One request of a signed-in person."""
 
-    place: ServedPlace
+    location: ServedLocation
     sessions: Sessions
     caller: Caller
     method: str
     ids: Mapping[str, str]
     query: Mapping[str, str]
     form: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
+    overview: Overview = field(default_factory=Overview, repr=False)
     last_event_id: str = ""
     """The header `Last-Event-ID` of a live page that connects again."""
 
@@ -43,7 +43,7 @@ class Visit:
     def info(self) -> StoreInfo:
         """The memory store of the URL. Raises `HttpError` 404 also for one that the key may not see."""
         try:
-            found = self.place.info(self.ids["store_id"])
+            found = self.location.info(self.ids["store_id"])
         except NotFound:
             raise missing("memory store") from None
         if not self.caller.sees(found):
@@ -60,12 +60,12 @@ class Visit:
         """Number of proposals that wait in the memory store of the URL, if the key may review."""
         try:
             return number_waiting(self.store) if self.can("review") else 0
-        except RetentiveError:  # the page itself says what is wrong with the store
+        except RetentiveError:  # the page itself names the problem of the store
             return 0
 
     def opened(self, info: StoreInfo) -> MemoryStore:
         """A memory store that the key may see. Changes are those of the key."""
-        return self.place.store(info.id, self.caller)[1].through(INTEGRATION)
+        return self.location.store(info.id, self.caller)[1].through(INTEGRATION)
 
     def can(self, scope: Scope) -> bool:
         """Return whether the key has a scope."""
@@ -141,17 +141,23 @@ PageHandler: TypeAlias = Callable[[Visit], PageAnswer]
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """One page or action below `/console`. The key needs the scope."""
+    """One page or action below `/console`. The key needs the scope.
+
+    `is_kept` is True for a page of a store that depends only on the address and on the store, so that the browser may
+    keep it. `seen` is called if the kept page is shown again.
+    """
 
     method: str
     path: str
     scope: Scope
     handler: PageHandler
+    is_kept: bool = False
+    seen: Callable[[Visit], None] | None = None
 
 
-def number_waiting(store: MemoryStore) -> int:
-    """Number of proposals that wait in a memory store."""
-    return core_of(store).peek(Read("review.list", lambda snapshot: sum(1 for _ in snapshot.records(PROPOSAL))))
+def call_of(visit: Visit, **ids: str) -> RouteCall:
+    """The same request to the HTTP API, whose rules are those of its handlers."""
+    return RouteCall(visit.location, visit.caller, visit.method, BASE, ids=ids)
 
 
 def tool_path(path: str) -> str:

@@ -14,8 +14,9 @@ from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
-from retentive.console import guard
+from retentive.console import caching, guard
 from retentive.console.live import EVENT_STREAM, SIGNED_OUT, Live
+from retentive.console.overview import Overview
 from retentive.console.rendering import FLUSH, STATIC, environment, static_file
 from retentive.console.sessions import (
     IDLE_S,
@@ -58,6 +59,7 @@ class Console:
     hosts: frozenset[str] = frozenset()
     by_path: dict[str, dict[str, PageRoute]] = field(default_factory=dict)
     live: Live = field(init=False)
+    overview: Overview = field(default_factory=Overview)
 
     def __post_init__(self) -> None:
         self.live = Live(self.server.hub, self.server.workers.run, self.sessions)
@@ -125,7 +127,7 @@ class Console:
         return response
 
     async def logout(self, request: Request) -> Response:
-        """End the sign-in, and let the browser forget what it has kept."""
+        """End the sign-in, and clear the browser's cache."""
         refusal = self._refused(request)
         if refusal is None and request.method != "POST":
             refusal = HttpError(405, "invalid_request_error", "method not allowed", "method_not_allowed")
@@ -142,7 +144,7 @@ class Console:
         return response
 
     async def page(self, request: Request, path: str) -> Response:
-        """Answer a request for a page or an action of people who are signed in."""
+        """Answer a request of a signed-in person for a page or an action."""
         key: KeyRecord | None = None
         try:
             refusal = self._refused(request)
@@ -172,8 +174,18 @@ class Console:
         query = {name: values[0] for name, values in asked.items()}
         caller = Caller(key, key.actor)
         last = request.headers.get("last-event-id", "")
-        visit = Visit(self.server.place, self.sessions, caller, route.method, request.path_params, query, form, last)
-        answer = await self.server.workers.run(partial(self._made, visit, route, form_token(token)))
+        visit = Visit(
+            self.server.location,
+            self.sessions,
+            caller,
+            route.method,
+            request.path_params,
+            query,
+            form,
+            self.overview,
+            last,
+        )
+        answer = await self.server.workers.run(partial(self._made, visit, route, token, request.headers))
         if isinstance(answer, LiveChanges):
             return self._live(answer, token, request.method)
         if route.method == "POST" and "store_id" in request.path_params:
@@ -189,8 +201,13 @@ class Console:
             return Response(None, 200, headers, media_type=EVENT_STREAM)
         return self.live.response(changes, token, headers)
 
-    def _made(self, visit: Visit, route: PageRoute, csrf: str) -> Response | LiveChanges:
+    def _made(self, visit: Visit, route: PageRoute, token: str, headers: Mapping[str, str]) -> Response | LiveChanges:
+        csrf, tag = form_token(token), caching.tag_of(visit, route, token)
         try:
+            if caching.is_known(headers, tag):
+                if route.seen is not None:
+                    route.seen(visit)
+                return Response(None, 304, {**guard.HEADERS, **caching.kept(tag)})
             answer: PageAnswer = route.handler(visit)
         except (HttpError, RetentiveError) as error:
             found = error if isinstance(error, HttpError) else api_error(error)
@@ -198,16 +215,16 @@ class Console:
         if isinstance(answer, LiveChanges):
             return answer
         if isinstance(answer, Redirect):
-            return RedirectResponse(answer.url, 303, {**guard.HEADERS, **guard.PRIVATE})
-        if isinstance(answer, Download):
-            headers = {
-                **guard.HEADERS,
-                **guard.PRIVATE,
-                "content-security-policy": "sandbox; default-src 'none'",
-                "content-disposition": f"attachment; filename*=UTF-8''{quote(answer.name, safe='')}",
-            }
-            return StreamingResponse(answer.pieces, headers=headers, media_type=answer.media_type)
-        return self._html(answer, visit, csrf)
+            response: Response = RedirectResponse(answer.url, 303, {**guard.HEADERS, **guard.PRIVATE})
+        elif isinstance(answer, Download):
+            return _file(answer)
+        else:
+            response = self._html(answer, visit, csrf)
+        if tag and response.status_code == 200:
+            response.headers.update(caching.kept(tag))
+        if route.method == "POST" and route.scope == "erase":
+            response.headers["clear-site-data"] = '"cache"'  # pages that the browser has kept
+        return response
 
     def _html(self, page: HtmlPage, visit: Visit | None, csrf: str = "") -> Response:
         values = {"visit": visit, "csrf": csrf, "title": page.title, "area": "", "info": _info(visit), **page.values}
@@ -282,6 +299,16 @@ class _Endpoint:
         await response(scope, receive, send)
 
 
+def _file(answer: Download) -> Response:
+    headers = {
+        **guard.HEADERS,
+        **guard.PRIVATE,
+        "content-security-policy": "sandbox; default-src 'none'",
+        "content-disposition": f"attachment; filename*=UTF-8''{quote(answer.name, safe='')}",
+    }
+    return StreamingResponse(answer.pieces, headers=headers, media_type=answer.media_type)
+
+
 def _is_secure(request: Request) -> bool:
     return guard.is_secure(request.url.scheme, guard.host_of(request.headers))
 
@@ -326,9 +353,9 @@ def _error_page(error: HttpError) -> HtmlPage:
 
 
 def console(server: Server, *, hosts: frozenset[str] = frozenset(), code: OneTimeCode | None = None) -> Console:
-    """The console of a server. With a one-time code, it is that of a local place."""
-    records = server.place.opened.records if code is None else InProcess()
-    return Console(server, Sessions(server.place.keys, records, code), hosts)
+    """The console of a server. With a one-time code, it is that of a local location."""
+    records = server.location.opened.records if code is None else InProcess()
+    return Console(server, Sessions(server.location.keys, records, code), hosts)
 
 
 def routes(server: Server, options: ServeOptions) -> list[BaseRoute]:

@@ -1,7 +1,7 @@
 """Checks every rule that stored memory stores must satisfy, and repairs a value if the right one is certain."""
 
 from retentive.doctor.check import check, repair
-from retentive.doctor.locations import check_place
+from retentive.doctor.locations import check_location
 from retentive.storage.findings import KINDS, Finding, Kind, Severity
 
-__all__ = ["KINDS", "Finding", "Kind", "Severity", "check", "check_place", "repair"]
+__all__ = ["KINDS", "Finding", "Kind", "Severity", "check", "check_location", "repair"]

@@ -27,7 +27,7 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
 
     Each store is checked in one consistent state, while other processes may write. `quick` skips texts of older
     versions. `progress` is called from time to time. A directory backend records external edits first, as for every
-    command; `check_place` does not record them. Damage is reported and never raises.
+    command; `check_location` does not record them. Damage is reported and never raises.
     """
     wrong: dict[str, int] = {}
     keys: dict[str | None, str | None] = {}
@@ -140,6 +140,6 @@ def _readable_stores(backend: Backend, wrong: Iterable[str]) -> Iterator[StoreIn
 def repair(backend: Backend) -> None:
     """Rebuild pointers, lost rows, counters, indexes and files from other stored values. Deletes nothing.
 
-    Other processes may write meanwhile. A second check shows what was repaired. Raises the errors of storage.
+    Other processes may write meanwhile. A second check shows the repairs. Raises the errors of storage.
     """
     capabilities.repair(backend)

@@ -59,7 +59,7 @@ def named(findings: Iterable[Finding], names: Sequence[str]) -> list[Finding]:
     known = {finding.name: finding for finding in findings if finding.kind.discards}
     for name in names:
         if name not in known:
-            there = ", ".join(sorted(known)) or "there are none"
+            there = ", ".join(sorted(known)) or "no such data"
             raise InvalidInput(
                 f"there is no finding {name!r} that can be discarded; findings that can be discarded: {there}"
             )

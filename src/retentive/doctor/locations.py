@@ -25,7 +25,7 @@ from retentive.storage.sql.schema import ForeignSchema, OlderSchema
 _PREVENTS_REPAIR = {"file_damaged", "schema_new", "schema_foreign", "directory_plain"}
 
 
-def check_place(
+def check_location(
     at: str | os.PathLike[str],
     *,
     keys: Keys | None = None,
@@ -66,7 +66,7 @@ def _change(
     chosen = named(found_before, names)
     directory = save_to or default_directory(os.fspath(at))
     if chosen and directory is None:
-        raise InvalidInput("specify a directory for a copy of what is discarded")
+        raise InvalidInput("specify a directory for a copy of the discarded data")
     with closing(encrypted(open_backend(at))) as backend:
         if repair:
             repair_all(backend)

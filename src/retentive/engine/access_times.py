@@ -52,8 +52,8 @@ class Accesses:
         """Remember that a memory was viewed now."""
         self._seen[memory.id] = now = self._clock()
         known = now - self._known.get(memory.id, 0.0) < EVERY_S
-        if known and not self._waiting:
-            return
+        if known and (not self._waiting or now - self._flushed_at < FLUSH_AFTER_S):
+            return  # nothing to add, and nothing to write yet
         with self._lock:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()

@@ -12,6 +12,7 @@ from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage.contract import Transaction
+from retentive.values.commands import paths_of
 from retentive.values.records import Actor, Invocation
 from retentive.values.settings import Settings
 
@@ -44,6 +45,13 @@ class Attempt(Generic[R]):
     remembered: str | None = None
     proposal: tuple[str, int] | None = None
     entry: tuple[int, str] | None = None
+
+    @property
+    def first_path(self) -> str | None:
+        """Path of the entry that a command reads first, for storage that reads the entries of several jobs together."""
+        command = getattr(self.operation, "command", None)
+        path = None if command is None else paths_of(command)[0]
+        return None if path is None or path.is_root else path.text
 
     @property
     def has_written(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final
 
 from retentive.engine.operation import ReadOperation, WriteOperation
@@ -77,6 +78,15 @@ class RunCommand(WriteOperation[CommandResult]):
         """True for commands that only delete."""
         return isinstance(self.command, Delete | Clear)
 
+    @property
+    def first_path(self) -> str | None:  # type: ignore[override]  # depends on the command
+        """The path, or the old path, of the command."""
+        command = self.command
+        if isinstance(command, Clear):
+            return None
+        path = command.old_path.text if isinstance(command, Rename) else command.path.text
+        return None if path == ROOT else path
+
     def paths(self) -> tuple[str, ...]:
         """Canonical paths in the command."""
         return tuple(path.text for path in paths_of(self.command))
@@ -114,6 +124,12 @@ class RunView(ReadOperation[Viewed]):
     for_paths = True
     command: View
     counts: LineCounts
+
+    @property
+    def first_path(self) -> str | None:  # type: ignore[override]  # depends on the command
+        """The viewed path."""
+        path = self.command.path.text
+        return None if path == ROOT else path
 
     def paths(self) -> tuple[str, ...]:
         """The viewed path."""
@@ -177,12 +193,19 @@ def taken(key: str, snapshot: Snapshot, path: MemoryPath, entry: Entry, **values
 
 def brought_by(operation: object) -> str:
     """Text that an operation takes as input, such as `file_text`; empty for operations without one."""
-    match operation:
-        case RunCommand(command=Create(file_text=text) | Insert(insert_text=text) | StrReplace(new_str=text)):
-            return text
-        case RunCommand(command=Write(text=text) | Append(text=text)):
-            return text
-    return ""
+    if not isinstance(operation, RunCommand):
+        return ""
+    text = _TEXT_OF.get(type(operation.command))
+    return "" if text is None else text(operation.command)
+
+
+_TEXT_OF: Mapping[type[WriteCommand], Callable[[Any], str]] = {
+    Create: attrgetter("file_text"),
+    Insert: attrgetter("insert_text"),
+    StrReplace: attrgetter("new_str"),
+    Write: attrgetter("text"),
+    Append: attrgetter("text"),
+}
 
 
 def _check_version(tx: Transaction, writer: GuardedWriter, command: WriteCommand, if_version: str) -> None:

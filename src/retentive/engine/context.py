@@ -70,6 +70,8 @@ class StoreContext(ABC):
         self.clock = clock
         self.lines = LineCounts()
         self.accesses = accesses or Accesses(backend, clock=clock)
+        self.usual_invocation = Invocation(integration=self.integration)
+        """Invocation of a call that names no actor, tool_use id, source or session."""
         self.known_settings: tuple[str | None, Settings | None] = (None, None)
         """The stored settings read last, as text, and the effective settings derived from the text."""
 
@@ -93,6 +95,7 @@ class StoreContext(ABC):
         other.actor = actor or self.actor
         other.pins = dict(self.pins if pins is None else pins)
         other.integration = integration or self.integration
+        other.usual_invocation = Invocation(integration=other.integration)
         other.request = request or self.request
         other.reach = reach or self.reach
         other.known_settings = (None, None)

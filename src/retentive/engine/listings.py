@@ -20,6 +20,7 @@ from retentive.engine.operation import ReadOperation
 from retentive.errors import CursorExpired, NotFound
 from retentive.storage.contract import Memory, Snapshot, Version, to_datetime
 from retentive.storage.paging import PAGE_VERSIONS
+from retentive.values.one_level import directory_of, one_level, path_after
 from retentive.values.pages import ListPage
 from retentive.values.paths import MemoryPath
 from retentive.values.records import time_in_id
@@ -28,9 +29,6 @@ from retentive.values.text import decoded
 
 HISTORY, PRUNED = "history", "pruned_until"  # record of the newest time at which a newer version replaced a pruned one
 _FEW = 50  # memories whose earlier versions are looked up one at a time
-_LEAST_BATCH = 16
-_BATCH_IN_LARGE = 4
-"""Rows of a batch while the directories that are passed over are larger than a batch."""
 _Found: TypeAlias = tuple[Memory, bytes | None]
 
 
@@ -90,34 +88,21 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
 
     def _page(self, state: _State) -> tuple[list[Listed], list[str]]:
         """At least one entry more than the limit if there are more, and the paths of the entries."""
+        start, wanted = "" if self.cursor is None else path_after(self.cursor.last), self.limit + 1
+        if self.depth == 1:
+            batch = islice(state.one_level(start, wanted), wanted)
+        else:
+            batch = islice(state.memories(start, wanted), wanted)
         found: list[Listed] = []
         paths: list[str] = []
-        at_most = _LEAST_BATCH
-        start = "" if self.cursor is None else _after(self.cursor.last)
-        while (wanted := self.limit + 1 - len(found)) > 0:
-            is_among_memories = self.depth == 0 or (bool(paths) and not paths[-1].endswith("/"))
-            if not is_among_memories:  # the rest of the batch is mostly in the same directory, and not shown
-                wanted = min(wanted, at_most)
-            known = len(paths)
-            batch = list(islice(state.memories(start, wanted), wanted))
-            for memory, data in batch:
-                directory = self._directory(memory.path)
-                if directory is None:
-                    found.append(ListedMemory(memory, None if data is None else decoded(data, path=memory.path)))
-                    paths.append(memory.path)
-                elif not paths or paths[-1] != directory:
-                    found.append(ListedDirectory(directory))
-                    paths.append(directory)
-            if len(batch) < wanted:
-                break
-            start = _after(paths[-1])
-            at_most = _LEAST_BATCH if len(paths) > known + 1 else _BATCH_IN_LARGE
-        return found[: self.limit + 1], paths[: self.limit + 1]
-
-    def _directory(self, path: str) -> str | None:
-        """The directory that stands for a memory in a listing of one level. None for a memory of this level."""
-        name, slash, _ = path[len(self.path.text) + 1 :].partition("/")
-        return f"{self.path.text}/{name}/" if slash and self.depth == 1 else None
+        for memory, data in batch:
+            directory = directory_of(self.path.text, memory.path) if self.depth == 1 else None
+            if directory is None:
+                found.append(ListedMemory(memory, None if data is None else decoded(data, path=memory.path)))
+            else:
+                found.append(ListedDirectory(directory))
+            paths.append(directory or memory.path)
+        return found, paths
 
 
 class _State:
@@ -146,13 +131,28 @@ class _State:
         past = ((memory, self._text(memory)) for memory in self._past if memory.path >= start)
         return merge(self._unchanged(start, wanted), past, key=lambda found: found[0].path)
 
+    def one_level(self, start: str, wanted: int) -> Iterator[_Found]:
+        """The memories of one level, and the first one of each directory, from a path on."""
+        if not self._changed and not self._texts:
+            level = self._snapshot.one_level(self._under, start=start, limit=wanted)
+            return ((memory, None) for memory in level)
+        data: dict[str, bytes | None] = {}
+
+        def walk(at: str, size: int) -> Iterator[Memory]:
+            for memory, text in self.memories(at, size):
+                data[memory.path] = text
+                yield memory
+
+        level = one_level(walk, self._under, start=start, limit=wanted)
+        return ((memory, data[memory.path]) for memory in level)
+
     def _unchanged(self, start: str, at_once: int) -> Iterator[_Found]:
         while True:
             batch = list(self._snapshot.walk(self._under, start=start, limit=at_once, texts=self._texts))
             yield from (found for found in batch if found[0].id not in self._changed)
             if len(batch) < at_once:
                 return
-            start = _after(batch[-1][0].path)
+            start = path_after(batch[-1][0].path)
 
     def _memory(self, version: Version) -> Memory:
         return Memory.of(version, self._born(version))
@@ -177,11 +177,6 @@ def _newest(snapshot: Snapshot) -> str:
     """Id of the newest version, or that of the newest event in the same form if it is later."""
     newest, event = next(snapshot.versions(limit=1), None), head_of(snapshot).newest
     return max("" if newest is None else newest.id, f"memver_{event.partition('_')[2]}" if event else "")
-
-
-def _after(path: str) -> str:
-    """The least path after an entry. No path has a control character, and `0` follows `/`."""
-    return path[:-1] + "0" if path.endswith("/") else path + "\x01"
 
 
 def _path(memory: Memory) -> str:

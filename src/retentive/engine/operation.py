@@ -40,6 +40,7 @@ class Operation(ABC, Generic[R_co]):
     - `name`: name of the operation in the audit log.
     - `needs_external_edits`: external edits of plain files are recorded before the operation runs, so that it sees
       them.
+    - `first_path`: canonical path of the entry that the operation reads first, other than the root, or None.
     - `for_paths`: callers limited to some paths may run it, since it reads only memories and versions, and only from
       its snapshot.
     - `sees_all`: a read sees the stored state, including memories hidden from the actor and without proposed changes.
@@ -47,7 +48,9 @@ class Operation(ABC, Generic[R_co]):
 
     __slots__ = ()
     name: str | None
+    is_read: ClassVar[bool] = False  # faster than `isinstance` of an abstract class
     needs_external_edits: bool = False
+    first_path: str | None = None
     for_paths: bool = False
     sees_all: bool = False
 
@@ -68,6 +71,7 @@ class ReadOperation(Operation[R_co]):
     """An operation that changes nothing."""
 
     __slots__ = ()
+    is_read = True
 
     @abstractmethod
     def apply(self, snapshot: Snapshot, settings: Settings) -> R_co:
@@ -91,6 +95,11 @@ class Read(ReadOperation[R]):
     needs_external_edits: bool = False
     sees_all: bool = False
     is_filtered: bool = False
+
+    @property
+    def first_path(self) -> str | None:  # type: ignore[override]  # depends on the read
+        """The path of a `load`. Others read directories."""
+        return self.path.text if self.name == "load" and self.path is not None and not self.path.is_root else None
 
     @property
     def for_paths(self) -> bool:  # type: ignore[override]  # depends on the read
@@ -160,7 +169,7 @@ class WriteOperation(Operation[R_co]):
         """
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object] | None:
-        """What `again` needs of a result: ids and numbers, never texts or paths.
+        """Ids and numbers of a result that `again` needs, never texts or paths.
 
         None if a repeated request may run the operation again, since that changes nothing.
         """

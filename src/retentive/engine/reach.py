@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from itertools import islice
 from typing import Unpack
 
@@ -25,7 +26,7 @@ from retentive.storage.contract import (
     Transaction,
     Version,
 )
-from retentive.storage.overlay import Overlay, walk_shown
+from retentive.storage.overlay import Overlay, earlier_shown, one_level_shown, walk_shown
 from retentive.values.patterns import covers
 
 _PAGE = 500
@@ -59,6 +60,9 @@ class ReachedSnapshot(Overlay):
     ) -> Iterator[tuple[Memory, bytes | None]]:
         return walk_shown(self._inner, self._shows, under, start=start, limit=limit, texts=texts)
 
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        return one_level_shown(self._inner, self._shows, under, start=start, limit=limit)
+
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         return (found for found in self._inner.texts(under) if self._shows(found[0]))
 
@@ -70,7 +74,7 @@ class ReachedSnapshot(Overlay):
         return islice(filter(self._shows, self._all_versions(selection)), selection.get("limit"))
 
     def _all_versions(self, selection: Selection) -> Iterator[Version]:
-        """The versions of a selection, read page by page, since a limit counts only those that are shown."""
+        """The versions of a selection, read page by page, since a limit counts only visible versions."""
         bound = "after" if selection.get("oldest_first") else "before"
         wanted = Selection(**selection)
         wanted["limit"] = _PAGE
@@ -89,8 +93,28 @@ class ReachedSnapshot(Overlay):
     def text(self, version_id: str) -> bytes | None:
         return self.version(version_id)[1]
 
+    def scan(
+        self,
+        most: int,
+        *,
+        path: str | None = None,
+        actor: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        oldest_first: bool = False,
+    ) -> tuple[list[Version], str | None]:
+        return Snapshot.scan(self, most, path=path, actor=actor, after=after, before=before, oldest_first=oldest_first)
+
+    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
+        return Snapshot.tally(self, after, most)
+
     def as_of(self, before: str) -> Iterator[Version]:
         return filter(self._shows, self._inner.as_of(before))
+
+    def earlier(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version] | None:
+        return earlier_shown(self._inner, self._shows, before, under, start=start, limit=limit, is_level=one_level)
 
 
 class ReachedTransaction(ReachedSnapshot, Transaction):

@@ -49,6 +49,8 @@ class Say:
     Values that `is_plain` recognizes, or that are in `harmless`, need no masking.
     """
 
+    __slots__ = ("_harmless", "_is_plain", "_redact", "_replies")
+
     def __init__(
         self,
         replies: Replies,
@@ -63,12 +65,13 @@ class Say:
 
     def __call__(self, key: str, **values: object) -> str:
         """Render the sentence `key`."""
-        for value in values.values():
-            if self._is_plain is None or not isinstance(value, str):
-                return self._replies.phrase(key, redact_echoes(values, self._redact))
-            if value not in self._harmless and not self._is_plain(value):
-                return self._replies.phrase(key, redact_echoes(values, self._redact))
         template: str = getattr(self._replies, key)
+        if not values:
+            return template
+        is_plain, harmless = self._is_plain, self._harmless
+        for value in values.values():
+            if is_plain is None or not isinstance(value, str) or (value not in harmless and not is_plain(value)):
+                return self._replies.phrase(key, redact_echoes(values, self._redact))
         return template.format(**values)
 
     def error(self, key: str, values: dict[str, object]) -> Reply:
@@ -84,13 +87,12 @@ def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[
     say = Say(context.replies, redact, None if settings.sensitive_kinds else examiner.plain_path, examiner.harmless)
     if outcome.error is not None:
         return error_reply(say, outcome.error, paths_named(operation))
-    match operation, outcome.result:
-        case RunView(command=command), Viewed() as viewed:
-            return _view_reply(say, command, viewed)
-        case RunCommand(command=command), CommandResult() as result:
-            text, notes = _command_text(say, command, result), result.notes
-        case _:
-            raise TypeError(f"the operation {type(operation).__name__} has no reply")
+    result = outcome.result
+    if isinstance(result, Viewed) and isinstance(operation, RunView):
+        return _view_reply(say, operation.command, result)
+    if not isinstance(result, CommandResult) or not isinstance(operation, RunCommand):
+        raise TypeError(f"the operation {type(operation).__name__} has no reply")
+    text, notes = _command_text(say, operation.command, result), result.notes
     if not notes and not outcome.proposed:
         return Reply(text)
     lines = [text, *(say(note.key, **note.values) for note in notes)]
@@ -138,9 +140,10 @@ def _view_reply(say: Say, command: View, viewed: Viewed) -> Reply:
         return listing_reply(say, command.path, viewed)
     page = viewed.page
     assert page is not None
-    lines = [say("file_header", path=command.path.written)]
-    if page.numbered:
-        lines.append(page.numbered)
+    header = say("file_header", path=command.path.written)
+    if page.notice is None and not viewed.is_unconfirmed and page.numbered:
+        return Reply(f"{header}\n{page.numbered}")
+    lines = [header, page.numbered] if page.numbered else [header]
     if page.notice is not None:
         lines.append(say(page.notice.key, **page.notice.values))
     if viewed.is_unconfirmed:
@@ -159,13 +162,12 @@ def listing_reply(say: Say, path: MemoryPath, viewed: Viewed) -> Reply:
 
 
 def _command_text(say: Say, command: WriteCommand, result: CommandResult) -> str:
-    match command:
-        case StrReplace():
-            return say("edited") if result.snippet is None else f"{say('edited_snippet')}\n{result.snippet}"
-        case Rename(old_path=old, new_path=new):
-            return say("renamed", old_path=old.written, new_path=new.written)
-        case Clear():
-            return say("cleared")
+    if isinstance(command, StrReplace):
+        return say("edited") if result.snippet is None else f"{say('edited_snippet')}\n{result.snippet}"
+    if isinstance(command, Rename):
+        return say("renamed", old_path=command.old_path.written, new_path=command.new_path.written)
+    if isinstance(command, Clear):
+        return say("cleared")
     return say("created" if result.is_new else _DONE[type(command)], path=command.path.written)
 
 

@@ -18,7 +18,7 @@ from retentive.errors import InvalidInput
 from retentive.storage.contract import Snapshot, Transaction
 from retentive.values.records import Recorded, RequestKey
 
-_MANY = 8  # number of versions that a record lists; only results of larger changes need none of them
+_MANY = 8  # most versions in a record; the results of larger changes do not need their ids
 
 
 def request_key(caller: str, key: str, *parts: str) -> RequestKey:
@@ -65,7 +65,7 @@ def once_per_request(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 
 def known_result(snapshot: Snapshot, request: RequestKey, now: float) -> Mapping[str, Any] | None:
-    """What `remember_result` recorded for a request, for work that is no operation. Raises `InvalidInput`."""
+    """Result that `remember_result` recorded for a request, for work outside the pipeline. Raises `InvalidInput`."""
     record = snapshot.get_record(KIND, request.key)
     if record is None or is_old(record, now):
         return None

@@ -17,7 +17,7 @@ from retentive.redaction.examiner import MAX_NAMED_LINES, Examined, TextExaminer
 from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Snapshot, Transaction, Usage
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import covers, matches_actor
-from retentive.values.provenance import Flags, joined
+from retentive.values.provenance import Flags, are_own, joined, usual_parts
 from retentive.values.records import Again, Invocation
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 NEAR = 0.8  # share of a limit; above it, replies show the space left, so that a model can tidy up in time
 _MAX_TOOL_USE_ID = 255  # characters of it that a version records
 _MAX_FLAGS = 100
+_NO_FLAGS: Flags = ()
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -160,7 +161,7 @@ class GuardedWriter(WriteRules):
             return Stored(text, "" if entry.memory is None else entry.memory.version_id)
         if self.is_archived:
             raise Refused("archived")
-        if not is_removal:
+        if not is_removal:  # before the text is examined, which takes long for a long text
             self._check_bytes(entry, len(data))
         before = "" if entry.data is None else entry.data.decode("utf-8", "replace")
         examined = (
@@ -168,7 +169,9 @@ class GuardedWriter(WriteRules):
         )
         if examined.refused:
             raise Refused("sensitive", kinds=_listed(examined.refused))
-        kinds, data = examined.removed, examined.text.encode()
+        kinds = examined.removed
+        if kinds:
+            data = examined.text.encode()
         version_id = "" if entry.memory is None else entry.memory.version_id
         notes = [Phrase("redacted", {"count": len(kinds), "kinds": _listed(kinds)})] if kinds else []
         if data != entry.data:
@@ -208,8 +211,10 @@ class GuardedWriter(WriteRules):
 
     def _moved(self, change: Change) -> Change:
         """Add the provenance to a rename. The flags of the text are kept."""
-        flags: Flags = () if change.before is None else change.before.provenance.flags
-        return replace(change, provenance_text=self._provenance(change.before, flagged=(flags, ())))
+        before, flags = change.before, _NO_FLAGS
+        if before is not None and before.provenance_text is not None and '"flags"' in before.provenance_text:
+            flags = before.provenance.flags
+        return Change(before, change.path, provenance_text=self._provenance(before, flagged=(flags, ())))
 
     def _record(self, changes: Sequence[Change]) -> None:
         if self._is_limited or self.hidden:
@@ -242,12 +247,16 @@ class GuardedWriter(WriteRules):
         flagged: tuple[Flags, Sequence[str]] = ((), ()),
     ) -> str:
         """Provenance to store with a change: this call, the flags, and everybody who contributed to the text so far."""
-        call = self._call
-        named = call.tool_use_id, call.session, call.source
-        tool_use_id, session, source = ("" if not each else self.shown(each) for each in named)
-        own = [f"{self._tx.revision:x}", str(self.actor or ""), session, source, *flagged[1]]
+        call, actor = self._call, self.actor
         if lineage is None and before is not None:
             lineage = (before.provenance_text,)
+        if not (call.tool_use_id or call.session or call.source or self.cause or flagged[0] or flagged[1]):
+            who = "" if actor is None else str(actor)
+            if not lineage or are_own(lineage, ("", who, "", "")):
+                return f"{self._tx.revision:x}".join(usual_parts(call.integration, who))
+        named = call.tool_use_id, call.session, call.source
+        tool_use_id, session, source = ("" if not each else self.shown(each) for each in named)
+        own = [f"{self._tx.revision:x}", str(actor or ""), session, source, *flagged[1]]
         made = {
             "integration": call.integration,
             "tool_use_id": tool_use_id[:_MAX_TOOL_USE_ID],
@@ -268,7 +277,8 @@ class GuardedWriter(WriteRules):
     def _check_size(self, entry: Entry, size: int, usage: Usage) -> None:
         """Raise `Refused` if a text exceeds a limit. A change that makes a memory smaller is always allowed."""
         settings, held = self.settings, len(entry.data or b"")
-        self._check_bytes(entry, size)
+        if settings.max_memory_bytes and size > settings.max_memory_bytes:
+            self._check_bytes(entry, size)
         if entry.memory is not None and size < held:
             return
         if entry.memory is None and settings.max_memories and usage.memories >= settings.max_memories:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby, islice
@@ -35,10 +35,13 @@ class LoggedChange:
 
 
 class Predecessors:
-    """Finds the version before a version of the same memory, without a query if it was in a watched list."""
+    """Finds the version before a version of the same memory, without a query if it was in a watched list.
 
-    def __init__(self, found: Snapshot) -> None:
-        self._found = found
+    With `only`, which are ids of memories, `moved_from` knows no others.
+    """
+
+    def __init__(self, found: Snapshot, only: Container[str] | None = None) -> None:
+        self._found, self._only = found, only
         self._later: dict[str, str] = {}
         self._before: dict[str, Version] = {}
 
@@ -66,6 +69,8 @@ class Predecessors:
     def moved_from(self, version: Version) -> str | None:
         """The earlier path of a version that renamed its memory; None for other versions."""
         if version.operation != "modified" or not version.path:
+            return None
+        if self._only is not None and version.memory_id not in self._only:
             return None
         before = self.of(version)
         return before.path if before is not None and before.path not in {"", version.path} else None

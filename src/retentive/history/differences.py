@@ -44,7 +44,7 @@ class MemoryDifference:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Differences, and the number of those that are left out because the memory is hidden from the actor.
+    """Differences, and the number of memories left out because they are hidden from the actor.
 
     `changes` are the changes that were chosen, newest first; none if two states were compared. `more` is the number of
     memories that a limit left out. `unread` is the newest version that was not looked at, if a limit ended the search.
@@ -66,8 +66,8 @@ class Compare(ReadOperation[Differences]):
     - Otherwise the states at `since` and at `until`, by default now. Without a path, the ids of two versions compare
       these versions.
 
-    Of the chosen versions, `limit` is the most memories whose differences are read, and `most_read` the most versions
-    that are looked at, newest first.
+    Of the chosen versions, `limit` is the most memories whose differences and renames are read, and `most_read` the
+    most versions that are looked at, newest first.
     """
 
     name = "diff"
@@ -100,7 +100,7 @@ class Compare(ReadOperation[Differences]):
             assessed = Assessment(snapshot, settings, self.actor)
             shown = [pair for pair in pairs if all(map(assessed.shows, filter(None, pair)))]
         found = tuple(_difference(snapshot, old, new) for old, new in shown)
-        changes = grouped(chosen or (), Predecessors(snapshot))
+        changes = grouped(chosen or (), Predecessors(snapshot, None if self.limit is None else set(read)))
         more = len(memory_ids) - len(read)
         return Differences(found, len(pairs) - len(shown), tuple(changes), more, unread)
 
@@ -114,11 +114,27 @@ class Compare(ReadOperation[Differences]):
             return None, None
         low = "" if self.since is None else moment(found, self.since, self.path).bound
         high = "~" if self.until is None else moment(found, self.until, self.path).bound
+        if self.path is None and self.most_read is not None:
+            return self._scanned(found, settings, low, high)
         newest_first = all_versions(found, before=high) if self.path is None else versions_in(found, self.path)
         versions = takewhile(lambda each: each.id > low, (each for each in newest_first if each.id < high))
         looked_at = islice(versions, self.most_read)
         chosen, unread = list(self.only.chosen(looked_at, settings)), next(versions, None)
         since = self.only.since
+        is_over = unread is None or (since is not None and unread.created_at < since)
+        return chosen, None if is_over else unread
+
+    def _scanned(
+        self, found: Snapshot, settings: Settings, low: str, high: str
+    ) -> tuple[Sequence[Version], Version | None]:
+        """The chosen versions among the newest ones between two bounds, and the first one not looked at."""
+        assert self.only is not None
+        assert self.most_read is not None
+        since = self.only.since
+        actor = self.only.exact_actor
+        looked_at, last = found.scan(self.most_read, actor=actor, after=low or None, before=high)
+        chosen = list(self.only.chosen(looked_at, settings))
+        unread = None if last is None else next(found.versions(after=low or None, before=last, limit=1), None)
         is_over = unread is None or (since is not None and unread.created_at < since)
         return chosen, None if is_over else unread
 

@@ -71,7 +71,7 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         return replace(outcome, left=(*outcome.left, *altered), proposed=proposed)
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object] | None:
-        """Number of the change, and what it left.
+        """Number of the change, and its remainder.
 
         None if nothing was changed, or if the changes await review: repeated, they are already as asked.
         """
@@ -117,7 +117,7 @@ class Restore(PlannedOperation):
                     raise NotFound(f"the version of {target.text} at that moment was redacted")
                 return Plan({entry.memory.id: replace(state_of(then), path=target.text)})
         if then_at.version is not None and (kept := _kept_at(found, target, then_at.version, before)) is not None:
-            return Plan({kept.memory_id: state_of(kept)})  # known, whatever was pruned of other memories
+            return Plan({kept.memory_id: state_of(kept)})  # known, even if versions of other memories were pruned
         check_kept(found, then_at)
         if entry is not None:
             was = PastSnapshot(found, before).get(target.text).memory

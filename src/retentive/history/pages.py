@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from functools import partial
 
 from retentive.engine.events import StoreEvent, events_of, has_lost_events, head_of
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import Read
 from retentive.history.reads import LogFilter
-from retentive.storage.contract import Selection, Snapshot, Version
+from retentive.storage.contract import Snapshot, Version
 from retentive.storage.paging import PAGE_VERSIONS
 from retentive.values.pages import ListPage
 from retentive.values.paths import MemoryPath
@@ -40,8 +42,11 @@ class VersionQuery:
     oldest_first: bool = False
     texts: bool = False
 
-    def selection(self, after: str | None) -> Selection:
-        """Selection of all versions after the cursor of a page. Ids begin with the time."""
+    def read(self, snapshot: Snapshot, after: str | None, most: int) -> tuple[list[Version], str | None]:
+        """Of the next `most` versions after the cursor of a page, at least those that may match, and the cursor then.
+
+        Ids begin with the time.
+        """
         since, until = self.only.since, self.only.until
         low = None if since is None else f"{_VERSION}{max(to_us(since), 0):014x}"
         high = None if until is None else f"{_VERSION}{max(to_us(until) + 1, 0):014x}"
@@ -49,13 +54,12 @@ class VersionQuery:
             low = max(low or "", after)
         elif after is not None:
             high = after if high is None else min(high, after)
-        return {
-            "memory_id": self.memory_id,
-            "after": low,
-            "before": high,
-            "oldest_first": self.oldest_first,
-            "limit": PAGE_VERSIONS,
-        }
+        if self.memory_id is not None:
+            of_memory = partial(snapshot.versions, memory_id=self.memory_id, oldest_first=self.oldest_first)
+            found = list(of_memory(after=low, before=high, limit=most))
+            return found, found[-1].id if found and len(found) == most else None
+        path, actor = None if self.target is None or self.target.is_root else self.target.text, self.only.exact_actor
+        return snapshot.scan(most, path=path, actor=actor, after=low, before=high, oldest_first=self.oldest_first)
 
     def fits_path(self, version: Version) -> bool:
         """Return whether the path of a version is at or below the target."""
@@ -76,18 +80,24 @@ def version_page(
     def work(snapshot: Snapshot) -> ListPage[ListedVersion, str]:
         settings, only = settings_of(snapshot), replace(query.only, since=None)
         found: list[Version] = []
-        last, scanned, is_end = after, 0, False
-        while len(found) <= limit and scanned < MAX_SCANNED and not is_end:
-            page = list(snapshot.versions(**query.selection(last)))
+        last, left, size = after, MAX_SCANNED, PAGE_VERSIONS
+        is_end = False
+        while len(found) <= limit and left > 0 and not is_end:
+            page, end = query.read(snapshot, last, min(size, left))
             found += only.chosen(filter(query.fits_path, page), settings)
-            scanned, is_end = scanned + len(page), len(page) < PAGE_VERSIONS
-            last = page[-1].id if page else last
+            is_end, last, left, size = end is None, end or last, left - size, MAX_SCANNED
         items = tuple(ListedVersion(each, _text(snapshot, each) if query.texts else None) for each in found[:limit])
         if len(found) > limit:
             return ListPage(items, found[limit - 1].id)
         return ListPage(items, None if is_end else last)
 
     return Read("versions", work, query.target)
+
+
+def read_tally(since: datetime, most: int) -> Read[tuple[dict[tuple[date, str], int], bool]]:
+    """Read the numbers of versions since a time by day (UTC) and actor; true if only the newest ones were counted."""
+    after = f"{_VERSION}{max(to_us(since), 0):014x}"
+    return Read("versions", lambda snapshot: snapshot.tally(after, most))
 
 
 def _text(snapshot: Snapshot, version: Version) -> str | None:
@@ -122,7 +132,7 @@ def feed(after: str, limit: int) -> Read[Feed]:
 
 
 def newest_position(snapshot: Snapshot) -> str:
-    """Cursor of the newest change; empty if there is none."""
+    """Cursor of the newest change; empty without changes."""
     versions = (position_of(version.id) for version in snapshot.versions(limit=1))
     return max([*versions, position_of(head_of(snapshot).newest)])
 

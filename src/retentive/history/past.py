@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from datetime import datetime
-from functools import cached_property
+from datetime import date, datetime
 from itertools import islice
+from operator import attrgetter
 from typing import Unpack
 
 from retentive.engine.listings import HISTORY, PRUNED
@@ -14,10 +14,11 @@ from retentive.errors import InvalidInput
 from retentive.history.revisions import Moment, Named, moment
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
 from retentive.storage.lookup import locate
-from retentive.storage.overlay import Overlay
+from retentive.storage.overlay import Overlay, earlier_of
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.records import to_us
 
+_path = attrgetter("path")
 _NOTHING: Mapping[str, datetime] = {}
 
 
@@ -44,24 +45,21 @@ class PastSnapshot(Overlay):
     def __init__(self, now: Snapshot, before: str) -> None:
         super().__init__(now)
         self._before = before
+        self._all: list[Version] | None = None
+        """All memories of then, once they were read."""
 
     @property
     def revision(self) -> int:
         newest = next(self.versions(limit=1), None)
         return 0 if newest is None else newest.revision
 
-    @cached_property
-    def _by_path(self) -> dict[str, Version]:
-        heads = sorted(self._inner.as_of(self._before), key=lambda version: version.path)
-        return {version.path: version for version in heads if version.path}
-
     def get(self, path: str) -> Entry:
-        version = self._same_memory(path) or self._by_path.get(path)
+        version = self._same_memory(path) or self._at(path)
         if version is not None:
             memory, data = self._memory(version), self._inner.text(version.id)
             return Entry(memory, data)
-        above = next((one for one in ancestors(path) if one in self._by_path), None)
-        return Entry(above=above, below=any(True for _ in self._below(path)))
+        above = next((one for one in ancestors(path) if self._at(one) is not None), None)
+        return Entry(above=above, below=any(True for _ in self._below(path, limit=1)))
 
     def _same_memory(self, path: str) -> Version | None:
         """The version at a path if the same memory is there now. Reads no other memories."""
@@ -71,8 +69,12 @@ class PastSnapshot(Overlay):
         was = next(self._inner.versions(memory_id=present.id, before=self._before, limit=1), None)
         return was if was is not None and was.path == path and was.operation != "deleted" else None
 
+    def _at(self, path: str) -> Version | None:
+        found = next(self._below(path.rpartition("/")[0], path, limit=1), None)
+        return found if found is not None and found.path == path else None
+
     def memories(self, under: str) -> Iterator[Memory]:
-        return (self._memory(version, self._living) for version in self._below(under))
+        return self._memories(self._below(under), under)
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return ((version.path, version.size_bytes or 0) for version in self._below(under))
@@ -80,28 +82,33 @@ class PastSnapshot(Overlay):
     def walk(
         self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
     ) -> Iterator[tuple[Memory, bytes | None]]:
-        living = self._living if limit is None else _NOTHING  # a few are looked up by themselves
-        for version in islice(self._below(under, start), limit):
-            yield self._memory(version, living), self._inner.text(version.id) if texts else None
+        found = self._below(under, start, limit=limit)
+        memories = self._memories(found, under) if limit is None else map(self._memory, found)
+        return ((memory, self._inner.text(memory.version_id) if texts else None) for memory in memories)
+
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        return map(self._memory, self._below(under, start, limit=limit, is_level=True))
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        return (
-            (self._memory(version, self._living), self._inner.text(version.id) or b"") for version in self._below(under)
-        )
+        found = self._memories(self._below(under), under)
+        return ((memory, self._inner.text(memory.version_id) or b"") for memory in found)
 
-    def _below(self, under: str, start: str = "") -> Iterator[Version]:
-        first = bisect_left(self._paths, max(start, f"{under}/"))
-        return (self._by_path[path] for path in self._paths[first : bisect_left(self._paths, f"{under}0")])
+    def _below(
+        self, under: str, start: str = "", *, limit: int | None = None, is_level: bool = False
+    ) -> Iterator[Version]:
+        """The versions below a path, in the order of paths: by a query for them, or all of the store once."""
+        if self._all is None:
+            found = self._inner.earlier(self._before, under, start=start, limit=limit, one_level=is_level)
+            if found is not None:
+                return found
+            self._all = sorted((each for each in self._inner.as_of(self._before) if each.path), key=_path)
+        first, last = (bisect_left(self._all, path, key=_path) for path in (f"{under}/", f"{under}0"))
+        return islice(earlier_of(self._all[first:last], under, start, is_level=is_level), limit)
 
-    @cached_property
-    def _paths(self) -> list[str]:
-        """Paths of all memories, in order."""
-        return list(self._by_path)
-
-    @cached_property
-    def _living(self) -> dict[str, datetime]:
-        """Creation times of all present memories, by id; read once."""
-        return {memory.id: memory.created_at for memory in self._inner.memories(ROOT)}
+    def _memories(self, found: Iterator[Version], under: str) -> Iterator[Memory]:
+        """Many memories. Most are still there, so their creation times are read once."""
+        living = {memory.id: memory.created_at for memory in self._inner.memories(under)}
+        return (self._memory(version, living) for version in found)
 
     def _memory(self, version: Version, living: Mapping[str, datetime] = _NOTHING) -> Memory:
         return Memory.of(version, living.get(version.memory_id) or self._born(version.memory_id))
@@ -123,8 +130,29 @@ class PastSnapshot(Overlay):
         selection["before"] = self._before if before is None else min(before, self._before)
         return self._inner.versions(**selection)
 
+    def scan(
+        self,
+        most: int,
+        *,
+        path: str | None = None,
+        actor: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        oldest_first: bool = False,
+    ) -> tuple[list[Version], str | None]:
+        return Snapshot.scan(self, most, path=path, actor=actor, after=after, before=before, oldest_first=oldest_first)
+
+    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
+        return Snapshot.tally(self, after, most)
+
     def as_of(self, before: str) -> Iterator[Version]:
         return self._inner.as_of(min(before, self._before))
 
+    def earlier(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version] | None:
+        return self._inner.earlier(min(before, self._before), under, start=start, limit=limit, one_level=one_level)
+
     def usage(self) -> Usage:
-        return Usage(len(self._by_path), sum(version.size_bytes or 0 for version in self._by_path.values()))
+        sizes = [size for _, size in self.sizes(ROOT)]
+        return Usage(len(sizes), sum(sizes))

@@ -153,7 +153,7 @@ class _Undoing:
         elif before is None:
             self._forced("it was changed later", None)
         elif after is None:
-            self._forced("it was made again later", now)
+            self._forced("it was recreated later", now)
         else:
             self._state = replace(self._with_text(now, before, after), path=self._path(now, before, after))
 

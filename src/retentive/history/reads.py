@@ -65,6 +65,11 @@ class LogFilter:
         levels = Levels(settings)
         return (version for version in found if levels.of(author_of(version)) == self.trust)
 
+    @property
+    def exact_actor(self) -> str | None:
+        """The actor, if it is one and not a pattern."""
+        return None if self.actor is None or "*" in self.actor or "?" in self.actor else self.actor
+
     def fits(self, version: Version) -> bool:
         """Return whether a version matches, apart from `since` and `trust`."""
         return (

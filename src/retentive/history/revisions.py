@@ -162,7 +162,7 @@ def moment(found: Snapshot, named: Named, target: MemoryPath | None = None) -> M
     if isinstance(revision.base, At) and not revision.back:
         last = _last_at(found, revision.base.time)
         return Moment("" if last is None else _after_change(found, last), revision.base.time)
-    version = version_at(found, revision) if revision.is_version else named_change(found, revision, target)[0]
+    version = version_at(found, revision) if revision.is_version else _newest_of_change(found, revision, target)
     return Moment(_after_change(found, version.id), version.created_at, version)
 
 
@@ -261,8 +261,23 @@ def _without_external(versions: list[Version]) -> list[Version]:
     return [version for version in versions if version.actor != EXTERNAL] or versions
 
 
+def _newest_of_change(found: Snapshot, revision: Revision, target: MemoryPath | None) -> Version:
+    """The newest version of the change that a revision names. For a number, not all of its versions are read."""
+    if isinstance(revision.base, Number) and not revision.back:
+        any_of_it = _any_numbered(found, revision.base.number)
+        newest = next(found.versions(revision_of=any_of_it.id, limit=1))
+        if newest.actor != EXTERNAL:
+            return newest
+    return named_change(found, revision, target)[0]
+
+
 def _numbered(found: Snapshot, number: int) -> list[Version]:
     """All versions of a revision, newest first. Raises `NotFound`."""
+    return list(found.versions(revision_of=_any_numbered(found, number).id))
+
+
+def _any_numbered(found: Snapshot, number: int) -> Version:
+    """A version of a revision. Raises `NotFound`."""
     newest = next(found.versions(limit=1), None)
     if newest is None or number > newest.revision:
         last = "it has no changes" if newest is None else f"the newest is r{newest.revision}"
@@ -272,7 +287,7 @@ def _numbered(found: Snapshot, number: int) -> list[Version]:
         version = next((each for each in _down_to(found, number) if each.revision == number), None)
     if version is None:
         raise NotFound(f"the change r{number} has no versions: they were removed, or it was a removal itself")
-    return list(found.versions(revision_of=version.id))
+    return version
 
 
 def _near(found: Snapshot, newest: Version, number: int) -> Version | None:
@@ -315,5 +330,5 @@ def _last_at(found: Snapshot, at: datetime) -> str | None:
 
 def _after_change(found: Snapshot, version_id: str) -> str:
     """The bound right after all versions of the change that a version belongs to."""
-    newest = next((version.id for version in found.versions(revision_of=version_id)), version_id)
+    newest = next((version.id for version in found.versions(revision_of=version_id, limit=1)), version_id)
     return max(newest, version_id) + "!"  # sorts right after the id

@@ -108,7 +108,7 @@ def scan(
     likely: bool = False,
     **origin: Unpack[Origin],
 ) -> Scanned:
-    """Find the sensitive values in a store, regardless of its settings. Returns paths and kinds, and what was redacted.
+    """Find the sensitive values in a store, regardless of its settings. Returns paths, kinds and redactions.
 
     `redact` removes the values of class `certain` from the texts of memories, and with `likely` also the others; with
     `history` it also redacts older versions. If a memory is read-only, raises `InvalidInput` and writes nothing. If a
@@ -143,7 +143,7 @@ def _found(context: StoreContext, snapshot: Snapshot, *, history: bool) -> list[
 
 
 class _Scanner:
-    """Finds the kinds of values that the store settings name, whatever the settings do with such values."""
+    """Finds the kinds of values that the store settings name, regardless of their modes."""
 
     def __init__(self, examiner: TextExaminer, settings: Settings, *, likely: bool = False) -> None:
         modes = {"sensitive": "redact", "sensitive_likely": "redact" if likely else "flag"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from retentive.engine.operation import Read
 from retentive.engine.trust.levels import Level
-from retentive.engine.trust.overlay import Assessment, levels_by_path
+from retentive.engine.trust.overlay import Assessment, SearchedLevels
 from retentive.errors import Damaged, InvalidInput
 from retentive.history.past import past_of
 from retentive.history.revisions import Named, as_revision, parse_time
@@ -20,7 +20,7 @@ from retentive.search.index import CORPORA, Corpus, all_documents, scanned
 from retentive.search.literal import Literal as LiteralQuery
 from retentive.search.literal import parse_literal
 from retentive.search.query import MODES, Query, parse_query
-from retentive.search.ranking import Admit, Statistics
+from retentive.search.ranking import Admit, Doubts, Statistics
 from retentive.search.results import Document, Hit, Results
 from retentive.storage.contract import Actor, Snapshot, as_actor
 from retentive.storage.paging import all_versions
@@ -145,20 +145,23 @@ class _Run:
         if search.at is not None or search.must_scan or (search.is_single and not corpus.is_built):
             documents, damaged = all_documents(snapshot)
             return self._completed(self._scan(documents, levels), levels, damaged)
+        is_doubtful = levels is not None and not levels.is_limited
+        filtering = None if is_doubtful else levels
         found = corpus.search(
             snapshot,
             query,
             limit=search.limit,
             languages=self._languages,
-            admit=self._admit(levels),
-            sees=self._sees(levels),
+            admit=self._admit(filtering),
+            sees=self._sees(filtering),
             statistics=self._statistics,
             may_be_newer=levels is None,
+            doubts=Doubts(levels.rules, levels.is_doubted, levels.admits) if levels and is_doubtful else None,
         )
         return None if found is None else self._completed(found[0], levels, found[1])
 
     def _scan(
-        self, documents: Iterable[Document], levels: Mapping[str, Level] | None = None, *, limit: int | None = -1
+        self, documents: Iterable[Document], levels: SearchedLevels | None = None, *, limit: int | None = -1
     ) -> Results:
         return scanned(
             list(documents),
@@ -170,13 +173,13 @@ class _Run:
             statistics=self._statistics,
         )
 
-    def _levels(self, snapshot: Snapshot) -> Mapping[str, Level] | None:
+    def _levels(self, snapshot: Snapshot) -> SearchedLevels | None:
         search, settings = self._search, self._settings
         if not (settings.trust or settings.quarantine or search.source is not None or search.trust is not None):
             return None
-        return levels_by_path(snapshot, settings, self._who, source=search.source, only=search.trust)
+        return SearchedLevels(snapshot, settings, self._who, source=search.source, only=search.trust)
 
-    def _admit(self, levels: Mapping[str, Level] | None) -> Admit | None:
+    def _admit(self, levels: SearchedLevels | None) -> Admit | None:
         """Condition on documents; None if all may be found."""
         under, has_filters = self._search.under, isinstance(self._query, Query) and self._query.filters != _NO_FILTERS
         sees = self._sees(levels)
@@ -190,25 +193,27 @@ class _Run:
 
         return admit
 
-    def _sees(self, levels: Mapping[str, Level] | None) -> Admit | None:
+    def _sees(self, levels: SearchedLevels | None) -> Admit | None:
         """Condition on documents that the actor may see; None if it may see all."""
         shows = self._search.shows
         if shows is None:
-            return None if levels is None else lambda document: document.path in levels
-        return lambda document: shows(document.path) and (levels is None or document.path in levels)
+            return None if levels is None else levels.admits
+        return lambda document: shows(document.path) and (levels is None or levels.admits(document))
 
-    def _completed(self, found: Results, levels: Mapping[str, Level] | None, damaged: Iterable[str]) -> Results:
+    def _completed(self, found: Results, levels: SearchedLevels | None, damaged: Iterable[str]) -> Results:
         """Results with the trust levels, and the damaged memories that the search would have covered."""
         within = self._query.within if isinstance(self._query, LiteralQuery) else self._query.filters.within
         named = tuple(
             path
             for path in damaged
             if _is_below(path, self._search.under)
-            and (levels is None or path in levels)
+            and (levels is None or levels.at(path) is not None)
             and (self._search.shows is None or self._search.shows(path))
             and (not within or covers(within, path))
         )
-        hits = found.hits if levels is None else tuple(replace(hit, trust=levels[hit.path]) for hit in found.hits)
+        hits = (
+            found.hits if levels is None else tuple(replace(hit, trust=levels.at(hit.path) or "") for hit in found.hits)
+        )
         return replace(found, hits=hits, damaged=named)
 
     def _versions(self) -> Iterator[Document]:

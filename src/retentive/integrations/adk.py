@@ -33,7 +33,7 @@ from retentive.integrations.documents import (
     settled,
     until_no_conflict,
 )
-from retentive.integrations.memory import ActorLike, Place, unwrapped
+from retentive.integrations.memory import ActorLike, MemoryLocation, unwrapped
 from retentive.opening import Retentive
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
@@ -59,8 +59,8 @@ class AdkMemoryService(BaseMemoryService):
     as file names, and contents over the limits of the store, raise `InvalidInput`.
     """
 
-    def __init__(self, memory: Place | StoreOfUser, *, actor: ActorLike = None, limit: int = 10) -> None:
-        self._place = _place(memory)
+    def __init__(self, memory: MemoryLocation | StoreOfUser, *, actor: ActorLike = None, limit: int = 10) -> None:
+        self._location = _location(memory)
         self._actor, self._limit = actor, limit
 
     async def add_session_to_memory(self, session: Session) -> None:
@@ -110,15 +110,17 @@ class AdkMemoryService(BaseMemoryService):
 
     def _store(self, app_name: str, user_id: str) -> MemoryStore:
         """The store of a user, created on first use. Quoting keeps the users of two apps apart."""
-        place = self._place
-        found = place.store(_key(app_name, user_id)) if isinstance(place, Retentive) else place(app_name, user_id)
+        location = self._location
+        found = (
+            location.store(_key(app_name, user_id)) if isinstance(location, Retentive) else location(app_name, user_id)
+        )
         return acting(found, "adk", self._actor)
 
     def _known_store(self, app_name: str, user_id: str) -> MemoryStore | None:
         """The store of a user, or None: a search creates no store."""
-        if isinstance(self._place, Retentive):
+        if isinstance(self._location, Retentive):
             try:
-                self._place.get_store(_key(app_name, user_id))
+                self._location.get_store(_key(app_name, user_id))
             except NotFound:
                 return None
         return self._store(app_name, user_id)
@@ -159,14 +161,14 @@ class AdkMemoryService(BaseMemoryService):
         _in_batches(store, [{"command": "delete", "path": each.path, "if_version": each.version_id} for each in found])
 
 
-def _place(memory: Any) -> Retentive | StoreOfUser:
-    place = unwrapped(memory)
-    if isinstance(place, str | os.PathLike):
-        return opening.open(place)
-    if isinstance(place, Retentive):
-        return place
-    if callable(place):
-        return cast("StoreOfUser", place)
+def _location(memory: Any) -> Retentive | StoreOfUser:
+    location = unwrapped(memory)
+    if isinstance(location, str | os.PathLike):
+        return opening.open(location)
+    if isinstance(location, Retentive):
+        return location
+    if callable(location):
+        return cast("StoreOfUser", location)
     raise InvalidInput(
         "memory must be a location (a directory, sqlite:///...), an opened location, or a function that returns the "
         "memory store of an app name and a user id"

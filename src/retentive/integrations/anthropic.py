@@ -29,7 +29,7 @@ except ImportError as error:
 
 from retentive import aio, opening
 from retentive.errors import InvalidInput
-from retentive.integrations.memory import Place, open_memory
+from retentive.integrations.memory import MemoryLocation, open_memory
 from retentive.integrations.named import named
 from retentive.integrations.search_tool import DESCRIPTION, INPUT_SCHEMA, NAME, search_reply
 from retentive.mounts import MemoryTree, Mounts
@@ -77,7 +77,7 @@ class _MemoryTool(_OpenedStore, Generic[R]):
 
     def __init__(
         self,
-        location: Place | MemoryTree | None = None,
+        location: MemoryLocation | MemoryTree | None = None,
         *,
         base_path: str | os.PathLike[str] | None = None,
         store: str | MemoryTree | None = None,
@@ -215,7 +215,7 @@ class _SearchTool(_OpenedStore):
 
     def __init__(
         self,
-        location: Place | MemoryStore | Mounts = opening.DEFAULT_LOCATION,
+        location: MemoryLocation | MemoryStore | Mounts = opening.DEFAULT_LOCATION,
         *,
         store: str | None = None,
         actor: Actor | str | None = None,
@@ -265,8 +265,10 @@ class AsyncMemorySearchTool(_SearchTool, BetaAsyncBuiltinFunctionTool):
 
 
 def _memory(
-    location: Place | MemoryTree | None, base_path: str | os.PathLike[str] | None, store: str | MemoryTree | None
-) -> tuple[Place | MemoryTree, str | None]:
+    location: MemoryLocation | MemoryTree | None,
+    base_path: str | os.PathLike[str] | None,
+    store: str | MemoryTree | None,
+) -> tuple[MemoryLocation | MemoryTree, str | None]:
     """The memory to use, and the key of a store in it, or None.
 
     Raises `InvalidInput` if an argument would have no effect.

@@ -27,7 +27,7 @@ except ImportError as error:
 
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly, RetentiveError
 from retentive.integrations.documents import acting, memories_below, until_no_conflict
-from retentive.integrations.memory import ActorLike, Place, open_memory
+from retentive.integrations.memory import ActorLike, MemoryLocation, open_memory
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
 
@@ -41,11 +41,14 @@ class MemoryBackend(BackendProtocol):
     """Files of a deep agent as memories: `/a.md` is `/memories/a.md`. Threads and processes may share it.
 
     Use it as a route, `CompositeBackend(default=StateBackend(), routes={"/memories/": MemoryBackend(...)})`, and not
-    as the default, which also gets large results of tools. Nothing raises but what is not an error of the call:
-    mistakes and storage failures are results, with the sentence of the reply. An edit is made on the newest text.
+    as the default, which also gets large results of tools. Mistakes of the model
+    and failures of storage are results with the sentence of the reply; only bugs raise. An edit applies to the newest
+    text.
     """
 
-    def __init__(self, memory: Place | MemoryStore, *, store: str | None = None, actor: ActorLike = None) -> None:
+    def __init__(
+        self, memory: MemoryLocation | MemoryStore, *, store: str | None = None, actor: ActorLike = None
+    ) -> None:
         """Open the memory store. Raises `InvalidInput`, and the errors of storage."""
         self._store = acting(open_memory(memory, store, method="batch")[0], "deepagents", actor)
 

@@ -23,7 +23,7 @@ from retentive.integrations.memory import (
     ActorLike,
     Author,
     AuthorOfRun,
-    Place,
+    MemoryLocation,
     SupportsExecute,
     id_option,
     memory_of_run,
@@ -41,7 +41,7 @@ NameOfRun: TypeAlias = str | Callable[[RunnableConfig], str | None] | None
 
 
 def memory_tool(
-    memory: Place | MemoryOfRun,
+    memory: MemoryLocation | MemoryOfRun,
     *,
     store: str | None = None,
     actor: ActorOfRun = None,

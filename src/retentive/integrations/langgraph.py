@@ -39,7 +39,7 @@ from retentive.integrations.documents import (
     strings_in,
     until_no_conflict,
 )
-from retentive.integrations.memory import ActorLike, Place, open_memory
+from retentive.integrations.memory import ActorLike, MemoryLocation, open_memory
 from retentive.storage.contract import Memory
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
@@ -57,7 +57,9 @@ class LangGraphStore(BaseStore):
     `NotImplementedError`. Keys, labels and values that a memory cannot hold unchanged raise `InvalidInput`.
     """
 
-    def __init__(self, memory: Place | MemoryStore, *, store: str | None = None, actor: ActorLike = None) -> None:
+    def __init__(
+        self, memory: MemoryLocation | MemoryStore, *, store: str | None = None, actor: ActorLike = None
+    ) -> None:
         self._store = acting(open_memory(memory, store, method="batch")[0], "langgraph", actor)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:

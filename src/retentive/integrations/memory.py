@@ -23,7 +23,7 @@ from retentive.values.replies import Replies, Reply
 if TYPE_CHECKING:  # anyio is imported late
     from retentive.aio import AsyncMemoryStore, AsyncMounts, AsyncRetentive
 
-Place: TypeAlias = "str | os.PathLike[str] | Retentive | AsyncRetentive | AsyncMemoryStore | AsyncMounts"
+MemoryLocation: TypeAlias = "str | os.PathLike[str] | Retentive | AsyncRetentive | AsyncMemoryStore | AsyncMounts"
 """A location as for `retentive.open`, an opened one, or an async memory store or mounts."""
 ActorLike: TypeAlias = Actor | str | None
 _NO_SETTINGS: Mapping[str, Any] = {}
@@ -44,7 +44,7 @@ class SupportsExecute(Protocol):
 
 
 def open_memory(
-    memory: Place | SupportsExecute,
+    memory: MemoryLocation | SupportsExecute,
     store: str | None = None,
     *,
     replies: Replies | None = None,
@@ -111,7 +111,7 @@ def unwrapped(memory: Any) -> Any:
 
 
 def memory_of_run(
-    memory: Place | SupportsExecute | Callable[[Any], SupportsExecute], store: str | None
+    memory: MemoryLocation | SupportsExecute | Callable[[Any], SupportsExecute], store: str | None
 ) -> SupportsExecute | Callable[[Any], SupportsExecute]:
     """Return the memory, or the function that returns the memory of each run.
 

@@ -27,7 +27,7 @@ from retentive.integrations.documents import (
     until_no_conflict,
 )
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
-from retentive.integrations.memory import ActorLike, Place, open_memory
+from retentive.integrations.memory import ActorLike, MemoryLocation, open_memory
 from retentive.integrations.run_calls import (
     ActorOfCall,
     MemoryCalls,
@@ -90,7 +90,7 @@ class MemorySession:
     def __init__(
         self,
         session_id: str,
-        memory: Place | MemoryStore,
+        memory: MemoryLocation | MemoryStore,
         *,
         store: str | None = None,
         actor: ActorLike = None,

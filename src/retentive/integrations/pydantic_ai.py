@@ -23,7 +23,14 @@ except ImportError as error:
 
 from retentive import aio
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
-from retentive.integrations.memory import ActorLike, AuthorOfRun, Place, SupportsExecute, id_option, memory_of_run
+from retentive.integrations.memory import (
+    ActorLike,
+    AuthorOfRun,
+    MemoryLocation,
+    SupportsExecute,
+    id_option,
+    memory_of_run,
+)
 from retentive.integrations.named import named
 
 if TYPE_CHECKING:
@@ -40,7 +47,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
     a function tool.
     """
 
-    memory: Place | SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute]
+    memory: MemoryLocation | SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute]
     _: KW_ONLY
     store: str | None = None
     actor: ActorLike | Callable[[RunContext[AgentDepsT]], ActorLike] = None
@@ -68,7 +75,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
 
 
 def memory_tool(
-    memory: Place | SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute],
+    memory: MemoryLocation | SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute],
     *,
     store: str | None = None,
     actor: ActorLike | Callable[[RunContext[AgentDepsT]], ActorLike] = None,

@@ -14,7 +14,7 @@ from retentive.integrations.function_tool import request_of
 from retentive.integrations.memory import (
     ActorLike,
     AuthorOfRun,
-    Place,
+    MemoryLocation,
     SupportsExecute,
     id_option,
     memory_of_run,
@@ -30,8 +30,8 @@ from retentive.values.replies import Reply
 if TYPE_CHECKING:
     from retentive.mounts import MemoryTree
 
-MemoryOfCall: TypeAlias = "Place | SupportsExecute | Callable[[Any], SupportsExecute]"
-SearchOfCall: TypeAlias = "Place | MemoryStore | Mounts | Callable[[Any], MemoryStore | Mounts]"
+MemoryOfCall: TypeAlias = "MemoryLocation | SupportsExecute | Callable[[Any], SupportsExecute]"
+SearchOfCall: TypeAlias = "MemoryLocation | MemoryStore | Mounts | Callable[[Any], MemoryStore | Mounts]"
 ActorOfCall: TypeAlias = ActorLike | Callable[[Any], ActorLike]
 NameOfCall: TypeAlias = str | Callable[[Any], str | None] | None
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from retentive.engine.rendering import Say, error_reply
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.integrations.function_tool import FunctionTool
-from retentive.integrations.memory import Place, open_memory
+from retentive.integrations.memory import MemoryLocation, open_memory
 from retentive.integrations.named import named
 from retentive.mounts import Mounts, core_of_tree
 from retentive.search.results import Hit, Results, age
@@ -67,7 +67,7 @@ INPUT_SCHEMA: Final[dict[str, Any]] = {
 
 
 def search_tool(
-    memory: Place | MemoryStore | Mounts,
+    memory: MemoryLocation | MemoryStore | Mounts,
     *,
     store: str | None = None,
     name: str = NAME,

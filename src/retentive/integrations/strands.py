@@ -26,7 +26,7 @@ from retentive.integrations.documents import (
     segment,
 )
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
-from retentive.integrations.memory import ActorLike, Place, open_memory
+from retentive.integrations.memory import ActorLike, MemoryLocation, open_memory
 from retentive.integrations.run_calls import (
     ActorOfCall,
     MemoryCalls,
@@ -96,7 +96,9 @@ class MemorySessionRepository(SessionRepository):
     are not JSON and messages over the limits of the store raise `InvalidInput`.
     """
 
-    def __init__(self, memory: Place | MemoryStore, *, store: str | None = None, actor: ActorLike = None) -> None:
+    def __init__(
+        self, memory: MemoryLocation | MemoryStore, *, store: str | None = None, actor: ActorLike = None
+    ) -> None:
         self._store = acting(open_memory(memory, store, method="batch")[0], "strands", actor)
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:

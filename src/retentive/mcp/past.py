@@ -120,7 +120,7 @@ def undo(store: MemoryStore, given: Arguments, call_id: str | None) -> ToolAnswe
 
 def _done(store: MemoryStore, outcome: RestoreOutcome) -> Iterator[str]:
     if not outcome.steps:
-        yield "Nothing to undo: the memories are already as they were before the change."
+        yield "Nothing to undo: the memories already have their state from before the change."
     for step in outcome.steps:
         yield f"{_UNDONE[step.what]} {visible(step.path)}"
     for each in outcome.left:

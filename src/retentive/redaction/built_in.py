@@ -144,6 +144,10 @@ class BuiltInRules:
         if judged < len(text):
             yield from self._in_bulk(text, judged)
 
+    def exclude(self, text: str) -> bool:
+        """Return whether nothing can be found in a text or its decoded pieces; False if that takes more than a look."""
+        return text.isascii() and "%" not in text and self._prefilter.excludes(text.encode())
+
     def _by_table(self, scanned: Scanned, left: Limits) -> Iterator[Find]:
         reach = [0]
         for start, end in self._seek_tables.spans(scanned, reach):
@@ -219,7 +223,7 @@ class BuiltInRules:
                     yield Find(kind, *match.span())
 
     def _vendor_in(self, text: str, start: int, end: int) -> tuple[Find | None, int]:
-        """A token at a candidate, and where to search on: not in what was judged."""
+        """A token at a candidate, and where the search continues: after the examined text."""
         lead = _LEADS.match(text, start)
         for at in {start, lead.end() if lead else start}:
             rows = self._vendors.get(text[at : at + 2])

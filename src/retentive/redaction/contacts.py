@@ -26,7 +26,7 @@ _NO_SEEDS = frozenset(_COMMON_TEXT.split())
 
 
 def find_seeds(text: str, start: int, end: int) -> Iterator[Find]:
-    """Recovery phrase of a wallet: 12, 15, 18, 21 or 24 words (BIP-39), none of them common in prose."""
+    """Recovery phrase of a wallet: 12, 15, 18, 21 or 24 uncommon words (BIP-39)."""
     for match in _SEEDS.finditer(text, start, end + 220):
         words = re.findall(r"[a-z]+", match[0])
         while len(words) > 12 and words[0] in {"phrase", "words", "word", "is", "seed", "mnemonic"}:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Detect: TypeAlias = "Callable[[str], Iterable[Find]]"
 NEIGHBOURS = 500  # characters around a change that are examined with it, in whole lines
 AHEAD_CHARS = 4_000  # a shorter text is examined in the transaction, in less than a millisecond
+MAX_PLAIN_CHARS = 300  # of a text or a path that `_PLAIN` matches
 MAX_CLEAN = 4_096  # texts remembered to have no value to redact
 MAX_HARMLESS, MAX_HARMLESS_CHARS = 4_096, 300  # paths and other short texts remembered to have no certain value
 MAX_NAMED_LINES = 5  # Source: the sentences of the guards, "at most 5 lines named"
@@ -129,15 +130,26 @@ class TextExaminer:
         """A path or an echoed text with its certain values masked, and their kinds. Raises `Refused`."""
         if settings.sensitive == "off":
             return text, ()
-        plain = self.plain_path if settings.sensitive_kinds is None else None
-        if plain is not None and (text in self.harmless or plain(text)):
+        has_usual_rules = self.plain_path is not None and settings.sensitive_kinds is None
+        if has_usual_rules and (text in self.harmless or self._is_plain_path(text)):
             return text, ()
         finds = [find for find in self._find(settings, text, in_path=True) if not find.likely]
-        if plain is not None and not finds and len(text) <= MAX_HARMLESS_CHARS:
+        if has_usual_rules and not finds:
+            self._remember_harmless(text)
+        return _masked(text, finds), [find.kind for find in finds]
+
+    def _is_plain_path(self, text: str) -> bool:
+        """Return whether a path or another short text has no certain value for the built-in rules, and remember it."""
+        if self.plain_path is None or not self.plain_path(text):
+            return False
+        self._remember_harmless(text)
+        return True
+
+    def _remember_harmless(self, text: str) -> None:
+        if len(text) <= MAX_HARMLESS_CHARS:
             if len(self.harmless) >= MAX_HARMLESS:
                 self.harmless.clear()
             self.harmless.add(text)
-        return _masked(text, finds), [find.kind for find in finds]
 
     def examine(self, settings: Settings, text: str, *, path: str = "", before: str = "") -> Examined:
         """The text as the settings allow it to be saved at a path. Raises `Refused` if a detector fails.
@@ -224,7 +236,9 @@ class TextExaminer:
         return [*head, *(find for find in found if find.start >= reach and find.end <= back), *tail]
 
     def _is_plain(self, settings: Settings, text: str) -> bool:
-        return settings.sensitive_kinds is None and self.plain is not None and bool(self.plain(text))
+        if len(text) > MAX_PLAIN_CHARS or settings.sensitive_kinds is not None or self.plain is None:
+            return False
+        return bool(self.plain(text))
 
 
 def allowance(value: str, salt: bytes | None = None) -> str:
@@ -243,7 +257,7 @@ def _within(finds: Sequence[Find], start: int, end: int) -> list[Find]:
 
 
 def _chosen(settings: Settings, mode: str, finds: Sequence[Find], text: str, path: str) -> list[Find]:
-    """Finds that the settings treat in a mode, except what they allow."""
+    """Finds that the settings treat in a mode, except allowed ones."""
     modes = (settings.sensitive, settings.sensitive_likely)
     if settings.sensitive_allow:
         finds = [find for find in finds if not _is_allowed(settings, find, text, path)]

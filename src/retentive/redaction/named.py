@@ -120,7 +120,7 @@ class _Name:
 
 
 def find_named(text: str, start: int, end: int) -> Iterator[Find]:
-    """Values for the words between two positions, of which the last lie near a possible value."""
+    """Values for the words between two positions. The last words are near a possible value."""
     at, last = max(start, end - _REACH), start - 1
     words = [at + word.start() for word in islice(_WORD.finditer(lowered(text[at:end])), MAX_WORDS)]
     for first in words if at > start else dict.fromkeys((start, *words[1:])):

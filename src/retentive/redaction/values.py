@@ -55,7 +55,7 @@ _SECRET_WORD = re.compile(r"passw|passphrase|pwd|secret|token|credential|kennwor
 
 
 def is_stand_in(text: str) -> bool:
-    """Return whether the text stands for a value: a placeholder, a state, one character repeated, a marker."""
+    """Return whether the text is a substitute for a value: a placeholder, a state, one character repeated, a marker."""
     plain = _EDGE.sub("", text).lower()
     return not plain or is_placeholder(text) or plain in NOT_VALUES or len(set(plain)) < 2
 

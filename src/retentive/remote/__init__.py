@@ -1,4 +1,4 @@
-"""The remote place: the library over HTTP, against `retentive serve` or Anthropic's hosted memory stores.
+"""A remote location: the library over HTTP, against `retentive serve` or Anthropic's hosted memory stores.
 
 Everything but the two transports is without I/O: a method is a generator that yields requests and returns its result.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from retentive.remote.place import RemotePlace
+    from retentive.remote.location import RemoteLocation
     from retentive.remote.store import RemoteStore
 
 
@@ -22,6 +22,6 @@ def remote_store(store: object) -> RemoteStore | None:
     return cast("RemoteStore", store) if is_remote(store) else None
 
 
-def remote_place(opened: object) -> RemotePlace | None:
+def remote_location(opened: object) -> RemoteLocation | None:
     """The location if it is a server, otherwise None."""
-    return cast("RemotePlace", opened) if is_remote(opened) else None
+    return cast("RemoteLocation", opened) if is_remote(opened) else None

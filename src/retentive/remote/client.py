@@ -36,7 +36,7 @@ class Client:
     """Connections to one server. Threads and event loops may share it.
 
     `run` sends the requests of an exchange and returns its result; `run_async` does it on the running event loop. A
-    cancelled call runs to its end, as a call of a local place does.
+    cancelled call runs to its end, as a call of a local location does.
     """
 
     def __init__(self, address: Address, access: Access) -> None:

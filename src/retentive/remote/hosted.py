@@ -30,8 +30,8 @@ from retentive.redaction.examiner import TextExaminer
 from retentive.remote import objects
 from retentive.remote.access import Access, Address
 from retentive.remote.history import RemoteHistory
+from retentive.remote.location import STORES, RemoteLocation
 from retentive.remote.methods import exchange, no_route, pages, unsupported
-from retentive.remote.place import STORES, RemotePlace
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.remote.store import RemoteStore
 from retentive.values.commands import Append, Clear, Command, Delete, Rename, View, Write, parse, paths_of
@@ -277,7 +277,7 @@ class HostedHistory(RemoteHistory):
     erase = unsupported("history.erase")
 
 
-class HostedPlace(RemotePlace):
+class HostedLocation(RemoteLocation):
     """Hosted memory stores. A store is opened by its id, and made with `create_store`."""
 
     def _store_of(self, info: StoreInfo) -> HostedStore:
@@ -295,18 +295,18 @@ class HostedPlace(RemotePlace):
             raise NotFound(f"there is no memory store {id_or_key!r}") from None
 
 
-def open_place(url: str, access: Access, *, actor: Actor | None, create: bool) -> RemotePlace:
+def open_location(url: str, access: Access, *, actor: Actor | None, create: bool) -> RemoteLocation:
     """Open a server, or hosted memory stores. Raises `InvalidInput`."""
     address = Address.parse(url, insecure=access.insecure)
     if not access.is_hosted(address.host):
-        return RemotePlace(address, access, actor=actor, create=create)
+        return RemoteLocation(address, access, actor=actor, create=create)
     if actor is not None:
         raise InvalidInput("hosted memory stores record the actor of the API key; leave out `actor`")
-    return HostedPlace(address, access, actor=None, create=create)
+    return HostedLocation(address, access, actor=None, create=create)
 
 
 def parsed_command(command: object) -> Command | Clear:
-    """A command of the tool, or one that only applications send. Raises `Refused`."""
+    """A command of the tool, or a command for applications only. Raises `Refused`."""
     if isinstance(command, Command | Clear):
         return command
     name = command.get("command") if isinstance(command, Mapping) else None

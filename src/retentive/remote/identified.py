@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from retentive.by_id import ById
 from retentive.errors import InvalidInput, NotFound
 from retentive.remote import objects
 from retentive.remote.methods import exchange
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
+from retentive.store.by_id import ById
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Actor, Memory, Written
 

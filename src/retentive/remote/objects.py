@@ -217,7 +217,7 @@ def sendable(command: object) -> object:
 
 
 def written(given: JsonBody) -> Written:
-    """What a command has written."""
+    """Result of a write command."""
     path, version_id = tool_path(given["path"]), given["memory_version_id"] or ""
     notes, memory_id = tuple(given["notes"]), given["memory_id"] or ""
     return Written(path, version_id, given["change_count"], given["proposed"], notes, memory_id)

@@ -8,7 +8,6 @@ from copy import copy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from retentive.by_id import ById
 from retentive.engine.rendering import error_reply
 from retentive.errors import InvalidInput, Refused, RetentiveError, error_of
 from retentive.history.apply import RestoreOutcome
@@ -24,6 +23,7 @@ from retentive.remote.reading import RemoteReads
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, T, conflicting_in
 from retentive.remote.review import RemoteReview
 from retentive.remote.trust import RemoteTrust
+from retentive.store.by_id import ById
 from retentive.values.commands import Clear, Command, parse, paths_of
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from retentive.engine.trust.levels import TRUSTED, Level, Levels, author_of, check_level
-from retentive.errors import NotFound
+from retentive.errors import InvalidInput, NotFound
 from retentive.remote import objects
 from retentive.remote.methods import exchange, pages
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody
 from retentive.review.trust import DoubtedMemory, Trust
 from retentive.storage.contract import Actor, Version
-from retentive.values.paths import ROOT
+from retentive.values.pages import ListPage
+from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_trust_pattern
 from retentive.values.settings import DEFAULTS
 
@@ -38,10 +39,23 @@ class RemoteTrust(Trust):
         target = objects.parsed(under)
         if level == TRUSTED:
             return []
-        above = "/" if target.is_root else objects.api_path(target).rpartition("/")[0] + "/"
-        given = yield from pages(f"{self._store.base}/doubted_memories", path_prefix=above, level=level)
-        found = map(_doubted, given)
-        return [each for each in found if each.path == target.text or each.path.startswith(f"{target.text}/")]
+        given = yield from pages(f"{self._store.base}/doubted_memories", path_prefix=_above(target), level=level)
+        return _below(target, given)
+
+    @exchange
+    def page(
+        self, under: str = ROOT, *, level: Level | None = None, after: str = "", limit: int = 100
+    ) -> HttpExchange[ListPage[DoubtedMemory, str]]:
+        """One page of `doubted`, of at most 100 memories."""
+        check_level(level)
+        if limit < 1:
+            raise InvalidInput(f"the limit must be at least 1, not {limit}")
+        target = objects.parsed(under)
+        if level == TRUSTED:
+            return ListPage(())
+        query = {"path_prefix": _above(target), "level": level, "limit": min(limit, 100), "page": after or None}
+        found = yield HttpRequest("GET", f"{self._store.base}/doubted_memories", query)
+        return ListPage(tuple(_below(target, found["data"])), found["next_page"])
 
     @exchange
     def levels(self, versions: Iterable[Version]) -> HttpExchange[list[Level]]:
@@ -74,6 +88,16 @@ class RemoteTrust(Trust):
 
     def _change(self, verb: str, body: JsonBody, actor: Actor | str | None) -> HttpRequest:
         return HttpRequest("POST", f"{self._store.base}/trust/{verb}", {}, body, self._store.sender(actor))
+
+
+def _above(target: MemoryPath) -> str:
+    return "/" if target.is_root else objects.api_path(target).rpartition("/")[0] + "/"
+
+
+def _below(target: MemoryPath, given: Iterable[JsonBody]) -> list[DoubtedMemory]:
+    """Those at or below a path: a route limits to a directory."""
+    found = map(_doubted, given)
+    return [each for each in found if each.path == target.text or each.path.startswith(f"{target.text}/")]
 
 
 def _doubted(given: JsonBody) -> DoubtedMemory:

@@ -117,7 +117,7 @@ class Decide(WriteOperation[DecisionOutcome]):
         )
 
     def _decided_before(self, tx: Transaction, proposal_id: str) -> Obstacle | None:
-        """Return an obstacle if a proposal that is no longer pending was decided the other way, otherwise None."""
+        """Return an obstacle if the opposite decision about the proposal was already made, otherwise None."""
         found = decision_on(tx, proposal_id)
         if found is None:
             raise NotFound(f"there is no proposal {proposal_id} that awaits review")

@@ -109,6 +109,9 @@ class ProposedSnapshot(Overlay):
         )
         return islice(merge(present, own, key=lambda found: found[0].path), limit)
 
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        return Snapshot.one_level(self, under, start=start, limit=limit)
+
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         present = [(memory, data) for memory, data in self._inner.texts(under) if self._shows(memory)]
         own = [(memory, self._data(*self._placed[memory.path])) for memory in self._placed_below(under)]

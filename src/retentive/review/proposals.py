@@ -34,7 +34,7 @@ class ProposedChange:
 
     A proposed new memory has a provisional `memory_id`, which no stored memory ever has. `sha256` and `size_bytes`
     describe the new text and are None if the change has none. `base_sha256` describes the text that the new text
-    replaces, and is None if there is none. `created_at` is the creation time of the memory, `provenance_text` the
+    replaces, or None. `created_at` is the creation time of the memory, `provenance_text` the
     stored provenance of the change.
     """
 

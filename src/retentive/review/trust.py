@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from retentive.engine.context import StoreContext
 from retentive.engine.events import record_event
 from retentive.engine.operation import Read, WriteOperation
-from retentive.engine.trust.levels import TRUSTED, Level, Levels, author_of, check_level, described
+from retentive.engine.trust.levels import TRUSTED, Level, Levels, author_of, check_level, described, doubted_names
 from retentive.engine.trust.overlay import CONFIRMED, Assessment, marks_of
 from retentive.engine.writer import GuardedWriter
-from retentive.errors import NotFound, ReadOnly
+from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
+from retentive.values.one_level import path_after
+from retentive.values.pages import ListPage
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_trust_pattern
-from retentive.values.settings import from_text
+from retentive.values.settings import Settings, from_text
+
+_LOOKED_AT = 50_000
+"""Memories among which one page looks."""
+_FIRST_BATCH, _LARGEST_BATCH = 200, 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +53,27 @@ class Trust:
             target = self._context.parsed(under)
 
         def work(snapshot: Snapshot) -> list[DoubtedMemory]:
-            assessed = Assessment(snapshot, self._context.settings_of(snapshot), None)
-            found = (_doubted(assessed, memory) for memory in _memories(snapshot, target))
-            return [each for each in found if each.level != TRUSTED and level in {None, each.level}]
+            search = _Search(snapshot, self._context.settings_of(snapshot), target.text, level)
+            return list(search.page("", None)[0])
+
+        return self._context.result_of(Read("trust.list", work, target, needs_external_edits=True, sees_all=True))
+
+    def page(
+        self, under: str = ROOT, *, level: Level | None = None, after: str = "", limit: int = 100
+    ) -> ListPage[DoubtedMemory, str]:
+        """One page of `doubted`. `after` is the `next` of the previous page.
+
+        At most 50,000 memories are looked at, so a page may have few items, or none, and still have a `next`.
+        """
+        with self._context.checking("trust.list"):
+            check_level(level)
+            if limit < 1:
+                raise InvalidInput(f"the limit must be at least 1, not {limit}")
+            target = self._context.parsed(under)
+
+        def work(snapshot: Snapshot) -> ListPage[DoubtedMemory, str]:
+            search = _Search(snapshot, self._context.settings_of(snapshot), target.text, level)
+            return ListPage(*search.page(after, limit))
 
         return self._context.result_of(Read("trust.list", work, target, needs_external_edits=True, sees_all=True))
 
@@ -91,6 +115,36 @@ class Trust:
 def _doubted(assessed: Assessment, memory: Memory) -> DoubtedMemory:
     reasons = tuple(map(described, assessed.open_contributors(memory)))
     return DoubtedMemory(memory.path, memory.id, assessed.level(memory), reasons, memory.provenance.flags)
+
+
+class _Search:
+    """Search for memories that are not trusted."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings, under: str, level: Level | None) -> None:
+        self._snapshot, self._under, self._level = snapshot, under, level
+        self._assessed, self._names = Assessment(snapshot, settings, None), doubted_names(settings)
+
+    def page(self, after: str, limit: int | None) -> tuple[tuple[DoubtedMemory, ...], str | None]:
+        """The first ones from a path on, and the path from which to go on."""
+        memory = None if self._under == ROOT else self._snapshot.get(self._under).memory
+        if memory is not None or self._names == ():
+            return tuple(self._chosen([] if memory is None else [memory])), None
+        found: list[DoubtedMemory] = []
+        start: str | None = after
+        left, size = _LOOKED_AT, _FIRST_BATCH
+        while start is not None and (limit is None or (len(found) < limit and left > 0)):
+            batch, start = self._snapshot.walk_naming(self._under, self._names, start=start, limit=size)
+            found += self._chosen(batch)
+            left, size = left - size, min(2 * size, _LARGEST_BATCH)
+        if limit is not None and len(found) > limit:
+            return tuple(found[:limit]), path_after(found[limit - 1].path)
+        return tuple(found), start
+
+    def _chosen(self, memories: Iterable[Memory]) -> Iterator[DoubtedMemory]:
+        for memory in memories:
+            found = _doubted(self._assessed, memory)
+            if found.level != TRUSTED and self._level in {None, found.level}:
+                yield found
 
 
 def _memories(snapshot: Snapshot, path: MemoryPath) -> Iterable[Memory]:

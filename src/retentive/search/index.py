@@ -16,7 +16,7 @@ from retentive.errors import Damaged
 from retentive.search.literal import Literal, search_literal
 from retentive.search.postings import Index, counted
 from retentive.search.query import Query
-from retentive.search.ranking import Admit, Ranking, Statistics, statistics_of
+from retentive.search.ranking import Admit, Doubts, Ranking, Statistics, statistics_of
 from retentive.search.results import Document, Results
 from retentive.search.scan import Scan
 from retentive.search.terms import terms_of
@@ -76,12 +76,15 @@ class Corpus:
         sees: Admit | None = None,
         statistics: Statistics | None = None,
         may_be_newer: bool = True,
+        doubts: Doubts | None = None,
     ) -> tuple[Results, tuple[str, ...]] | None:
         """Search the memories of a store; return the results and the paths of damaged memories.
 
         Another thread may have updated the index to a later state than the snapshot. Without `may_be_newer`, the result
-        is then None.
+        is then None. `doubts` are applied in addition to `admit` and `sees`.
         """
+        if doubts is not None and (self._is_too_large(snapshot) or not isinstance(query, Query)):
+            admit, sees, doubts = _both(admit, doubts.shows), _both(sees, doubts.shows), None
         if self._is_too_large(snapshot):
             documents, damaged = all_documents(snapshot)
             more = {"admit": admit, "sees": sees}
@@ -93,7 +96,9 @@ class Corpus:
             index = self._index
             if isinstance(query, Query):
                 terms = terms_of(query, languages or index.languages())
-                ranking = Ranking(index, terms, query, statistics=statistics, admit=admit, sees=sees)
+                hidden = frozenset(_hidden(index, doubts))
+                sees = sees if doubts is None else _both(sees, doubts.shows)
+                ranking = Ranking(index, terms, query, statistics=statistics, admit=admit, sees=sees, hidden=hidden)
                 return ranking.results(limit), damaged
             documents = [each for each in index.documents if each is not None]
         return scanned(documents, query, limit, admit=admit), damaged
@@ -181,6 +186,20 @@ class Corpus:
             self._index.remove(each)
         for document in documents:
             self._index.add(document, counted(document.path, document.text))
+
+
+def _both(first: Admit | None, second: Admit) -> Admit:
+    return second if first is None else lambda document: first(document) and second(document)
+
+
+def _hidden(index: Index, doubts: Doubts | None) -> Iterator[int]:
+    """Numbers of the documents that are not shown."""
+    if doubts is None:
+        return
+    for number in index.marked(doubts.key, doubts.is_doubted):
+        document = index.documents[number]
+        if document is not None and not doubts.shows(document):
+            yield number
 
 
 def scanned(

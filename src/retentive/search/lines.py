@@ -31,7 +31,7 @@ class Wanted:
 
     @classmethod
     def of(cls, by_surface: Mapping[str, tuple[int, ...]], weights: Sequence[float]) -> Wanted:
-        """What to find, from the numbers of the terms by surface."""
+        """Search targets, from the numbers of the terms by surface."""
         needles: list[str] = []
         for word in sorted((each for each in by_surface if each[0] != "@"), key=len):
             if not any(map(word.__contains__, needles)):
@@ -39,7 +39,7 @@ class Wanted:
         return cls(by_surface, weights, any(each[0] == "@" for each in by_surface), tuple(needles))
 
     def rows(self, text: str) -> Iterable[tuple[int, str, bool]]:
-        """Rows with their numbers: those that may have a term, which are marked, and all headings."""
+        """Numbered rows: rows that may contain a term, marked, and all headings."""
         if normal(text) is text:
             return self._rows_with_words(text)
         return ((number, row, True) for number, row in enumerate(text.split("\n"), 1))

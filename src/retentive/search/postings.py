@@ -13,7 +13,7 @@ import zlib
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain, compress
 from typing import TypeAlias
 
@@ -33,6 +33,7 @@ _FEW_KEYS = 200  # new words are inserted one at a time up to this number
 _RARE = 16  # a term that occurs less than once in this number of memories has a dict of counts, others a byte a memory
 _DICT_BYTES = 90  # bytes of memory per entry of such a dict
 _LARGEST = 1 << 62
+_MOST_MARKED = 4
 _MAX_CACHED = 1 << 22  # bytes cached for recent terms, in a small store
 _CACHED_SHARE = 0.5  # of the bytes of text, in a large one
 K1 = 1.2  # parameters of BM25, tuned on benchmarks/search
@@ -143,6 +144,8 @@ class Index:
     def __init__(self) -> None:
         self.documents: list[Document | None] = []
         self.sizes: list[int] = []
+        self.updated: list[float] = []
+        """Times of the newest changes, as timestamps."""
         self.memories = 0
         self.size = 0
         self._postings = _ByWord()
@@ -154,6 +157,7 @@ class Index:
         self._cached: OrderedDict[tuple[str, tuple[str, ...]], Occurrences] = OrderedDict()
         self._cached_bytes = 0
         self._languages: tuple[str, ...] = ()
+        self._marked: dict[Hashable, tuple[Callable[[Document], bool], set[int]]] = {}
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
@@ -163,13 +167,27 @@ class Index:
         if number == len(self.documents):
             self.documents.append(document)
             self.sizes.append(len(document.data) or 1)
+            self.updated.append(document.updated_at.timestamp())
             self._append(number, words)
         else:
             self.documents[number] = document
             self.sizes[number] = len(document.data) or 1
+            self.updated[number] = document.updated_at.timestamp()
             self._insert(number, Counter(words))
         self._numbers[document.memory_id] = number
+        for is_marked, numbers in self._marked.values():
+            if is_marked(document):
+                numbers.add(number)
         self.count(len(document.data))
+
+    def marked(self, key: Hashable, is_marked: Callable[[Document], bool]) -> set[int]:
+        """Numbers of the memories that meet a condition. They are kept under its key, as settings rarely change."""
+        if key not in self._marked:
+            if len(self._marked) == _MOST_MARKED:
+                del self._marked[next(iter(self._marked))]
+            found = {number for number, each in enumerate(self.documents) if each is not None and is_marked(each)}
+            self._marked[key] = is_marked, found
+        return self._marked[key][1]
 
     def count(self, size: int, memories: int = 1) -> None:
         """Count a memory in the statistics only."""
@@ -218,6 +236,8 @@ class Index:
                     continue
             del self._postings[surface]
             self._forget(surface)
+        for _, numbers in self._marked.values():
+            numbers.discard(number)
         self.documents[number] = None
         self._free.append(number)
         self.count(len(document.data), -1)

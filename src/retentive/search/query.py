@@ -59,7 +59,7 @@ class Filters:
 class Query:
     """Ranked query. `text` has the words that count, with those of phrases and required words.
 
-    All of `required` and all of `phrases` must occur, none of `excluded` and `excluded_phrases`. With `is_proposed`
+    All of `required` and `phrases` must occur; `excluded` and `excluded_phrases` must not. With `is_proposed`
     proposals are searched instead of memories.
     """
 

@@ -6,7 +6,8 @@ Memories are scored by falling upper bounds, until no other memory can reach the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -25,10 +26,24 @@ from retentive.values.paths import ROOT
 
 LINE = 0.5  # weight of the best line against the whole memory
 RESCORED = 20  # memories whose lines are scored
+_DIGITS = 6  # of scores that are compared
 TIE = 1e-6  # scores that differ by less are equal
+_MANY = 200  # memories that are sorted as they are
 _FIRST_STEP = 200  # memories that are scored before the lowest score of the best is known
 
 Admit = Callable[[Document], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """Documents that may be hidden from an actor. `shows` says which are shown of those that meet `is_doubted`.
+
+    Only the key and the document decide about `is_doubted`, so an index keeps which documents meet it.
+    """
+
+    key: Hashable
+    is_doubted: Admit
+    shows: Admit
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +76,8 @@ class Ranking:
     """One ranked search in one index.
 
     `admit` decides which documents are found, `sees` which the actor may see; None admits all. `near` returns an index
-    with at least the words that are similar to some words, if the index does not have them.
+    with at least the words that are similar to some words, if the index does not have them. `hidden` are numbers of
+    documents that are not found either: for few of many, this is faster than `admit`.
     """
 
     def __init__(
@@ -74,6 +90,7 @@ class Ranking:
         admit: Admit | None,
         sees: Admit | None,
         near: Callable[[Iterable[str]], Index] | None = None,
+        hidden: Iterable[int] = (),
     ) -> None:
         self._index, self._terms, self._query = index, terms, query
         self._statistics = statistics or statistics_of(index, terms)
@@ -88,6 +105,8 @@ class Ranking:
             return lambda count: rarity * found.most(count, flat, slope)
 
         self._bounds = Bounds([(found, most(found, rarity)) for found, rarity in self._weighted], len(index.sizes))
+        for number in hidden:
+            self._bounds.levels[number] = 0
 
     def results(self, limit: int | None) -> Results:
         """The best memories and the number of all matches. Raises `InvalidInput`."""
@@ -170,9 +189,30 @@ class Ranking:
         else:
             by_level = sorted(self._allowed, key=self._bounds.levels.__getitem__, reverse=True)
             self._score_best(scores, by_level, keep)
-        chosen = scores.keys() if limit is None else _leaders(scores, keep)
+        chosen = scores.keys() if limit is None else self._newest(scores, _leaders(scores, keep), keep)
         ordered = sorted((self._order(scores[number], number), number) for number in chosen)
         return [(scores[number], number) for _, number in (ordered if limit is None else ordered[:keep])]
+
+    def _newest(self, scores: Mapping[int, float], numbers: list[int], keep: int) -> list[int]:
+        """Of many memories, those that can be among the first: of equal scores, the newest changes come first."""
+        if len(numbers) <= _MANY:
+            return numbers
+        by_score: dict[float, list[int]] = defaultdict(list)
+        for number in numbers:
+            by_score[scores[number]].append(number)
+        equal: dict[float, list[int]] = defaultdict(list)
+        for score, group in by_score.items():
+            equal[round(score, _DIGITS)] += group
+        found, updated = list[int](), self._index.updated
+        for score in sorted(equal, reverse=True):
+            group, left = equal[score], keep - len(found)
+            if left <= 0:
+                break
+            if len(group) > left:
+                oldest = nlargest(left, map(updated.__getitem__, group))[-1]
+                group = [number for number in group if updated[number] >= oldest]
+            found += group
+        return found
 
     def _score_best(self, scores: dict[int, float], numbers: Sequence[int], keep: int) -> None:
         """Score memories in several steps; each knows the score to reach from those before it."""
@@ -253,7 +293,7 @@ class Ranking:
 
 def order(score: float, updated_at: datetime, path: str) -> tuple[float, float, str]:
     """Sort key of results: the score, then the newest change, then the path."""
-    return -round(score, 6), -updated_at.timestamp(), path
+    return -round(score, _DIGITS), -updated_at.timestamp(), path
 
 
 def phrase_pattern(phrase: str) -> re.Pattern[str]:

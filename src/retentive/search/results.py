@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
-from retentive.values.provenance import provenance_of
+from retentive.values.provenance import Provenance, provenance_of
 
 Span: TypeAlias = tuple[int, int]
 SNIPPETS = 3
@@ -31,9 +31,14 @@ class Document:
         return self.data.decode()
 
     @property
+    def provenance(self) -> Provenance:
+        """Provenance of the version with this text."""
+        return provenance_of(self)
+
+    @property
     def actors(self) -> tuple[str, ...]:
         """Actors whose changes the text builds on, newest last."""
-        return tuple(each.actor for each in provenance_of(self).contributors)
+        return tuple(each.actor for each in self.provenance.contributors)
 
     @property
     def actor(self) -> str | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from anyio import fail_after, to_thread
 
 from retentive.errors import RetentiveError
-from retentive.server.calls import Caller, Events, Json, RouteAnswer, RouteCall, ServedPlace, Streamed
+from retentive.server.calls import Caller, Events, Json, RouteAnswer, RouteCall, ServedLocation, Streamed
 from retentive.server.credentials import (
     MCP,
     METADATA,
@@ -75,7 +75,7 @@ _QUICK = frozenset({"retrieve_memory", "read_memory", "retrieve_memory_version",
 class Server:
     """The state that the endpoints of one process share."""
 
-    place: ServedPlace
+    location: ServedLocation
     workers: Workers
     hub: Hub
     telemetry: Telemetry
@@ -145,7 +145,7 @@ class Server:
         check_scope(caller.key, route)
         fields = read_query(route.query, request.scope["query_string"])
         call = RouteCall(
-            self.place,
+            self.location,
             caller,
             request.method,
             request.url.path,
@@ -162,7 +162,7 @@ class Server:
     async def _answer_call(
         self, request: Request, route: Route, call: RouteCall, fields: Mapping[str, Any]
     ) -> Response:
-        """Call the handler in a thread, and answer what it returns."""
+        """Call the handler in a thread, and send its result."""
         if route.method != "GET":
             call = replace(call, request=read_request_key(request.headers, call, fields))
         work = partial(_answered, call, route, fields)
@@ -187,13 +187,13 @@ class Server:
             if token is None:
                 raise unauthorized()
             return Caller(token, named_actor(request.headers, token))
-        is_known, record = self.place.keys.cached(text)
+        is_known, record = self.location.keys.cached(text)
         if not is_known:
-            record = await self.workers.run(partial(self.place.keys.authenticated, text))
+            record = await self.workers.run(partial(self.location.keys.authenticated, text))
         if record is None:
             raise unauthorized()
-        if self.place.keys.is_use_due(record.id):
-            await self.workers.run(partial(_note_use, self.place, record))
+        if self.location.keys.is_use_due(record.id):
+            await self.workers.run(partial(_note_use, self.location, record))
         return Caller(record, named_actor(request.headers, record))
 
     async def read_body(
@@ -229,7 +229,7 @@ class Server:
         if is_ready:
             try:
                 with fail_after(READY_S):
-                    await to_thread.run_sync(self.place.keys.first_exists, abandon_on_cancel=True)
+                    await to_thread.run_sync(self.location.keys.first_exists, abandon_on_cancel=True)
             except (TimeoutError, RetentiveError):
                 is_ready = False
         if not is_ready:
@@ -288,9 +288,9 @@ async def _described(_: Request) -> Response:
     return json_response(document())
 
 
-def _note_use(place: ServedPlace, record: KeyRecord) -> None:
+def _note_use(location: ServedLocation, record: KeyRecord) -> None:
     try:
-        place.keys.note_use(record.id)
+        location.keys.note_use(record.id)
     except RetentiveError:
         LOG.warning("the time of the last use of %s was not stored", record.id)
 
@@ -340,7 +340,7 @@ async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def server_of(
-    place: ServedPlace,
+    location: ServedLocation,
     workers: Workers | None = None,
     limits: RateLimits | None = None,
     telemetry: Telemetry | None = None,
@@ -352,7 +352,7 @@ def server_of(
     """A server for an open location."""
     workers = workers or Workers()
     return Server(
-        place,
+        location,
         workers,
         Hub(workers.run),
         telemetry or Telemetry(metrics()),

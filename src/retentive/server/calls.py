@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from retentive.errors import NotFound, RetentiveError
 from retentive.opening import Retentive
-from retentive.place_records import PlaceRecords
 from retentive.server.errors import HttpError, missing
 from retentive.server.key_store import KeyStore
 from retentive.server.keys import KeyRecord
 from retentive.server.webhooks import Webhooks
 from retentive.storage.contract import Actor, StoreInfo
 from retentive.store import MemoryStore, for_request, limited_to
+from retentive.store.location_records import LocationRecords
 from retentive.values.records import SYSTEM_STORE, RequestKey
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ NO_STORE = "memory store"
 _MAX_OPEN = 1_000
 
 
-class ServedPlace:
+class ServedLocation:
     """An open location that the server serves. Threads share it."""
 
     def __init__(self, opened: Retentive, keys: KeyStore | None = None, *, webhooks_to_private: bool = False) -> None:
         self.opened = opened
-        self.keys = keys or KeyStore(PlaceRecords(opened.backend))
+        self.keys = keys or KeyStore(LocationRecords(opened.backend))
         self.webhooks = Webhooks(opened)
         self.webhooks_to_private = webhooks_to_private
         self._stores: OrderedDict[tuple[str, Actor, tuple[str, ...]], tuple[StoreInfo, MemoryStore]] = OrderedDict()
@@ -91,7 +91,7 @@ class Caller:
 class RouteCall:
     """One request. `ids` are the ids in its path."""
 
-    place: ServedPlace
+    location: ServedLocation
     caller: Caller
     method: str
     path: str
@@ -113,7 +113,7 @@ class RouteCall:
     def info(self) -> StoreInfo:
         """The memory store that the path names. Raises `HttpError` 404 also for one that the caller may not see."""
         try:
-            return self._seen(self.place.info(self.ids["memory_store_id"]))
+            return self._seen(self.location.info(self.ids["memory_store_id"]))
         except NotFound:
             raise missing(NO_STORE) from None
 
@@ -124,7 +124,7 @@ class RouteCall:
         Id, key and workspace of a store never change, so an earlier description decides whether the caller may see it.
         """
         try:
-            info, store = self.place.store(self.ids["memory_store_id"], self.caller)
+            info, store = self.location.store(self.ids["memory_store_id"], self.caller)
         except NotFound:
             raise missing(NO_STORE) from None
         self._seen(info)

@@ -8,8 +8,10 @@ import os
 import re
 import time
 import traceback
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from retentive import deprecation
 from retentive.server.errors import HttpError
 from retentive.server.telemetry import Telemetry
 
@@ -39,7 +41,7 @@ class Envelope:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 state["status"] = message["status"]
-                message["headers"] = [*message.get("headers", []), *_headers(state)]
+                message["headers"] = [*message.get("headers", []), *_headers(state), *_deprecated(scope, state)]
             await send(message)
 
         try:
@@ -75,6 +77,21 @@ def _headers(state: dict[str, Any]) -> list[tuple[bytes, bytes]]:
     if "workspace_id" in state:
         found.append((b"anthropic-workspace-id", state["workspace_id"].encode("utf-8")))
     return found
+
+
+def _deprecated(scope: Scope, state: dict[str, Any]) -> list[tuple[bytes, bytes]]:
+    """The header of RFC 9745 if the route is deprecated. The log gets the sentence, once."""
+    name = f"{scope['method']} {state.get('route')}"
+    found = deprecation.find("route", name)
+    if found is None:
+        return []
+    deprecation.announce("route", name, BUGS.warning)
+    return [
+        (
+            b"deprecation",
+            f"@{int(datetime(found.on.year, found.on.month, found.on.day, tzinfo=UTC).timestamp())}".encode(),
+        )
+    ]
 
 
 async def _send_bug(request_id: str, send: Send) -> None:

@@ -14,12 +14,12 @@ from threading import Event, Thread
 
 from retentive.errors import Conflict, Locked, NotFound, RetentiveError
 from retentive.opening import Retentive
-from retentive.place_records import PlaceRecords
 from retentive.server.leader import RENEWED
 from retentive.server.schedule import ScheduledJob
 from retentive.storage import capabilities
 from retentive.storage.contract import StoreInfo
 from retentive.store import MemoryStore
+from retentive.store.location_records import LocationRecords
 
 LOG = logging.getLogger("retentive.server.jobs")
 KIND = "job"
@@ -49,7 +49,7 @@ class JobState:
         return json.dumps(asdict(self))
 
 
-def job_states(records: PlaceRecords) -> list[JobState]:
+def job_states(records: LocationRecords) -> list[JobState]:
     """The states of all jobs that a server of this location has scheduled, by name."""
     return [JobState(**json.loads(text)) for _, text in records.list(KIND)]
 

@@ -9,8 +9,8 @@ from threading import Lock
 from typing import TypedDict, Unpack
 
 from retentive.errors import Conflict, NotFound
-from retentive.place_records import PlaceRecords
 from retentive.server.keys import ID_PREFIX, TOKEN_PREFIX, KeyRecord, NewKey, id_in, matches, new_key
+from retentive.store.location_records import LocationRecords
 
 KIND = "api_key"
 USED = "api_key_used"
@@ -42,7 +42,7 @@ class KeyStore:
 
     def __init__(
         self,
-        records: PlaceRecords,
+        records: LocationRecords,
         *,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from retentive.errors import Conflict, RetentiveError
-from retentive.place_records import PlaceRecords
+from retentive.store.location_records import LocationRecords
 
 KIND, NAME = "leader", "background"
 LEASE_S = 30
@@ -29,7 +29,7 @@ class Leader:
     """Membership of a process in the election. `tick` must be called every `RENEWED` parts of the lease."""
 
     def __init__(
-        self, records: PlaceRecords, *, lease_s: float = LEASE_S, monotonic: Callable[[], float] = time.monotonic
+        self, records: LocationRecords, *, lease_s: float = LEASE_S, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._records = records
         self._monotonic = monotonic

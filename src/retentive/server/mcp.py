@@ -59,7 +59,7 @@ class McpEndpoint:
             await self._server.refusal(scope, found, challenge=MCP)(scope, receive, send)
 
     async def _answer(self, request: Request, reserve: Callable[[int], None], send: Send) -> None:
-        """Answer a request of a caller who may do so. Before the answer begins, raises `HttpError`."""
+        """Answer a request of an authorized caller. Before the answer begins, raises `HttpError`."""
         caller = await self._server.admitted(request, MCP)
         _check_origin(request)
         if not (caller.key.allows("read") or caller.key.allows("write")):
@@ -104,10 +104,10 @@ class McpEndpoint:
     def _store(self, caller: Caller, given: str | None) -> MemoryStore:
         """The memory store that the URL names, or else the one of the key. Raises `HttpError` 404."""
         name = given or _only(caller.key.stores) or DEFAULT_KEY
-        place = self._server.place
+        location = self._server.location
         try:
             found = name if name.startswith("memstore_") else _id_of(self._server, caller, name)
-            info, store = place.store(found, caller)
+            info, store = location.store(found, caller)
         except NotFound:
             raise _no_store() from None
         if not caller.sees(info):
@@ -133,7 +133,7 @@ class McpEndpoint:
             may_read=caller.key.allows("read"),
             may_write=caller.key.allows("write"),
             url_of=partial(_page, f"{self._base(request)}/console/s/{store.id}") if self._server.has_console else None,
-            may_continue=partial(self._server.place.keys.is_active, caller.key),
+            may_continue=partial(self._server.location.keys.is_active, caller.key),
         )
 
     def _base(self, request: Request) -> str:
@@ -193,7 +193,7 @@ def _no_store() -> HttpError:
 
 
 def _id_of(server: Server, caller: Caller, key: str) -> str:
-    info = server.place.opened.get_store(key, workspace=caller.workspace_id)
+    info = server.location.opened.get_store(key, workspace=caller.workspace_id)
     if info.key != key:
         raise NotFound(NO_STORE)
     return info.id

@@ -16,7 +16,7 @@ import retentive
 from retentive.errors import InvalidInput
 from retentive.locations import parse_location
 from retentive.opening import Keys, Retentive
-from retentive.server.calls import ServedPlace
+from retentive.server.calls import ServedLocation
 from retentive.server.metrics import DIRECTORY, metrics
 from retentive.server.options import ServeOptions
 from retentive.server.telemetry import PROGRESS, Telemetry, log_as_json
@@ -73,7 +73,7 @@ def serve(options: ServeOptions, *, on_start: Callable[[Started], None], on_prog
         retentive.open(options.url, keys=_keys(options), sweep=False) as opened,
     ):
         options = replace(options, bucket_file=path)
-        first = ServedPlace(opened).keys.first() if options.is_loopback else None
+        first = ServedLocation(opened).keys.first() if options.is_loopback else None
         started: Started = {
             "url": options.address(listener.getsockname()[1]),
             "first_key": first.text if first else None,
@@ -104,7 +104,7 @@ def from_environment() -> ASGIApp:
 def serve_here(opened: Retentive, make: Callable[[Server], list[BaseRoute]], on_start: Callable[[str], None]) -> None:
     """Serve an open location to this machine, with more routes, in this process until SIGTERM or Ctrl-C."""
     options = ServeOptions("", port=0)
-    server = server_of(ServedPlace(opened), telemetry=Telemetry())
+    server = server_of(ServedLocation(opened), telemetry=Telemetry())
     with _listen(options) as listener:
         running = OneProcess(_config(application(server, more=make(server)), options), lambda _: None)
         for each in (signal.SIGINT, signal.SIGTERM):
@@ -126,7 +126,7 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
     traced = _tracing()
     telemetry = Telemetry(metrics() if options.metrics else None, None if traced is None else traced[0])
 
-    place = ServedPlace(opened, webhooks_to_private=options.webhooks_to_private)
+    location = ServedLocation(opened, webhooks_to_private=options.webhooks_to_private)
     background = start(opened, options)
 
     def stop() -> None:
@@ -140,7 +140,7 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
     workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s, quick_calls=together)
     limits = RateLimits(Buckets(options.bucket_file) if options.bucket_file else None, options.rate)
     shape = {"is_alone": options.workers == 1, "has_console": options.pages is not None}
-    served = server_of(place, workers, limits, telemetry, _tokens(options), **shape)
+    served = server_of(location, workers, limits, telemetry, _tokens(options), **shape)
     return application(served, on_stop=stop, more=_more_routes(served, options))
 
 

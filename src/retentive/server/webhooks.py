@@ -203,7 +203,7 @@ class Webhooks:
                 self._records.put(SEEN, info.id, _seen_text(info, (*announced, *new)))
 
     def gone(self, present: set[str]) -> list[str]:
-        """Ids of the memory stores that were seen, and are not among those that are present."""
+        """Ids of the known memory stores that no longer exist."""
         return [store_id for store_id, _ in self._records.list(SEEN) if store_id not in present]
 
     def announce_deleted(self, store_ids: Iterable[str]) -> None:

@@ -48,7 +48,7 @@ class _Job:
         return False
 
     def run(self) -> None:
-        """Run the call and keep what it returns or raises."""
+        """Run the call and keep its result or exception."""
         try:
             self.result = self.context.run(self.work)
         except BaseException as error:

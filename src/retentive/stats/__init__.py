@@ -88,7 +88,7 @@ class Used(NamedTuple):
 
 
 class Near(NamedTuple):
-    """Limit of which at least 80 % is used: the setting, the path if it limits one memory, the usage and the limit."""
+    """Limit that is at least 80 % used: the setting, the path if it limits one memory, the usage and the limit."""
 
     limit_name: str
     path: str | None

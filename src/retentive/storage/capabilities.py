@@ -170,7 +170,7 @@ def discard(backend: Backend, finding: Finding, keep: Keep) -> None:
 
 
 def is_destroyed(store: StoreInfo) -> bool:
-    """True if the key of an encrypted store was destroyed, so that nobody can read it."""
+    """True if the key of an encrypted store was destroyed. The store is unreadable then."""
     if store.seal is None:
         return False
     try:

@@ -18,14 +18,16 @@ Guarantees (tested by `retentive.testing.backend_suite`):
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from enum import Enum
 from itertools import islice
 from typing import Final, Required, TypeAlias, TypedDict, TypeVar
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.values.names import plain_name
+from retentive.values.one_level import one_level, path_after
 from retentive.values.paths import ROOT
 from retentive.values.records import (
     ACTOR_KINDS,
@@ -196,6 +198,12 @@ class Snapshot(ABC):
 
     # Derived methods. A backend overrides a method if its storage can answer faster.
 
+    def expect(self, path: str) -> None:  # noqa: B027 - nothing needs to be done
+        """Prepare for `get` with a canonical path other than the root, before anything was read from this snapshot.
+
+        A backend may then read the settings and the entry together. Damage of the text is reported by `get` only.
+        """
+
     def find(self, memory_id: str) -> Memory | None:
         """The present memory with this id, or None."""
         return next((memory for memory in self.memories(ROOT) if memory.id == memory_id), None)
@@ -222,9 +230,53 @@ class Snapshot(ABC):
         found = islice((memory for memory in self.memories(under) if memory.path >= start), limit)
         return ((memory, self.text(memory.version_id) if texts else None) for memory in found)
 
+    def walk_naming(
+        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
+    ) -> tuple[list[Memory], str | None]:
+        """Of `limit` memories of a walk, at least those whose `provenance_text` has one of some names or a backslash.
+
+        None stands for all names. Also returns the path from which to go on; None at the end.
+        """
+        found = [memory for memory, _ in self.walk(under, start=start, limit=limit)]
+        return found, path_after(found[-1].path) if found and len(found) == limit else None
+
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        """The memories directly in a directory, and for each directory in it the first memory there.
+
+        In byte order of their paths. `start` is that of `walk`, and `limit` counts memories and directories.
+        """
+
+        def walk(at: str, size: int) -> Iterator[Memory]:
+            return (memory for memory, _ in self.walk(under, start=at, limit=size))
+
+        return one_level(walk, under, start=start, limit=limit)
+
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         """All memories strictly below a canonical path with their bytes, in byte order of their paths."""
         return ((memory, self.text(memory.version_id) or b"") for memory in self.memories(under))
+
+    def scan(
+        self,
+        most: int,
+        *,
+        path: str | None = None,
+        actor: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        oldest_first: bool = False,
+    ) -> tuple[list[Version], str | None]:
+        """Of the next `most` versions, at least those at or below a path and by an actor, given as text.
+
+        Also returns the id of the last one that was looked at; None at the end of the history.
+        """
+        found = list(self.versions(after=after, before=before, limit=most, oldest_first=oldest_first))
+        return found, found[-1].id if found and len(found) == most else None
+
+    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
+        """Numbers of versions after an id by day (UTC) and actor, and whether there are more than the newest `most`."""
+        found = list(self.versions(after=after, limit=most + 1))
+        days = Counter((each.created_at.date(), str(each.actor or "")) for each in found[:most])
+        return dict(days), len(found) > most
 
     def as_of(self, before: str) -> Iterator[Version]:
         """Earlier state of the store: for each memory, the newest version with an id lower than `before`.
@@ -238,6 +290,16 @@ class Snapshot(ABC):
                 seen.add(version.memory_id)
                 if version.operation != "deleted":
                     yield version
+
+    def earlier(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version] | None:
+        """Those of `as_of` strictly below a canonical path, in byte order of paths; None if only `as_of` has them.
+
+        `start` and `limit` are those of `walk`; with `one_level`, those that `one_level` would return of that state.
+        Redacted versions have no path and are left out.
+        """
+        return None
 
 
 class Transaction(Snapshot):

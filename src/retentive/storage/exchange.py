@@ -5,24 +5,26 @@ would make ext4 flush the new file at once (`auto_da_alloc`). This flush takes 3
 is already durable in the database.
 
 A text is written to a temporary file, which is then exchanged with the target. The replaced file is checked once more
-before it is removed. Reusing the replaced file for the next text would avoid creating a file but is unsafe: after a
-power failure, the old name can refer to that file again, which then contains the text of another memory.
+before it is removed or becomes a spare for a later text (`spares.py`).
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 
 from retentive.storage.disk import FILE_MODE
+from retentive.storage.spares import Spares
 
 _NO_REPLACE, _EXCHANGE = 1, 2  # values from linux/fs.h
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_TRIES, _CHANGES = 5, 8
+_TICK_S = 0.001  # the shortest tick of a Linux kernel
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 
 
@@ -31,21 +33,30 @@ class Scratch:
 
     def __init__(self, directory: int) -> None:
         self.directory = directory
+        self.spares = Spares(directory)
+        self.has_fine_times: bool | None = None  # None until the first new file shows it
         self._made = 0
 
     def write(self, data: bytes) -> str:
-        """Write `data` to a new file and return its name. The caller removes the file. Raises OSError."""
+        """Write `data` to a temporary file and return its name. The caller removes the file. Raises OSError."""
+        spare = self.spares.take(data)
+        if spare is not None:
+            return spare
         name = self.new_name()
         descriptor = os.open(name, _NEW, FILE_MODE, dir_fd=self.directory)
         try:
             try:
+                if self.has_fine_times is None:
+                    self.has_fine_times = _has_fine_times(descriptor)
+                    if not data:
+                        os.ftruncate(descriptor, 0)
                 rest = memoryview(data)
                 while rest:
                     rest = rest[os.write(descriptor, rest) :]
             finally:
                 os.close(descriptor)
         except OSError:
-            self.discard(name)
+            self._unlink(name)
             raise
         return name
 
@@ -55,19 +66,41 @@ class Scratch:
         return f"{os.getpid()}-{id(self):x}-{self._made}"
 
     def discard(self, name: str) -> None:
-        """Remove a file if it exists."""
+        """Remove a file if it exists, or make it a spare."""
+        if not self.spares.keep(name):
+            self._unlink(name)
+
+    def _unlink(self, name: str) -> None:
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.directory)
 
     def clean(self) -> None:
         """Remove all files in the directory, including those of other processes."""
         for name in os.listdir(self.directory):
-            self.discard(name)
+            self._unlink(name)
 
     def close(self) -> None:
-        """Close the directory."""
+        """Remove the spares and close the directory."""
+        self.spares.drop()
         with suppress(OSError):
             os.close(self.directory)
+
+
+def _has_fine_times(descriptor: int) -> bool:
+    """Return whether each change of a file after a `stat` gets another time. Leaves one byte in the file.
+
+    Linux 6.13 and newer do so on most file systems ("multigrain timestamps"): a change after a `stat` gets the exact
+    time, any other change the time of the last tick of the clock. Changes within much less than a tick show it.
+    """
+    for _ in range(_TRIES):
+        start, times = time.monotonic(), set()
+        for _ in range(_CHANGES):
+            os.pwrite(descriptor, b"x", 0)
+            times.add(os.fstat(descriptor).st_ctime_ns)
+        if time.monotonic() - start < _TICK_S:
+            break
+        times.clear()  # interrupted: the clock may have ticked between the changes
+    return len(times) == _CHANGES
 
 
 def exchange(name: str, directory: int, other: str, other_directory: int) -> bool:
@@ -93,6 +126,8 @@ def _rename(name: str, directory: int, new: str, new_directory: int, flags: int)
         return False
     if call(directory, os.fsencode(name), new_directory, os.fsencode(new), flags) == 0:
         return True
+    import ctypes  # noqa: PLC0415 - not needed for reads, and slow to import
+
     code = ctypes.get_errno()
     if code in _UNSUPPORTED:
         return False
@@ -103,6 +138,8 @@ def _rename(name: str, directory: int, new: str, new_directory: int, flags: int)
 def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
     if not sys.platform.startswith("linux"):
         return None
+    import ctypes  # noqa: PLC0415 - as above
+
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is not None:
         call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)

@@ -113,7 +113,7 @@ class LockFile:
 
         The lock stays acquired, unless `work` releases it. At the deadline, a time of `time.monotonic`, raises
         `Unavailable` if `work` has not been called, and then never calls it. Each object is used for either shared or
-        exclusive locks here, since a thread that waits in vain acquires the lock for the next caller.
+        exclusive locks here, since a waiter that gives up acquires the lock for the next caller.
         """
         is_over = False
         try:

@@ -2,17 +2,23 @@
 
 A subclass overrides only the methods whose result differs. The base class delegates every method, even those that
 `Snapshot` implements with other methods. A subclass that changes texts must therefore override `text`, `texts`, `sizes`
-and `as_of` too.
+and `as_of` too, and one that hides memories `one_level` and `earlier`; one that changes `versions`, `scan` and `tally`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date
+from itertools import islice
+from operator import attrgetter
 from typing import Unpack
 
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
+from retentive.values.one_level import P, directory_of, one_level, path_after
 
 _MOST = 1_000  # memories of one batch of a walk
+_path = attrgetter("path")
 
 
 class Overlay(Snapshot):
@@ -37,6 +43,9 @@ class Overlay(Snapshot):
     def properties(self) -> str | None:
         return self._inner.properties
 
+    def expect(self, path: str) -> None:
+        self._inner.expect(path)
+
     def get(self, path: str) -> Entry:
         return self._inner.get(path)
 
@@ -48,6 +57,21 @@ class Overlay(Snapshot):
 
     def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
         return self._inner.versions(**selection)
+
+    def scan(
+        self,
+        most: int,
+        *,
+        path: str | None = None,
+        actor: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        oldest_first: bool = False,
+    ) -> tuple[list[Version], str | None]:
+        return self._inner.scan(most, path=path, actor=actor, after=after, before=before, oldest_first=oldest_first)
+
+    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
+        return self._inner.tally(after, most)
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         return self._inner.version(version_id)
@@ -72,11 +96,24 @@ class Overlay(Snapshot):
     ) -> Iterator[tuple[Memory, bytes | None]]:
         return self._inner.walk(under, start=start, limit=limit, texts=texts)
 
+    def walk_naming(
+        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
+    ) -> tuple[list[Memory], str | None]:
+        return Snapshot.walk_naming(self, under, names, start=start, limit=limit)  # the walk of the subclass
+
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        return self._inner.one_level(under, start=start, limit=limit)
+
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         return self._inner.texts(under)
 
     def as_of(self, before: str) -> Iterator[Version]:
         return self._inner.as_of(before)
+
+    def earlier(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version] | None:
+        return self._inner.earlier(before, under, start=start, limit=limit, one_level=one_level)
 
 
 def walk_shown(
@@ -102,3 +139,82 @@ def walk_shown(
         if len(batch) < size:
             return
         start, size = batch[-1][0].path + "\0", min(2 * size, _MOST)
+
+
+def one_level_shown(
+    inner: Snapshot, shows: Callable[[Memory], bool], under: str, *, start: str = "", limit: int | None = None
+) -> Iterator[Memory]:
+    """One level of `inner` that leaves out some memories. Reads on in a directory whose first memory is left out."""
+
+    def read(at: str, size: int) -> Iterator[Memory]:
+        return inner.one_level(under, start=at, limit=size)
+
+    def walk(directory: str, at: str) -> Iterator[Memory]:
+        return (memory for memory, _ in walk_shown(inner, shows, directory, start=at, limit=1))
+
+    return _shown(read, shows, under, start=start, limit=limit, walk=walk)
+
+
+def earlier_shown(
+    inner: Snapshot,
+    shows: Callable[[Version], bool],
+    before: str,
+    under: str,
+    *,
+    start: str = "",
+    limit: int | None = None,
+    is_level: bool = False,
+) -> Iterator[Version] | None:
+    """`earlier` of `inner` that leaves out some versions. None if `inner` has only `as_of`."""
+    if inner.earlier(before, under, limit=0) is None:
+        return None
+
+    def read(at: str, size: int) -> Iterator[Version]:
+        found = inner.earlier(before, under, start=at, limit=size, one_level=is_level)
+        return islice(earlier_of(inner.as_of(before), under, at, is_level=is_level), size) if found is None else found
+
+    def walk(directory: str, at: str) -> Iterator[Version]:
+        return earlier_shown(inner, shows, before, directory, start=at, limit=1) or iter(())
+
+    return _shown(read, shows, under, start=start, limit=limit, walk=walk if is_level else None)
+
+
+def _shown(
+    read: Callable[[str, int], Iterable[P]],
+    shows: Callable[[P], bool],
+    under: str,
+    *,
+    start: str,
+    limit: int | None,
+    walk: Callable[[str, str], Iterator[P]] | None,
+) -> Iterator[P]:
+    """What is shown of batches from `start` on. In one level, `walk` finds what a directory shows if not its first."""
+    left, size = limit, _MOST if limit is None else limit
+    while left is None or left > 0:
+        batch = list(read(start, size))
+        for each in batch:
+            directory = None if walk is None else directory_of(under, each.path)
+            start = path_after(directory or each.path)
+            found = each if shows(each) else None
+            if found is None and walk is not None and directory is not None:
+                found = next(walk(directory[:-1], each.path), None)
+            if found is not None and left != 0:
+                yield found
+                left = None if left is None else left - 1
+        if len(batch) < size:
+            return
+        size = min(2 * size, _MOST)
+
+
+def earlier_of(versions: Iterable[Version], under: str, start: str, *, is_level: bool) -> Iterator[Version]:
+    """What `Snapshot.earlier` returns, from what `as_of` returns."""
+    low, high = f"{under}/", f"{under}0"
+    found = sorted((each for each in versions if max(low, start) <= each.path < high), key=_path)
+    if not is_level:
+        return iter(found)
+
+    def walk(at: str, size: int) -> Sequence[Version]:
+        first = bisect_left(found, at, key=_path)
+        return found[first : first + size]
+
+    return one_level(walk, under, start=start)

@@ -42,44 +42,56 @@ class Pool(Generic[C]):
         self._idle: list[C] = []
         self._busy = 0
         self._held = False
-        self._change = threading.Condition(threading.Lock())
+        self._mutex = threading.Lock()
+        self._change = threading.Condition(self._mutex)
 
     @contextmanager
     def connection(self) -> Iterator[C]:
         """Borrow a connection. If the connection has failed, it is closed instead of being returned to the pool."""
-        connection = self._take()
+        connection = self.take()
+        has_failed = False
         try:
-            connection = connection or self._open_one()
             yield connection
         except (Unavailable, Damaged):
-            if connection is not None:
-                connection.close()
-                connection = None
+            has_failed = True
             raise
         finally:
-            self._give_back(connection)
+            self.give_back(connection, has_failed=has_failed)
 
-    def _take(self) -> C | None:
-        with self._change:
-            deadline = time.monotonic() + self._timeout_s
-            while self._held or (self._limit is not None and self._busy >= self._limit):
-                left_s = None if self._held else deadline - time.monotonic()
-                if left_s is not None and left_s <= 0:
-                    raise Unavailable("all database connections of this process are in use; try again later")
-                self._change.wait(left_s)
+    def take(self) -> C:
+        """Borrow a connection. The caller calls `give_back`."""
+        with self._mutex:
+            if self._held or (self._limit is not None and self._busy >= self._limit):
+                self._wait()
             self._busy += 1
-            return self._idle.pop() if self._idle else None
+            if self._idle:
+                return self._idle.pop()
+        try:
+            return self._open_one()
+        except BaseException:
+            with self._mutex:
+                self._busy -= 1
+                self._change.notify_all()
+            raise
 
-    def _give_back(self, connection: C | None) -> None:
-        with self._change:
-            self._busy -= 1
-            if connection is not None and connection.usable and len(self._idle) < (self._limit or MAX_IDLE):
+    def _wait(self) -> None:
+        deadline = time.monotonic() + self._timeout_s
+        while self._held or (self._limit is not None and self._busy >= self._limit):
+            left_s = None if self._held else deadline - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                raise Unavailable("all database connections of this process are in use; try again later")
+            self._change.wait(left_s)
+
+    def give_back(self, connection: C, *, has_failed: bool = False) -> None:
+        """Return a borrowed connection. It is closed if it has failed, or if enough others are idle."""
+        with self._mutex:
+            if has_failed or not connection.usable or len(self._idle) >= (self._limit or MAX_IDLE):
+                connection.close()  # before a fork that waits for it
+            else:
                 self._idle.append(connection)
-                connection = None
+            self._busy -= 1
             if self._held or self._limit is not None:
                 self._change.notify_all()
-        if connection is not None:
-            connection.close()
 
     def drop(self) -> None:
         """Close the idle connections."""
@@ -89,7 +101,7 @@ class Pool(Generic[C]):
     @contextmanager
     def held(self) -> Iterator[None]:
         """Context in which no connection is in use or open."""
-        with self._change:
+        with self._mutex:
             self._held = True
             while self._busy:
                 self._change.wait()
@@ -97,7 +109,7 @@ class Pool(Generic[C]):
         try:
             yield
         finally:
-            with self._change:
+            with self._mutex:
                 self._held = False
                 self._change.notify_all()
 

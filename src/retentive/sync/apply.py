@@ -37,7 +37,7 @@ SyncBecame: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class SyncOutcome:
-    """What became of a path. `side` is where it changed: `store`, `directory`, or empty. `why` explains the rest."""
+    """Outcome for a path. `side` is where it changed: `store`, `directory`, or empty. `why` explains the rest."""
 
     path: str
     became: SyncBecame
@@ -200,7 +200,7 @@ class SyncRound:
         joined = texts.join(path, self._base_text(base), ours, theirs)
         if joined.is_conflict:
             if copy := self._copied(path, ours):
-                self._say(path, "conflict", "directory", f"the text of this file is now in {copy}; merge it by hand")
+                self._say(path, "conflict", "directory", f"the text of this file is now in {copy}; merge it yourself")
             written = self.folder.write(path, theirs, file)
             self._keep(path, found, written)
             self.state.bases[path] = replace(self.state.bases[path], stamp=None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class FileChanged(Exception):
-    """A file is not as it was when the round began. The next round sees what it is now."""
+    """A file changed during the round. The next round reads it again."""
 
     def __str__(self) -> str:
         return "another program changed the file, or something is in its way"
@@ -15,7 +15,7 @@ class FileChanged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What tells without reading it whether a file changed."""
+    """Attributes of a file that change with it, read without its content."""
 
     size_bytes: int
     mtime_ns: int
@@ -35,7 +35,7 @@ class LocalFile:
 class FolderScan:
     """Files by the paths of their memories, and why others are left out. `waiting` are being written, or not readable.
 
-    What is below a path that is left out is unknown, not deleted.
+    Files below an ignored path count as unknown, not as deleted.
     """
 
     files: Mapping[str, LocalFile]

@@ -216,7 +216,7 @@ class Folder:
     def _exchange(self, temporary: str, last: str, directory: int, expected: str) -> None:
         """Exchange a new text with the file, if that still has the expected one. Raises `FileChanged`.
 
-        What was replaced is removed only when it was compared: an interrupt leaves it to `clean`.
+        A replaced file is removed only after it was compared. After an interrupt, `clean` removes it.
         """
         with _as_changed():
             if self._sha256_at(last, directory) != expected:

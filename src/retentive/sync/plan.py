@@ -1,4 +1,4 @@
-"""What must be done so that a directory and a store are equal: a function of both, and of the last common state."""
+"""The steps that make a directory and a store equal: a function of both, and of the last common state."""
 
 from __future__ import annotations
 

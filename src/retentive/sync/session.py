@@ -88,7 +88,7 @@ class SyncSession:
         return SyncReport(tuple(sorted(found.values(), key=lambda each: (each.path, each.became))), is_settled)
 
     def _round(self, *, dry: bool) -> tuple[FolderScan, list[SyncOutcome], bool]:
-        """One round: what was found, what became of it, and whether something was done."""
+        """One round: its findings, their outcomes, and whether it changed something."""
         bases = self.state.bases
         ignored = (*self.options.ignored, *self.folder.patterns())
         known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
@@ -224,7 +224,7 @@ class Glance:
 
 
 def newest_version(store: MemoryStore) -> str:
-    """Id of the newest version of a store; empty if there is none."""
+    """Id of the newest version of a store; empty without versions."""
     versions = store.versions(limit=1)
     return versions[0].id if versions else ""
 

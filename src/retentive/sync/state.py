@@ -1,4 +1,4 @@
-"""What was the same on both sides when they were last synchronised: one JSON file for each directory and store.
+"""The last common state of a directory and a store: one JSON file for each pair.
 
 It has hashes and ids, no texts. It lies outside the directory; a marker file in the directory names it, so that a
 directory that was emptied, replaced or not mounted is not taken for one whose files were all deleted.
@@ -132,7 +132,7 @@ def _marked(folder: Folder) -> str | None:
 
 
 def _load(states: str, token: str) -> SyncState | None:
-    """The state with a token; None if there is none, or it cannot be read: then nothing is known to be synchronised."""
+    """The state with a token. None if it is missing or unreadable: then nothing counts as synchronised."""
     try:
         with open(os.path.join(states, f"{token}.json"), encoding="utf-8") as file:
             kept = json.load(file)

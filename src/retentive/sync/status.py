@@ -35,7 +35,7 @@ class SyncStatus:
 
 
 def sync_status(store: MemoryStore, directory: str, options: SyncOptions) -> SyncStatus:
-    """Compare a directory and a store with what they had when they were last synchronised. Changes nothing.
+    """Compare a directory and a store with their last common state. Changes nothing.
 
     Raises `InvalidInput`, `NotFound` and `PermissionDenied` as `opened` does.
     """
@@ -63,6 +63,6 @@ def sync_status(store: MemoryStore, directory: str, options: SyncOptions) -> Syn
 def _differing(
     old: Mapping[str, str], new: Mapping[str, str], ignored: tuple[str, ...], left_out: set[str]
 ) -> tuple[str, ...]:
-    """Paths whose values differ, without those that are not synchronised."""
+    """Paths whose values differ, without paths outside the synchronisation."""
     changed = (path for path in sorted({*old, *new} - left_out) if old.get(path) != new.get(path))
     return tuple(path for path in changed if not is_ignored(path.removeprefix(f"{ROOT}/"), ignored))

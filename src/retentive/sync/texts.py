@@ -11,7 +11,7 @@ from retentive.values.paths import ROOT
 INDEX = f"{ROOT}/MEMORY.md"
 """The index of Claude Code's auto memory: a line for each memory."""
 INDEX_LINES, INDEX_BYTES = 200, 25_000
-"""What Claude Code loads of the index."""
+"""The part of the index that Claude Code loads."""
 _FRONT = re.compile(r"\A---\n(.*?\n)?---\n", re.DOTALL)
 _KEPT_BY_CLIENT = re.compile(r"^([ \t]*)(modified|originSessionId):.*\n", re.MULTILINE)
 
@@ -40,7 +40,7 @@ def join(path: str, base: str | None, ours: str, theirs: str) -> Joined:
 
 
 def warnings(path: str, text: str) -> list[str]:
-    """What Claude Code will not load of the index."""
+    """The part of the index that Claude Code does not load."""
     if path != INDEX:
         return []
     count, size = len(lines(text)), len(text.encode())

@@ -19,7 +19,7 @@ from retentive.transfer.tar import CHUNK
 from retentive.values.paths import visible
 
 if TYPE_CHECKING:
-    from retentive.remote.place import RemotePlace
+    from retentive.remote.location import RemoteLocation
     from retentive.remote.store import RemoteStore
     from retentive.transfer.import_files import Became, FileOutcome, ReadyFile
 
@@ -65,12 +65,12 @@ def send_files(
     return outcomes, found["proposed"]
 
 
-def send_archive(place: RemotePlace, archive: Archive, key: str | None) -> Restored:
+def send_archive(location: RemoteLocation, archive: Archive, key: str | None) -> Restored:
     """Import the memory store of an export with its history."""
     header = archive.exported().header
     memories = (memory for memory, _ in archive.exported().memories())
     digest = digest_of(memories)
-    found = place.upload(lambda: pieces(archive.raw), key)
+    found = location.upload(lambda: pieces(archive.raw), key)
     return Restored(
         id=found["memory_store"]["id"],
         key=found["memory_store"]["key"],

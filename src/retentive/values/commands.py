@@ -122,17 +122,24 @@ def command_name(raw: object) -> str | None:
 
 def parse(raw: object) -> Command:
     """Parse the raw input of a tool call. Raises `Refused` with the invalid field and the expected value."""
-    if not isinstance(raw, Mapping):
+    if type(raw) is not dict and not isinstance(raw, Mapping):
         raise Refused("not_an_object", commands=_NAMES, value=_describe(raw))
     name = raw.get("command")
     if not isinstance(name, str) or name not in _COMMANDS:
         raise Refused("bad_command", commands=_NAMES, value=_describe(name))
     build, specs = _COMMANDS[name]
-    values = {spec.name: _field(name, spec, raw) for spec in specs}
-    for spec in specs:  # paths come last: the fields are checked before any path
+    values: list[object] = []
+    for spec in specs:
+        value = raw.get(spec.name)
+        if value is None and not spec.required and spec.alias is None:
+            value = spec.default
+        elif type(value) is not str or not spec.is_text or not value.isascii() or "\0" in value:
+            value = _field(name, spec, raw)
+        values.append(value)
+    for position, spec in enumerate(specs):  # paths come last: the fields are checked before any path
         if spec.read is _string:
-            values[spec.name] = MemoryPath.parse(str(values[spec.name]))
-    command = build(**values)
+            values[position] = MemoryPath.parse(str(values[position]))
+    command = build(*values)
     if isinstance(command, Create):
         check_file_path(command.path)
     return command
@@ -152,6 +159,9 @@ class _Spec:
     alias: str | None = None
     required: bool = True
     default: object = None
+
+    is_text: bool = False
+    """True if a string in ASCII without NUL needs no conversion and no further check."""
 
 
 def _field(command: str, spec: _Spec, raw: Mapping[str, object]) -> object:
@@ -236,23 +246,33 @@ def _describe(value: object) -> str:
 _PATH = "a string, /memories or a path below it"
 _STRING = "a string"
 _RANGE = "two integers, [first_line, last_line], with -1 for the last line of the file"
-_PATH_FIELD = _Spec("path", _string, _PATH)
+_PATH_FIELD = _Spec("path", _string, _PATH, is_text=True)
 _COMMANDS: Mapping[str, tuple[Callable[..., Command], tuple[_Spec, ...]]] = {
     "view": (View, (_PATH_FIELD, _Spec("view_range", _range, _RANGE, required=False))),
-    "create": (Create, (_PATH_FIELD, _Spec("file_text", _text, _STRING, alias="content"))),
+    "create": (Create, (_PATH_FIELD, _Spec("file_text", _text, _STRING, alias="content", is_text=True))),
     "str_replace": (
         StrReplace,
-        (_PATH_FIELD, _Spec("old_str", _text, _STRING), _Spec("new_str", _text, _STRING, required=False, default="")),
+        (
+            _PATH_FIELD,
+            _Spec("old_str", _text, _STRING, is_text=True),
+            _Spec("new_str", _text, _STRING, required=False, default="", is_text=True),
+        ),
     ),
     "insert": (
         Insert,
         (
             _PATH_FIELD,
             _Spec("insert_line", _integer, "an integer"),
-            _Spec("insert_text", _text, _STRING, alias="new_str"),
+            _Spec("insert_text", _text, _STRING, alias="new_str", is_text=True),
         ),
     ),
     "delete": (Delete, (_PATH_FIELD,)),
-    "rename": (Rename, (_Spec("old_path", _string, _PATH, alias="path"), _Spec("new_path", _string, _PATH))),
+    "rename": (
+        Rename,
+        (
+            _Spec("old_path", _string, _PATH, alias="path", is_text=True),
+            _Spec("new_path", _string, _PATH, is_text=True),
+        ),
+    ),
 }
 _NAMES = ", ".join(_COMMANDS)

@@ -109,12 +109,20 @@ def _stored(text: str) -> Sequence[Sequence[str]]:
     return [(each.at, each.actor, each.session, each.source, *each.flags) for each in known]
 
 
-def _are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
+def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
     """Return whether there is one earlier text, and the same call made all of it. Compares without parsing."""
     if len(earlier) != 1 or earlier[0] is None:
         return False
     _, _, contributors = earlier[0].partition('"by":[["')
     return contributors.partition('"')[2] == _rest_of(tuple(own[1:]))
+
+
+@lru_cache(maxsize=256)
+def usual_parts(integration: str, actor: str) -> tuple[str, str]:
+    """A stored provenance without flags, session and source, before and after the `at` of its only contributor."""
+    named = {"integration": integration} if integration else {}
+    start = json.dumps(named, separators=(",", ":"))[:-1] + ("," if named else "")
+    return f'{start}"by":[["', f'"{_rest_of((actor, "", ""))}'
 
 
 @lru_cache(maxsize=256)
@@ -125,7 +133,7 @@ def _rest_of(contributor: tuple[str, ...]) -> str:
 
 def joined(earlier: Sequence[str | None], own: Sequence[str]) -> list[Sequence[str]]:
     """Contributors to store with a change: those of the earlier texts, each once, then that of the change itself."""
-    if _are_own(earlier, own):
+    if are_own(earlier, own):
         return [own]
     found = {tuple(each[1:]): each for text in earlier if text is not None for each in _stored(text)}
     found.pop(tuple(own[1:]), None)

@@ -107,7 +107,7 @@ class StoreInfo:
 
     @property
     def description(self) -> str:
-        """What the store is for; empty by default."""
+        """Purpose of the store; empty by default."""
         return self.described.description
 
     @property
@@ -370,7 +370,7 @@ def now_us(clock: Clock = time.time) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RequestKey:
-    """The key under which a client repeats a request, and what it asks for, both as digests."""
+    """Idempotency key of a request and its content, both as digests."""
 
     key: str
     digest: str

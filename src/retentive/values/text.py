@@ -10,7 +10,9 @@ import hashlib
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
+from operator import add
 from typing import AnyStr, cast
 
 from retentive.errors import Damaged, Phrase, Refused
@@ -25,6 +27,7 @@ _MAX_COUNTED = 256
 _KEPT_FROM_BYTES = 1 << 16  # hashing less takes under 50 us
 _MAX_KEPT_BYTES = 16 << 20
 _CHUNKS = 1 << 16, 1 << 12, 1 << 9
+_NUMBERS_KEPT = 250
 _NEAR = 1_000  # positions of nearby lines are found faster line by line
 
 
@@ -75,6 +78,8 @@ def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lin
     first, last = view_range or (1, -1)
     if not (1 <= first <= lines) or (last < first and last != -1):
         raise Refused("bad_view_range", view_range=f"[{first}, {last}]", lines=lines)
+    if view_range is None and (max_chars == 0 or len(data) <= max_chars):  # the usual case: all of a short text
+        return TextPage(numbered(data.decode(), 1))
     end = lines if last == -1 else min(last, lines)
     start = line_start(data, first, lines)
     stop = line_start(data, end + 1, lines, after=(first, start))
@@ -115,7 +120,16 @@ def _first_chars(data: bytes, start: int, stop: int, count: int) -> str:
 def numbered(text: str, first: int) -> str:
     """Format the lines of a text, each after its line number (right-aligned to 6 characters) and a tab."""
     lines = text.removesuffix("\n").split("\n")
+    last = first + len(lines) - 1
+    if last <= _NUMBERS_KEPT:
+        return "\n".join(map(add, _numbers()[first - 1 : last], lines))
     return "\n".join([f"{number:6d}\t{line}" for number, line in enumerate(lines, first)])
+
+
+@cache
+def _numbers() -> tuple[str, ...]:
+    """The first line numbers, as they stand before the lines."""
+    return tuple([f"{number:6d}\t" for number in range(1, _NUMBERS_KEPT + 1)])
 
 
 def replace(text: str, old: str, new: str) -> tuple[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import retentive
 from retentive import MemoryStore
 from retentive.storage.contract import Transaction
 from retentive.storage.files.backend import DirectoryBackend
+from support.waiting import until
 
 PATIENCE_S = 60.0
 NAMES = st.sampled_from(["a", "b", "c", "d/e", "d/f"])
@@ -54,14 +55,15 @@ def run_together(store: MemoryStore, commands: list[Any]) -> None:
     for number, command in enumerate(commands, start=1):
         threads.append(threading.Thread(target=store.execute, args=(command,)))
         threads[-1].start()
-        deadline = time.monotonic() + PATIENCE_S
-        while len(backend._queue._waiting) < number:
-            assert time.monotonic() < deadline
-            time.sleep(0.0002)
+        until(partial(is_waiting, backend, number), pause_s=0.0002)
     go.set()
     for thread in threads:
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
+
+
+def is_waiting(backend: DirectoryBackend, jobs: int) -> bool:
+    return len(backend._queue._waiting) >= jobs
 
 
 def check(commands: list[Any], directory: Path) -> None:

@@ -21,7 +21,7 @@ import retentive
 from features.transfer.archives import listed, read, refusal, write
 from retentive import Retentive
 from retentive.audit import anchor
-from retentive.doctor import check_place
+from retentive.doctor import check_location
 from retentive.errors import InvalidInput, UnknownSchema
 from retentive.storage.files import layout
 from retentive.storage.objects import records
@@ -33,8 +33,10 @@ from retentive.sync import state
 from retentive.transfer import lines
 from retentive.transfer.archive_reader import open_archive
 from retentive.transfer.restore import import_whole, restore
-from support.format_corpus import FOLDERS, contents, objects, packed, unpacked
+from support import servers
+from support.format_corpus import DUMPS, FOLDERS, contents, loaded, objects, packed, unpacked
 from support.pages import ROOT
+from support.places import name_of
 
 PAGE = ROOT / "docs" / "compatibility.md"
 NUMBERS = {
@@ -50,7 +52,8 @@ NUMBERS = {
     "state of `retentive sync`": state.FORMAT,
 }
 SUPPORTED = "this version of retentive supports only (format|schema) 1; upgrade retentive"
-STORES = ["memory.db", "sealed.db", "directory.tar", "objects.tar"]
+DATABASES = [f"{name}.sql" for name in DUMPS]
+STORES = ["memory.db", "sealed.db", "directory.tar", "objects.tar", *DATABASES]
 
 
 @pytest.fixture(params=FOLDERS, ids=lambda path: path.name)
@@ -64,7 +67,10 @@ def corpus(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def location(corpus: Path, name: str) -> str:
-    """The location of a store of a folder; tar files are unpacked."""
+    """The location of a store of a folder; tar files are unpacked, and dumps are loaded into a database."""
+    if name in DATABASES:
+        backend = name.removesuffix(".sql")
+        return loaded(backend, getattr(servers, backend)(), (corpus / name).read_bytes(), name_of(corpus / name))
     if name == "directory.tar":
         with tarfile.open(corpus / name) as archive:
             archive.extractall(corpus / "directory", filter="data")
@@ -115,7 +121,7 @@ def test_a_store_takes_new_changes(corpus: Path, name: str) -> None:
         assert store.audit.verify().is_sound
     if name in {"memory.db", "directory.tar"}:
         at = location(corpus, name) if name == "memory.db" else str(corpus / "directory")
-        assert [each.code for each in check_place(at) if each.severity != "ok"] == []
+        assert [each.code for each in check_location(at) if each.severity != "ok"] == []
 
 
 def test_no_text_of_an_encrypted_store_is_in_its_file(corpus: Path) -> None:
@@ -157,6 +163,12 @@ def newer(corpus: Path) -> Iterator[tuple[str, str]]:
     with closing(sqlite3.connect(corpus / "sealed.db", isolation_level=None)) as connection:
         connection.execute("UPDATE stores SET seal = json_set(seal, '$.format', 7) WHERE seal IS NOT NULL")
     yield "sealed.db", "the memory store is encrypted in format 7, but"
+    for name in DATABASES:
+        row = rb"(INSERT INTO \S*retentive_schema\S* VALUES \()1,"
+        changed, times = re.subn(row, rb"\g<1>7,", (corpus / name).read_bytes())
+        assert times == 1
+        (corpus / name).write_bytes(changed)
+        yield name, "the storage has schema 7, but"
     rewrite(corpus / "directory.tar", "format", b"1", b"7")
     yield "directory.tar", "the directory has format 7, but"
     rewrite(corpus / "objects.tar", "format", b"1", b"7")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive.doctor import check_place
+from retentive.doctor import check_location
 from retentive.errors import UnknownSchema
 from retentive.storage.sql.connection import Row, Value
 from retentive.storage.sqlite.backend import SqliteBackend
@@ -49,7 +49,7 @@ def refused(place: str, message: str) -> None:
     """Check that opening and examining the location both report the error."""
     with pytest.raises(UnknownSchema, match=message):
         retentive.open(place)
-    (finding,) = check_place(place)
+    (finding,) = check_location(place)
     assert finding.code in {"schema_new", "schema_foreign"}
 
 

@@ -13,6 +13,7 @@ from retentive.storage.server.postgresql import PostgresqlConnection, open_postg
 from retentive.storage.sql.transaction import SqlTransaction
 from support import servers
 from support.places import name_of
+from support.waiting import until
 
 PATIENCE_S = 60.0
 A = "/memories/a"
@@ -48,10 +49,7 @@ def test_a_lost_batch_with_unchanged_settings_is_found_by_its_versions(tmp_path:
         threads.append(threading.Thread(target=backend.write, args=(store_id, work)))
         threads[-1].start()
         assert begun.wait(PATIENCE_S)
-        deadline = time.monotonic() + PATIENCE_S
-        while len(backend._queues[store_id]._waiting) < number:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
+        until(lambda number=number: len(backend._queues[store_id]._waiting) >= number)  # type: ignore[misc]
     go.set()
     for thread in threads:
         thread.join(PATIENCE_S)

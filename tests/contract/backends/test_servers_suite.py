@@ -20,7 +20,7 @@ def after_scheme(url: str) -> str:
 
 class TestPostgresql(BackendSuite):
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
-        url = servers.postgresql().new_database(name_of(place))
+        url = servers.postgresql().new_schema(name_of(place))
         return open_postgresql(after_scheme(url), clock=clock, new_id=new_id)
 
 

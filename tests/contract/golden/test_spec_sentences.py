@@ -170,10 +170,10 @@ STORIES: dict[str, list[Story]] = {
 }
 
 
-@pytest.mark.parametrize("sentence", SENTENCES)
-def test_the_catalogue_has_every_sentence(sentence: str) -> None:
+def test_the_catalogue_has_every_sentence() -> None:
     """A template of the catalogue renders the same bytes from the same values."""
-    assert any(renders(template, sentence) for template in catalogue())
+    templates = list(catalogue())
+    assert [each for each in SENTENCES if not any(renders(template, each) for template in templates)] == []
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)

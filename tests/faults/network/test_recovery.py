@@ -15,6 +15,7 @@ from retentive import RetentiveError
 from support import servers
 from support.network_load import Load, edit, judge, prepare
 from support.proxy import Proxy
+from support.waiting import until
 
 from .faults import ACTIONS, MOMENTS, NO_FAULTS, Fault, Moment, Once
 from .networks import HANGS_S, TIMEOUT_S, Network, mariadb, pgbouncer, postgresql
@@ -104,7 +105,7 @@ def test_a_server_releases_the_locks_of_a_silent_client(network: Callable[..., o
             net.proxy.cut_all()
             silent = threading.Thread(target=lambda: load.outcomes.append(edit(store, load.name, 0, 0)), daemon=True)
             silent.start()
-            wait_until(lambda: net.proxy.done.total() > 0)
+            until(lambda: net.proxy.done.total() > 0)
             load.outcomes.append(edit(other, load.name, 1, 0))
             net.proxy.plan = NO_FAULTS
             silent.join(HANGS_S)
@@ -112,13 +113,6 @@ def test_a_server_releases_the_locks_of_a_silent_client(network: Callable[..., o
         assert [each.code for each in load.outcomes if "-1-" in each.token] == [None]
         assert load.slowest_s < FREES_S
         assert judge(net.direct, load) == []
-
-
-def wait_until(ready: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not ready():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 # -- errors without secrets ----------------------------------------------------------------------------------------

@@ -54,6 +54,19 @@ def test_a_reply_holds_whatever_call_fails(server: FaultServer, tmp_path: Path, 
     assert not bad, bad
 
 
+@pytest.mark.parametrize("backend", ["sqlite", "directory"])
+def test_a_change_whose_sync_fails_is_not_recovered(server: FaultServer, tmp_path: Path, backend: str) -> None:
+    """The process is killed after its error reply. The next process, which runs the recovery, finds no change."""
+    store = tmp_path / "store"
+    names = server.prepare(backend, "create", store)
+    clean = server.run(Case(backend, "create"), store, names, None)
+    syncs = {call.number for call in clean.calls if call.kind == "s"}
+    cases = [case for case in all_cases(clean) if case.number in syncs and case.ending == "kill"]
+    assert cases
+    bad = report([server.run(case, store, names, clean.reply) for case in cases])
+    assert not bad, bad
+
+
 def report(results: list[Result]) -> str:
     """Return the cases that break a promise, one in each line."""
     bad = [str(result) for result in results if result.problems]

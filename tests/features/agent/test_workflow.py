@@ -14,10 +14,10 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ import retentive
 from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
 from retentive.testing.scripted_claude.tokens import text_tokens
 from support.profiles import sized
+from support.waiting import until
 
 from .refactoring_agent import TRIGGER
 from .refactoring_claude import DONE, PROGRESS, Progress, answer, path_of
@@ -116,7 +117,7 @@ def converse(
         print(json.dumps(task), file=agent.stdin, flush=True)
         pid, line = int(agent.stdout.readline()), ""
         if stop_after:
-            wait_for(server, stop_after)
+            until(partial(has_received, server, stop_after))
         else:
             line = agent.stdout.readline().strip()
         if stop_after or line == stop_at:
@@ -125,14 +126,8 @@ def converse(
     return line
 
 
-def wait_for(server: ScriptedClaude, requests: int) -> None:
-    """Wait until the server has received this many requests."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < deadline:
-        if int(str(server.state()["requests"])) >= requests:
-            return
-        time.sleep(0.01)
-    raise TimeoutError(f"fewer than {requests} requests in {TIMEOUT_S} s")
+def has_received(server: ScriptedClaude, requests: int) -> bool:
+    return int(str(server.state()["requests"])) >= requests
 
 
 def moments(count: int) -> list[str]:

@@ -44,11 +44,27 @@ def test_peers_measures_every_case_with_every_tool(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_floor_measures_multiples_and_costs(tmp_path: Path) -> None:
+    """Each command has its multiple of a synced append, and its costs. Only a view writes no page."""
+    script("floor.py", "--tiny", "--dir", tmp_path, "--json", tmp_path / "run.json")
+    multiples, costs = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["sheets"]
+    commands = ["create", "view", "str_replace", "insert", "rename", "delete"]
+    assert [record["command"] for record in multiples["records"]] == commands
+    assert all(record["ratio"] > 0 and record["bar"] > 0 for record in multiples["records"])
+    found = {record["command"]: record for record in costs["records"]}
+    assert list(found) == commands
+    assert {command for command, record in found.items() if record["pages"] == 0} == {"view"}
+    assert all(0 < record["python_calls"] < record["all_calls"] for record in found.values())
+    assert all(1 <= record["statements"] <= 9 for record in found.values())
+
+
+@pytest.mark.long
 def test_clients_measures_threads_and_processes(tmp_path: Path) -> None:
     """Both modes have figures for each tool, and every acknowledged edit is stored."""
     _, records = tiny("clients.py", tmp_path)
     found = {(record["way"], record["candidate"]) for record in records}
     assert found == {(way, tool) for way in ("threads", "processes") for tool in TOOLS}
+    assert all(0 < float(str(record["slowest"])) <= 1 for record in records)
 
 
 @pytest.mark.long
@@ -199,7 +215,7 @@ def test_the_call_path_is_deterministic_and_limited(tmp_path: Path) -> None:
     for found in runs[0]:
         files = {name.partition(":")[0] for name in found["names"]}
         assert (len(files), len(set(found["names"]))) == (found["files"], found["functions"])
-        assert "store.py:MemoryStore.execute" in found["names"]
+        assert "store/memory_store.py:MemoryStore.execute" in found["names"]
     command = [sys.executable, str(BENCHMARKS / "call_path.py"), "--check", "create=999,1,999", "--check", "view=999"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     (said,) = ended.stderr.splitlines()
@@ -208,12 +224,14 @@ def test_the_call_path_is_deterministic_and_limited(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_fairness_compares_two_trees(tmp_path: Path) -> None:
-    """Both trees have figures, and each share is one of a whole."""
+    """Both trees have figures, and each share is one of a whole. Two processes are compared with one."""
     root = str(BENCHMARKS.parent)
-    _, records = tiny("fairness.py", tmp_path, "--only", "processes-2", root, root)
-    cases = [("processes-2", tree) for tree in ("old", "new")]
+    _, records = tiny("fairness.py", tmp_path, "--only", "processes-1", "--only", "processes-2", root, root)
+    cases = [(case, tree) for case in ("processes-1", "processes-2") for tree in ("old", "new")]
     assert [(one["case"], one["tree"]) for one in records] == cases
     assert all(0 <= float(str(one["share"])) <= 1 for one in records)
+    assert [one["of_one"] is None for one in records] == [True, True, False, False]
+    assert all(float(str(one["p99_of_fair"])) > 0 for one in records[2:])
 
 
 @pytest.mark.long
@@ -231,6 +249,10 @@ def test_interleaved_compares_two_trees(tmp_path: Path) -> None:
         spread = [one[name] for name in ("min", "lower", "ratio", "upper", "max")]
         assert spread == sorted(spread)  # type: ignore[type-var] # numbers, as JSON has them
         assert len(one["ratios"]) == 2  # type: ignore[arg-type] # a list
+    _, (record,) = tiny(
+        "interleaved.py", tmp_path, "--processor", "--place", "sqlite", "--only", "view", str(root), str(root)
+    )
+    assert (record["case"], record["place"]) == ("view", "sqlite")
     command = [sys.executable, str(BENCHMARKS / "interleaved.py"), str(tmp_path), str(root)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, "has 0 packages" in ended.stderr) == (2, True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import click
-import pytest
 
 from retentive.cli.exits import EXITS, status_of
 from retentive.engine.operation import RolledBack
@@ -18,13 +17,13 @@ LISTED = [code for row in EXITS for code in row.codes]
 def all_errors(above: type[RetentiveError] = RetentiveError) -> Iterator[type[RetentiveError]]:
     yield above
     for below in above.__subclasses__():
-        if below is not RolledBack:  # internal to transactions, so no caller gets it
+        is_ours = below.__module__.startswith("retentive.")  # other tests define errors of their own
+        if is_ours and below is not RolledBack:  # internal to transactions, so no caller gets it
             yield from all_errors(below)
 
 
-@pytest.mark.parametrize("code", sorted({error.code for error in all_errors()} | set(ERROR_CODES.values())))
-def test_every_code_is_in_the_table(code: str) -> None:
-    assert code in LISTED
+def test_every_code_is_in_the_table() -> None:
+    assert {error.code for error in all_errors()} | set(ERROR_CODES.values()) <= set(LISTED)
 
 
 def test_codes_and_statuses_are_unique() -> None:

@@ -65,20 +65,20 @@ def test_global_options_are_accepted_inside_groups(tmp_path: Path) -> None:
         assert (ended.status, json.loads(ended.out)["read_only"]) == (0, False), ended.err
 
 
-@pytest.mark.parametrize(("name", "command"), [pytest.param(*each, id=each[0]) for each in all_commands()])
-def test_a_global_option_has_one_meaning(name: str, command: click.Command) -> None:
+def test_a_global_option_has_one_meaning() -> None:
     """The commands that define such a name again describe or repeat the same option."""
-    own = {flag for param in command.params if not isinstance(param, GlobalOption) for flag in param.opts}
     again = {"migrate": {"--store", "--seal-paths"}, "backup": {"--store"}, "restore-backup": {"--store"}}
-    assert own & set(GLOBAL_OPTIONS) <= {"--json"} | again.get(name, set())
+    for name, command in all_commands():
+        own = {flag for param in command.params if not isinstance(param, GlobalOption) for flag in param.opts}
+        assert own & set(GLOBAL_OPTIONS) <= {"--json"} | again.get(name, set()), name
 
 
-@pytest.mark.parametrize(("name", "command"), [pytest.param("", app), *all_commands()])
-def test_the_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch, name: str, command: click.Command) -> None:
+def test_the_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    _, *lines = CliRunner().invoke(app, [*name.split(), "--help"]).stdout.splitlines()
-    assert lines
-    assert [line for line in lines if len(line) > 80 or line.endswith("...")] == []
+    for name in ("", *(name for name, _ in all_commands())):
+        _, *lines = CliRunner().invoke(app, [*name.split(), "--help"]).stdout.splitlines()
+        assert lines, name
+        assert [line for line in lines if len(line) > 80 or line.endswith("...")] == [], name
 
 
 @pytest.mark.parametrize(
@@ -90,15 +90,15 @@ def test_a_mistyped_command_is_answered_with_a_suggestion(tmp_path: Path, typed:
     assert f"No such command '{typed}'. Did you mean {meant}" in ended.err
 
 
-@pytest.mark.parametrize(("name", "command"), [pytest.param(*each, id=each[0]) for each in all_commands()])
-def test_the_help_has_examples_that_parse(name: str, command: click.Command) -> None:
-    shown = CliRunner().invoke(app, [*name.split(), "--help"]).stdout
-    related = settings.commands.values() if name == "audit" else ()
-    for example in EXAMPLES[name]:
-        assert f"  {example}\n" in shown
-        words = shlex.split(example)
-        given = list(takewhile(lambda word: word not in {">", ">>"}, words[words.index("retentive") + 1 :]))
-        assert parsed(given) in {command, *getattr(command, "commands", {}).values(), *related}
+def test_the_help_has_examples_that_parse() -> None:
+    for name, command in all_commands():
+        shown = CliRunner().invoke(app, [*name.split(), "--help"]).stdout
+        related = settings.commands.values() if name == "audit" else ()
+        for example in EXAMPLES[name]:
+            assert f"  {example}\n" in shown, name
+            words = shlex.split(example)
+            given = list(takewhile(lambda word: word not in {">", ">>"}, words[words.index("retentive") + 1 :]))
+            assert parsed(given) in {command, *getattr(command, "commands", {}).values(), *related}, example
 
 
 def parsed(given: list[str]) -> click.Command:

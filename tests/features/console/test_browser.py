@@ -2,69 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import pytest
 
-from features.console.test_hostile import plant, urls
 from retentive import MemoryStore
+from retentive.console.pages.erasure import RECEIPT, Receipt
 from retentive.console.report import of_changes, of_store
 from retentive.history.reads import LogFilter
+from retentive.store import core_of
+from retentive.store.location_records import LocationRecords
+from support.browser import AXE, RULES, Browser, browser, expect, signed_in
 from support.http_api import Api
-from support.profiles import FULL, LONG, REQUIRED
+from support.planted import plant, urls
+from support.profiles import FULL, REQUIRED
 
-if not LONG:
-    pytest.skip("a browser takes minutes: RETENTIVE_PROFILE=long", allow_module_level=True)
-CHROMIUM = shutil.which("chromium") or ""
-AXE = Path(os.environ.get("RETENTIVE_AXE", ".cache/axe")) / "node_modules/axe-core/axe.min.js"
-if not CHROMIUM and not REQUIRED:
-    pytest.skip("chromium is not installed", allow_module_level=True)
-from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402 - only with a browser
-
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-Looks: TypeAlias = tuple[str, int, bool]
-LOOKS: list[Looks] = list(product(("light", "dark"), (1440, 390), (True, False)))
-"""Colour scheme, width, and whether JavaScript is on."""
-# Advice of Chromium: a form with a key has no name of a user. And its note about the header of the sign-out.
-HARMLESS = re.compile("Password forms should have|Clear-Site-Data header")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
-@contextmanager
-def signed_in(
-    browser: Browser, api: Api, *, scheme: str = "light", width: int = 1440, js: bool = True, problems: list[str]
-) -> Iterator[Page]:
-    """A page of a person who has signed in with the form. `problems` gets what no page may do."""
-    context = browser.new_context(
-        color_scheme="dark" if scheme == "dark" else "light",
-        viewport={"width": width, "height": 900},
-        java_script_enabled=js,
-        base_url=api.url,
-    )
-    page = context.new_page()
-    page.on("console", lambda message: problems.append(message.text) if not HARMLESS.search(message.text) else None)
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("dialog", lambda dialog: problems.append(dialog.message))
-    page.on("request", lambda asked: None if asked.url.startswith(api.url) else problems.append(asked.url))
-    page.goto("/console/")
-    page.fill("#key", api.key)
-    page.click("button.main")
-    yield page
-    context.close()
+__all__ = ["browser"]
 
 
 def test_the_detector_sees_a_script_that_runs(browser: Browser) -> None:
@@ -160,17 +117,29 @@ def test_axe_finds_nothing(browser: Browser, api: Api, store: MemoryStore, turn:
     assert found == []
 
 
+def receipt_of(store: MemoryStore) -> str:
+    """Page of a receipt of an erasure."""
+    receipt = Receipt(
+        "erasure_0", "2026-11-20T14:31:52+00:00", "user:ann", ("mem_0",), 2, True, 1, 1, 1, {"mem_1": "x"}
+    )
+    records = LocationRecords(core_of(store).backend)
+    records.put(RECEIPT, f"{store.id}.{receipt.id}", json.dumps(asdict(receipt)))
+    return f"/receipts/{receipt.id}"
+
+
 def pages_for_axe(store: MemoryStore) -> list[str]:
     """Each page, of a store with something to show on it."""
     store.change_settings({"review": ["session:new"], "audit": True, "trust": {"session:s1": "unconfirmed"}})
     store.create("/memories/x.md", "x\n", actor="session:new")
     at, memory = f"/console/s/{store.id}", store.load("/memories/notes/a.md")[0]
     pages = [
-        "/tree/", "/tree/?at=r1", "/m/notes/a.md", "/m/notes/a.md?view=raw", "/m/notes/a.md?view=blame",
+        "/tree/", "/tree/?at=r1", "/since/?at=r1", "/m/notes/a.md?at=r1",
+        "/m/notes/a.md", "/m/notes/a.md?view=raw", "/m/notes/a.md?view=blame",
         "/m/notes/a.md?view=history", "/change/r2", "/change/r2?view=unified", "/activity", "/undo?change=r1",
         "/undo?change=r2", "/restore", "/edit/b.txt", "/new", "/move/b.txt", "/delete/b.txt", "/search?q=one", "/trust",
         "/review", f"/review/{store.review.pending()[0].id}", "/sensitive?scan=1", "/settings", "/stats",
         "/audit?verify=1", f"/erase?id={memory.id}", f"/redact?version={memory.version_id}", f"/v/{memory.version_id}",
-        "/m/unknown",
+        "/m/unknown", "/export", "/erase", receipt_of(store),
     ]  # fmt: skip
-    return ["/console/login", "/console/", "/console/keys", "/console/health", *(at + each for each in pages)]
+    places = ["/console/login", "/console/", "/console/keys", "/console/health", "/console/backup"]
+    return [*places, *(at + each for each in pages)]

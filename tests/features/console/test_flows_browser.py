@@ -16,14 +16,9 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.console.web import console
+from support.browser import AXE, LOOKS, RULES, Browser, Looks, Page, browser, expect, signed_in
 from support.http_api import Api, serving
-from support.profiles import FULL, LONG, combined
-
-if not LONG:
-    pytest.skip("a browser takes minutes: RETENTIVE_PROFILE=long", allow_module_level=True)
-from playwright.sync_api import Browser, Page, expect
-
-from features.console.test_browser import AXE, LOOKS, RULES, Looks, browser, signed_in
+from support.profiles import FULL, combined
 
 __all__ = ["browser"]
 PATH = "/memories/notes/a.md"
@@ -81,6 +76,8 @@ def find_blame_and_compare(visitor: Visitor) -> None:
     page.get_by_role("searchbox", name="Search this store").fill("three")
     page.keyboard.press("Enter")
     visitor.sees("1 memory")
+    visitor.link("session:s2")
+    visitor.sees("By anybody")
     visitor.link("notes/a.md")
     visitor.link("Blame")
     expect(page.locator("tr").filter(has_text="session:s2")).to_contain_text("2")
@@ -134,7 +131,10 @@ def look_at_the_past_and_restore(visitor: Visitor) -> None:
     page.get_by_label("Moment").fill("r1")
     visitor.press("Show the store then")
     visitor.sees("The store as of r1")
-    expect(page.get_by_role("main")).not_to_contain_text("b.txt")
+    expect(page.locator("tr").filter(has_text="b.txt")).to_contain_text("new")
+    visitor.link("Compare with now")
+    expect(page.locator("td.add").first).to_be_visible()
+    page.go_back()
     visitor.link("notes/")
     visitor.link("a.md")
     visitor.sees("This is the past")
@@ -202,6 +202,54 @@ def administer(visitor: Visitor) -> None:
     visitor.check()
 
 
+def erase_what_is_found(visitor: Visitor) -> None:
+    page, store = visitor.page, visitor.store
+    store.create("/memories/ann.md", "Ann Example called\n")
+    store.create("/memories/calls.md", "Ann Example again\n")
+    visitor.open("sensitive")
+    visitor.link("Erase memories")
+    page.get_by_label("Words that a text or path has").fill("Ann Example")
+    visitor.press("Find")
+    for each in page.locator("main input[name=id]").all():
+        each.check()
+    visitor.press("Check the selected ones")
+    visitor.sees("Erase 2 memories permanently")
+    page.get_by_label("Reason").fill("DSR-118")
+    page.fill("#typed", "erase 2 memories")
+    page.get_by_label("Type the API key again").fill(visitor.api.key)
+    visitor.press("Erase permanently")
+    visitor.sees("nothing is left")
+    visitor.sees("DSR-118")
+    assert [each.path for each in store.memories()] == ["/memories/b.txt", PATH]
+
+
+def take_copies(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.open("export")
+    page.get_by_label("The present texts as plain files").check()
+    with page.expect_download() as file:
+        page.get_by_role("button", name="Download").click()
+    assert file.value.suggested_filename == f"{visitor.store.id}.files.tar"
+    page.goto("/console/")
+    visitor.check()
+    visitor.link("Back up all")
+    with page.expect_download() as file:
+        page.get_by_role("link", name="Download a backup").click()
+    assert file.value.suggested_filename.endswith(".tar.gz")
+
+
+def find_a_store_that_needs_a_person(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.store.change_settings({"max_memories": 2})
+    page.goto("/console/")
+    visitor.check()
+    visitor.link("near a limit")
+    row = page.locator("tbody tr").first
+    expect(row).to_contain_text("100 % of a limit")
+    row.get_by_role("link").first.click()
+    visitor.sees("2 of 2 memories")
+
+
 FLOWS: dict[str, Callable[[Visitor], None]] = {
     each.__name__: each
     for each in (
@@ -213,6 +261,9 @@ FLOWS: dict[str, Callable[[Visitor], None]] = {
         create_rename_and_delete,
         review,
         administer,
+        erase_what_is_found,
+        take_copies,
+        find_a_store_that_needs_a_person,
     )
 }
 
@@ -249,7 +300,8 @@ def test_a_memory_is_erased_with_proof(browser: Browser, tmp_path: Path, looks: 
         page.fill("#typed", "erase 1 memory")
         page.get_by_label("Type the API key again").fill(api.key)
         visitor.press("Erase permanently")
-        visitor.sees("Found by its idnoVersions left0")
+        visitor.sees("No id of a memory or version answers")
+        visitor.sees("nothing is left")
         visitor.open("search?q=51f3")
         visitor.sees("0 memories")
         assert opened.store("s").read("/memories/other.md") == "other\n"

@@ -8,14 +8,8 @@ import pytest
 
 from retentive import MemoryStore
 from retentive.console.shortcuts import SHORTCUTS
+from support.browser import AXE, RULES, Browser, Page, browser, expect, signed_in
 from support.http_api import Api
-from support.profiles import LONG
-
-if not LONG:
-    pytest.skip("a browser takes minutes: RETENTIVE_PROFILE=long", allow_module_level=True)
-from playwright.sync_api import Browser, Page, expect
-
-from features.console.test_browser import AXE, RULES, browser, signed_in
 
 __all__ = ["browser"]
 A, R2 = "m/notes/a.md", "change/r2"

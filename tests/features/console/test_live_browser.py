@@ -8,28 +8,16 @@ from pathlib import Path
 import pytest
 
 import retentive
-from features.console.test_hostile import plant
 from retentive import MemoryStore
 from retentive.console.web import console
 from support import hostile
+from support.browser import AXE, RULES, Browser, Page, browser, connected, expect, signed_in
 from support.http_api import Api, serving
-from support.profiles import LONG, REQUIRED
-
-if not LONG:
-    pytest.skip("a browser takes minutes: RETENTIVE_PROFILE=long", allow_module_level=True)
-from playwright.sync_api import Browser, Page, expect
-
-from features.console.test_browser import AXE, RULES, browser, signed_in
+from support.planted import plant
+from support.profiles import REQUIRED
 
 __all__ = ["browser"]
 PAGES = ["activity", "tree/"]
-
-
-def connected(page: Page, url: str) -> None:
-    """Open a page, and wait for the head of its stream."""
-    with page.expect_response(lambda answer: "/events?" in answer.url) as stream:
-        page.goto(url)
-    assert stream.value.status == 200
 
 
 def places(page: Page) -> list[float]:

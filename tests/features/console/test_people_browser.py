@@ -10,15 +10,9 @@ from typing import Any
 import pytest
 
 from retentive import MemoryStore
+from support.browser import Browser, Page, browser, connected, expect, signed_in
 from support.http_api import Api
-from support.profiles import LONG, combined
-
-if not LONG:
-    pytest.skip("a browser takes minutes: RETENTIVE_PROFILE=long", allow_module_level=True)
-from playwright.sync_api import Browser, Page, expect
-
-from features.console.test_browser import browser, signed_in
-from features.console.test_live_browser import connected
+from support.profiles import combined
 
 __all__ = ["browser"]
 PATH = "/memories/notes/plan.md"

@@ -14,8 +14,8 @@ import httpx2
 import pytest
 
 import retentive
-from retentive.place_records import PlaceRecords
 from retentive.server.key_store import KeyStore
+from retentive.store.location_records import LocationRecords
 from support.profiles import LONG
 
 MAIN = "from retentive.cli import main; main()"
@@ -69,7 +69,7 @@ def test_the_console_of_a_location_takes_its_code_once(tmp_path: Path) -> None:
 def test_all_workers_of_a_server_know_a_sign_in(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/m.db"
     with retentive.open(at) as opened:
-        key = KeyStore(PlaceRecords(opened.backend)).create("ann", scopes=("read",)).text
+        key = KeyStore(LocationRecords(opened.backend)).create("ann", scopes=("read",)).text
     with program("--at", at, "serve", "--port", "0", "--workers", "2", "--no-request-log") as (_, url):
         with httpx2.Client(follow_redirects=True, verify=False) as http:
             sign_in(http, url, key)

@@ -12,7 +12,6 @@ import httpx2
 import pytest
 
 import retentive
-from features.console.test_hostile import plant
 from retentive import MemoryStore
 from retentive.console import report
 from retentive.console.report import of_changes, of_store
@@ -21,6 +20,7 @@ from retentive.errors import InvalidInput
 from retentive.history.reads import LogFilter
 from support.command_line import here
 from support.console import Seen
+from support.planted import plant
 
 SECRET = "hunter2x9"
 HEADERS = httpx2.Headers({"content-type": "text/html; charset=utf-8"})

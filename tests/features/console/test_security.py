@@ -18,6 +18,7 @@ SCOPES = ("read", "write", "review", "erase")
 ENDINGS = {
     "key": "none", "path": "notes/a.md", "memory_id": "mem_0", "version_id": "memver_0", "pair": "a..b",
     "revision": "r1", "actor": "session:s1", "proposal_id": "prop_0",
+    "receipt_id": "erasure_0",
 }  # fmt: skip
 
 
@@ -45,7 +46,7 @@ def test_every_answer_has_the_headers(person: Person, at: str) -> None:
         assert headers["x-frame-options"] == "DENY"
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "same-origin"
-        assert headers["cache-control"] == "no-store"
+        assert headers["cache-control"] == ("private, no-cache" if url.endswith("/tree/") else "no-store")
 
 
 def test_without_a_sign_in_every_page_leads_to_the_login(api: Api, store: MemoryStore) -> None:

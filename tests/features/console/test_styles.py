@@ -61,9 +61,15 @@ def test_the_assets_are_small() -> None:
 def test_no_page_has_inline_styles_and_all_are_small(person: Person, store: MemoryStore) -> None:
     version = store.versions("/memories/notes/a.md")[0]
     ids = {"path": "notes/a.md", "memory_id": version.memory_id, "version_id": version.id, "revision": "r2"}
-    others = {"key": "x", "pair": f"{version.id}..{version.id}", "actor": "session:s1", "proposal_id": "x"}
+    others = {
+        "key": "x",
+        "pair": f"{version.id}..{version.id}",
+        "actor": "session:s1",
+        "proposal_id": "x",
+        "receipt_id": "x",
+    }
     for url in pages_of(store.id, **ids, **others):
-        if not url.endswith(("/export", "/download", "/events")):
+        if not url.endswith(("/file", "/download", "/events")):
             page = person.get(url)
             assert not re.search(r"\sstyle=|<style|\son\w+=", page.body), url
             assert len(gzip.compress(page.body.encode())) < 100_000, url

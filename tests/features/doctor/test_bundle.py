@@ -13,9 +13,10 @@ import pytest
 
 import retentive
 from retentive.cli.exits import PROBLEMS
-from retentive.doctor import check_place
+from retentive.doctor import check_location
 from retentive.doctor.bundle import safe_setting, write_bundle
 from retentive.errors import InvalidInput
+from retentive.server.calls import ServedLocation
 from support.command_line import Ended, process
 from support.damage import keys_of, sql
 from support.places import COMPARED, opened, place_of
@@ -50,8 +51,11 @@ def unpacked(file: Path) -> dict[str, str]:
     return {name.removeprefix("retentive-bundle/"): data.decode() for name, data in found.items()}
 
 
-def plant(place: retentive.Retentive) -> None:
-    """Fill two stores. Each text that a user can write contains the word."""
+def plant(place: retentive.Retentive) -> list[str]:
+    """Fill two stores, and the records of a server. Each text that a user can write contains the word.
+
+    Returns the secrets and ids that retentive made itself.
+    """
     place.create_store(key=f"{WORD}-key", name=f"{WORD}name", description=f"{WORD}description", metadata={WORD: WORD})
     store = place.store(f"{WORD}-key")
     place.store()
@@ -64,6 +68,16 @@ def plant(place: retentive.Retentive) -> None:
         assert not store.execute(command, actor=ACTOR, tool_use_id=f"{WORD}{command['command']}").is_error
     store.change_settings(SETTINGS)
     store.execute({"command": "create", "path": PATH, "file_text": TEXT}, actor=f"session:{WORD}reviewed")
+    ids = [store.id, *(each.id for each in store.versions()), *(each.memory_id for each in store.versions())]
+    return [*ids, *(each.id for each in store.review.pending()), *plant_server(place)]
+
+
+def plant_server(place: retentive.Retentive) -> list[str]:
+    """Create a key of the server and a webhook, whose records are in the location too."""
+    served = ServedLocation(place)
+    key = served.keys.create(f"{WORD} agent", scopes=("read",), stores=(f"{WORD}-*",), paths=(f"/memories/{WORD}/**",))
+    hook = served.webhooks.create("default", f"https://{WORD}.example/{WORD}", ("memory.created",), name=f"{WORD} hook")
+    return [key.text, key.record.id, key.record.digest, key.record.partial_key_hint, hook.secret, hook.id]
 
 
 @pytest.mark.parametrize("backend", [each for each in COMPARED if each != "memory"])  # that is lost when closed
@@ -71,18 +85,31 @@ def plant(place: retentive.Retentive) -> None:
 def test_nothing_a_user_wrote_is_in_it(
     backend: str, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Contents, paths, actors, names, descriptions, labels, settings and the environment are left out."""
+    """Contents, paths, actors, names, descriptions, labels, ids, patterns of settings, keys and webhooks of a server,
+    and the environment are left out."""
     monkeypatch.setenv("RETENTIVE_STORE", f"{WORD}environment")
     monkeypatch.setenv(f"RETENTIVE_{WORD}", f"{WORD}variable")
+    for name in (
+        "RETENTIVE_AT",
+        "RETENTIVE_API_KEY",
+        "RETENTIVE_KEYS",
+        "RETENTIVE_KEYS_FILE",
+        "LOGNAME",
+        "USER",
+        "HOST",
+    ):
+        monkeypatch.setenv(name, f"{WORD}{name.lower()}")
     home = tmp_path / f"{WORD}home"
     home.mkdir()
     with opened(backend, home) as place:
-        plant(place)
+        secrets = plant(place)
     at, keys, file = place_of(backend, home), keys_of(backend), tmp_path / f"bundle{ending}"
-    write_bundle(file, at, list(check_place(at, keys=keys)), keys=keys)
+    write_bundle(file, at, list(check_location(at, keys=keys)), keys=keys)
     parts = unpacked(file)
     assert parts.keys() == PARTS
-    assert [name for name, text in parts.items() if WORD in text.lower() or str(tmp_path) in text] == []
+    forbidden = {WORD, str(tmp_path).lower(), *(each.lower() for each in secrets)}
+    assert [(name, word) for name, text in parts.items() for word in forbidden if word in text.lower()] == []
+    assert len(forbidden) > 12
     assert file.stat().st_mode & 0o777 == 0o600
     statistics = json.loads(parts["statistics.json"])["stores"]
     assert sorted((each["memories"], each["versions"]) for each in statistics) == [(0, 0), (1, 4)]
@@ -95,7 +122,7 @@ def test_the_parts_have_what_a_report_needs(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(at) as place:
         plant(place)
-    write_bundle(tmp_path / "b.zip", at, list(check_place(at)))
+    write_bundle(tmp_path / "b.zip", at, list(check_location(at)))
     parts = {name: json.loads(text) for name, text in unpacked(tmp_path / "b.zip").items() if name.endswith(".json")}
     found = parts["versions.json"]
     assert (found["retentive"], found["sqlite"]) == (retentive.__version__, sqlite3.sqlite_version)

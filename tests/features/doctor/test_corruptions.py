@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from retentive import MemoryStore
-from retentive.doctor import Finding, check, check_place, repair
+from retentive.doctor import Finding, check, check_location, repair
 from retentive.engine import idempotency
 from retentive.errors import NotFound, RetentiveError
 from retentive.locations import open_backend
@@ -190,8 +190,8 @@ def judge_local_rows(backend: str, seed: str, count: int, directory: Path) -> Ta
         except Impossible:
             continue
         before = texts_of(place_of(backend, copied(copy, other)), paths, ids)
-        tally.judge(corruption, list(check_place(place)))
-        list(check_place(place, repair=True))
+        tally.judge(corruption, list(check_location(place)))
+        list(check_location(place, repair=True))
         tally.compare(corruption, before, texts_of(place, paths, ids), original)
         if tally.counts.total() == count:
             break
@@ -252,8 +252,8 @@ def judge_files(backend: str, seed: str, count: int, directory: Path) -> Tally:
         with suppress(NotFound):  # the only file of the location is lost, as every command says
             path = corruption.named[0].partition("memories/")[2]
             named = ("",) if corruption.where == "the database file" else (f"/memories/{path}",)
-            tally.judge(replace(corruption, named=named), list(check_place(place)))
-            list(check_place(place, repair=True))
+            tally.judge(replace(corruption, named=named), list(check_location(place)))
+            list(check_location(place, repair=True))
             tally.compare(corruption, before, texts_of(place, paths, ids), original)
     return tally
 

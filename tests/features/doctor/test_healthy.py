@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retentive.doctor import check, check_place
+from retentive.doctor import check, check_location
 from support.damage import codes, fill, keys_of, look, opened, walked
 from support.places import EVERYWHERE, LASTING, place_of
 from support.profiles import LONG
@@ -37,7 +37,7 @@ def test_a_closed_location_is_healthy(backend: str, tmp_path: Path) -> None:
         fill(found.store())
     keys = keys_of(backend)
     for options in ({}, {"quick": True}, {"repair": True}):
-        assert [one.code for one in check_place(place, keys=keys, **options)] == ["healthy"]  # type: ignore[arg-type]
+        assert [one.code for one in check_location(place, keys=keys, **options)] == ["healthy"]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "directory"])

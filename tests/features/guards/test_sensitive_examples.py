@@ -91,6 +91,15 @@ def test_columns_neighbours_prose_and_bare_numbers_are_only_likely(text: str, ki
     assert (certain(text), likely(text)) == ([], kinds)
 
 
+@pytest.mark.parametrize("form", ["postgres://app:{}@db/a", "curl -u app:{} https://x.org"])
+def test_a_password_is_certain_only_with_letters_digits_and_six_different_characters(form: str) -> None:
+    """Passwords of examples, such as `scott:tiger`, have no digit or few different characters."""
+    for example in ("tiger", "correcthorse", "a1a1b2b2a1", "48291057"):
+        assert certain(form.format(example)) == [], example
+    assert len(likely(form.format("correcthorse"))) == 1
+    assert len(certain(form.format("tulip77"))) == 1
+
+
 @pytest.mark.parametrize(
     "disguised",
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ from support.command_line import process
 from support.pages import ROOT
 from support.profiles import REQUIRED, sized
 from support.server_process import started
+from support.waiting import until
 
 pytestmark = [
     pytest.mark.long,
@@ -28,14 +28,6 @@ pytestmark = [
 ROUNDS = sized(quick=1, long=3, full=10)
 VIEW = f"{TOOL}memory_view"
 MakeMachine = Callable[..., Machine]
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait for the process that Claude Code left behind."""
-    last = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < last, "the other process did not do it"
-        time.sleep(0.05)
 
 
 def wrote(path: Path, text: str) -> Call:

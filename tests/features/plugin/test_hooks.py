@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from retentive.cli.hooks.session import WAIT
 from support.command_line import RETENTIVE, environment, texts
 from support.http_api import Api, serving
 from support.modules import run as run_code
+from support.waiting import until
 
 EVENTS = ("session-start", "prompt", "edited", "stop", "pre-compact", "session-end")
 OPTION = "CLAUDE_PLUGIN_OPTION_"
@@ -72,14 +73,6 @@ def machine(tmp_path: Path, at: str) -> Machine:
 def api() -> Iterator[Api]:
     with retentive.open("sqlite://") as opened, serving(opened) as found:
         yield found
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait for another process."""
-    last = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < last, "the other process did not do it"
-        time.sleep(0.01)
 
 
 def test_the_start_of_a_session_pulls_and_gives_a_digest(machine: Machine, at: str) -> None:

@@ -20,7 +20,7 @@ from faults.network.faults import Fault, InTurn
 from retentive import MemoryStore, Retentive
 from retentive.remote.access import Access, Address
 from retentive.remote.client import Client
-from retentive.remote.place import RemotePlace
+from retentive.remote.location import RemoteLocation
 from retentive.remote.store import RemoteStore
 from retentive.transfer.import_files import Import
 from retentive.transfer.sources import TarSource
@@ -167,7 +167,7 @@ def test_every_method_of_the_place_is_here() -> None:
     reading = {"described", "get_store", "list_stores", "stores", "through", "close", "records", "default_sender",
                "repeats_creations"}  # fmt: skip
     transfers = {"upload"}  # tests/features/server/test_imports.py
-    names = {name for name in dir(RemotePlace) if not name.startswith("_")}
+    names = {name for name in dir(RemoteLocation) if not name.startswith("_")}
     assert names - reading - transfers == {name.partition(" ")[0] for name in IN_PLACE}
 
 

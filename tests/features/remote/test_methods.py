@@ -12,17 +12,17 @@ import pytest
 import retentive
 from retentive import MemoryStore, Retentive, errors
 from retentive.audit.reader import Audit, AuditEntry
-from retentive.by_id import ById
 from retentive.engine.listings import ListedDirectory, ListedMemory
 from retentive.history.history import History
 from retentive.history.reads import LogFilter
 from retentive.remote.auditing import RemoteAudit
 from retentive.remote.history import RemoteHistory
 from retentive.remote.identified import RemoteById
-from retentive.remote.place import RemotePlace
+from retentive.remote.location import RemoteLocation
 from retentive.remote.review import RemoteReview
 from retentive.remote.store import RemoteStore
 from retentive.review.session import Review
+from retentive.store.by_id import ById
 from support.http_api import Api
 
 A, B = "/memories/a.md", "/memories/d/ü b.md"
@@ -363,7 +363,7 @@ def test_an_actor_that_the_key_does_not_allow(api: Api, store: MemoryStore) -> N
     assert str(store.versions()[0].actor) == "user:ü"
 
 
-COVERED = [(MemoryStore, RemoteStore), (Retentive, RemotePlace), (History, RemoteHistory), (ById, RemoteById),
+COVERED = [(MemoryStore, RemoteStore), (Retentive, RemoteLocation), (History, RemoteHistory), (ById, RemoteById),
            (Review, RemoteReview), (Audit, RemoteAudit)]  # fmt: skip
 FROM_MEMORIES = {"create", "write", "append", "edit", "insert", "delete", "rename"}
 

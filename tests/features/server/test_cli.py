@@ -10,7 +10,7 @@ import pytest
 
 import retentive
 from retentive.errors import InvalidInput
-from retentive.server.calls import ServedPlace
+from retentive.server.calls import ServedLocation
 from retentive.server.options import ServeOptions
 from support.command_line import here
 from support.http_api import Api
@@ -41,7 +41,7 @@ def test_the_first_start_prints_a_key_once(tmp_path: Path, at: str) -> None:
         first = lines[0].rpartition(" ")[2]
         url = lines[-1].rpartition(" ")[2]
         with retentive.open(at) as opened:
-            api = Api(url, first, ServedPlace(opened))
+            api = Api(url, first, ServedLocation(opened))
             assert api.get("/readyz").body == {"status": "ready"}
             assert api.get("/v1/organizations/api_keys").body["data"][0]["scopes"] == ["admin"]
     assert process.returncode == 0

@@ -11,8 +11,8 @@ import pytest
 
 import retentive
 from retentive.cli.demo import story
-from retentive.place_records import PlaceRecords
 from retentive.server.key_store import KeyStore
+from retentive.store.location_records import LocationRecords
 from support.command_line import interactive, process
 from support.pages import ROOT
 
@@ -50,7 +50,7 @@ def test_an_agent_uses_the_server_and_the_demo_ends(tmp_path: Path) -> None:
     with pytest.raises(URLError):
         status_of(*shown_in(shown))
     with retentive.open(f"sqlite:///{tmp_path}/{AT}") as opened:
-        keys = KeyStore(PlaceRecords(opened.backend))
+        keys = KeyStore(LocationRecords(opened.backend))
         agent, admin = keys.all()
         assert (agent.scopes, agent.act_as, admin.scopes) == (("read", "write"), ("session:*",), ("admin",))
         assert keys.last_uses().keys() == {agent.id, admin.id}

@@ -12,9 +12,9 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.errors import InvalidInput
-from retentive.place_records import PlaceRecords
 from retentive.server.key_store import CACHE_S, KeyStore
 from retentive.server.keys import id_in, new_key
+from retentive.store.location_records import LocationRecords
 from support.http_api import Api
 
 KEYS = "/v1/organizations/api_keys"
@@ -53,7 +53,7 @@ class Clock:
 def test_a_revocation_elsewhere_holds_after_the_time_of_the_cache() -> None:
     clock = Clock()
     with retentive.open("sqlite://") as opened:
-        ours, theirs = (KeyStore(PlaceRecords(opened.backend), clock=clock, monotonic=clock) for _ in range(2))
+        ours, theirs = (KeyStore(LocationRecords(opened.backend), clock=clock, monotonic=clock) for _ in range(2))
         made = ours.create("agent")
         assert ours.authenticated(made.text) == made.record
         theirs.change(made.record.id, status="inactive")
@@ -68,7 +68,7 @@ def test_a_revocation_elsewhere_holds_after_the_time_of_the_cache() -> None:
 def test_unknown_keys_do_not_push_out_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retentive.server.key_store._MAX_CACHED", 10)
     with retentive.open("sqlite://") as opened:
-        keys = KeyStore(PlaceRecords(opened.backend))
+        keys = KeyStore(LocationRecords(opened.backend))
         made = keys.create("agent")
         assert keys.authenticated(made.text) == made.record
         for _ in range(50):
@@ -82,7 +82,7 @@ def test_unknown_keys_do_not_push_out_known_ones(monkeypatch: pytest.MonkeyPatch
 def test_the_text_of_a_key_is_not_stored(tmp_path: Path) -> None:
     """Neither in the bytes of the storage nor in a later answer."""
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
-        keys = KeyStore(PlaceRecords(opened.backend))
+        keys = KeyStore(LocationRecords(opened.backend))
         made = keys.create("agent")
         assert keys.authenticated(made.text) is not None
         secret = made.text.split("_")[2]
@@ -94,7 +94,7 @@ def test_the_text_of_a_key_is_not_stored(tmp_path: Path) -> None:
 def test_the_last_use_is_written_once_a_minute() -> None:
     clock = Clock()
     with retentive.open("sqlite://") as opened:
-        keys = KeyStore(PlaceRecords(opened.backend), clock=clock, monotonic=clock)
+        keys = KeyStore(LocationRecords(opened.backend), clock=clock, monotonic=clock)
         made = keys.create("agent")
         found = []
         for seconds in (0, 1, 58, 1):
@@ -107,7 +107,7 @@ def test_the_last_use_is_written_once_a_minute() -> None:
 def test_a_cached_key_expires_in_time() -> None:
     clock = Clock()
     with retentive.open("sqlite://") as opened:
-        keys = KeyStore(PlaceRecords(opened.backend), clock=clock, monotonic=clock)
+        keys = KeyStore(LocationRecords(opened.backend), clock=clock, monotonic=clock)
         made = keys.create("agent", expires_at=datetime.fromtimestamp(clock.now + 1, UTC))
         assert keys.authenticated(made.text) == made.record
         clock.now += 1
@@ -116,7 +116,7 @@ def test_a_cached_key_expires_in_time() -> None:
 
 def test_the_first_key_is_created_once() -> None:
     with retentive.open("sqlite://") as opened:
-        keys = KeyStore(PlaceRecords(opened.backend))
+        keys = KeyStore(LocationRecords(opened.backend))
         made = keys.first()
         assert made is not None
         assert made.record.scopes == ("admin",)
@@ -127,7 +127,7 @@ def test_the_first_key_is_created_once() -> None:
 
 def test_no_first_key_beside_others() -> None:
     with retentive.open("sqlite://") as opened:
-        keys = KeyStore(PlaceRecords(opened.backend))
+        keys = KeyStore(LocationRecords(opened.backend))
         keys.create("agent")
         assert keys.first() is None
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from retentive import MemoryStore
-from retentive.by_id import ById
+from retentive.store.by_id import ById
 from support.http_api import Api
 
 A = "/memories/a.md"

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from support.served_process import Running, acknowledged, process_serving, refused, until
+from support.served_process import Running, acknowledged, process_serving, refused
+from support.waiting import until
 
 CLIENTS = 4
 ENOUGH = 60

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,12 +26,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import retentive
 from retentive import MemoryStore
-from retentive.server.calls import ServedPlace
+from retentive.server.calls import ServedLocation
 from retentive.server.telemetry import JsonLog, Telemetry
 from retentive.server.tracing import CAPTURE, Tracing
 from support.http_api import Api, serving
 from support.pages import ROOT
 from support.server_process import started
+from support.waiting import until
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
@@ -196,17 +196,14 @@ def test_workers_share_metrics_and_export_spans(tmp_path: Path) -> None:
         with started("--at", at, "--workers", "2", directory=tmp_path, **variables) as (process, lines):
             url, key = lines[-1].rpartition(" ")[2], lines[0].rpartition(" ")[2]
             with retentive.open(at) as opened:
-                api, store = Api(url, key, ServedPlace(opened)), opened.store("team")
+                api, store = Api(url, key, ServedLocation(opened)), opened.store("team")
                 use(api, store.id)
                 labels = {"route": f"{STORE}/tool", "method": "POST", "status": "200", "code": ""}
                 for _ in range(4):  # connections go to either worker
                     assert named(values(api), "retentive_http_requests_total", **labels) == 3
                 killed = int(next(iter(children(process.pid))))
                 os.kill(killed, signal.SIGKILL)
-                deadline = time.monotonic() + 60
-                while killed in children(process.pid) or len(children(process.pid)) < 2:
-                    assert time.monotonic() < deadline
-                    time.sleep(0.02)
+                until(lambda: killed not in children(process.pid) and len(children(process.pid)) == 2)
                 assert named(values(api), "retentive_http_requests_total", **labels) == 3
                 assert api.get(f"/v1/memory_stores/{store.id}/memories").status == 200
         assert {f"GET {STORE}/memories", "search_memory"} <= set(received.spans)

@@ -12,8 +12,9 @@ from typing import TypeAlias
 import pytest
 
 from support.profiles import FULL, REQUIRED
-from support.served_process import Running, Writer, acknowledged, process_serving, until
+from support.served_process import Running, Writer, acknowledged, process_serving
 from support.servers.postgresql import PostgresServer
+from support.waiting import until
 
 CLIENTS = 64
 PHASE_S = 20.0 if FULL else 3.0

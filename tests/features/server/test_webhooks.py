@@ -22,12 +22,12 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 import retentive
 from retentive.errors import InvalidInput
-from retentive.place_records import PlaceRecords
 from retentive.server.background import Background
-from retentive.server.calls import ServedPlace
+from retentive.server.calls import ServedLocation
 from retentive.server.deliveries import MAX_DELIVERIES, PAUSES_S, Deliverer
 from retentive.server.leader import Leader
 from retentive.server.webhooks import DEAD, PENDING, SEEN, Webhooks, check_url, is_public
+from retentive.store.location_records import LocationRecords
 from support.command_line import here
 from support.http_api import Api, serving
 
@@ -439,7 +439,7 @@ def test_of_many_processes_one_leads_at_a_time(opened: retentive.Retentive) -> N
 def test_a_leader_without_storage_steps_down(opened: retentive.Retentive, tmp_path: Path) -> None:
     clock = Time()
     with retentive.open(f"sqlite:///{tmp_path}/other.db") as other:
-        leader = Leader(PlaceRecords(other.backend), lease_s=10, monotonic=clock)
+        leader = Leader(LocationRecords(other.backend), lease_s=10, monotonic=clock)
         assert leader.tick()
     clock.now += 5
     assert leader.tick()
@@ -487,7 +487,7 @@ def test_events_survive_a_kill(receiver: Receiver, tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/memory.db"
     receiver.statuses = [500]
     with retentive.open(at) as opened:
-        place = ServedPlace(opened)
+        place = ServedLocation(opened)
         key = place.keys.create("t", scopes=("admin",)).text
         with server(at) as (process, url):
             api = Api(url, key, place)

@@ -8,8 +8,7 @@ import random
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from retentive.sync.session import opened as sync_opened
 from retentive.sync.state import state_folder
 from support.http_api import Api, serving
 from support.profiles import sized
+from support.waiting import until
 
 MAIN = "from retentive.cli import main; raise SystemExit(main())"
 KILLED = """
@@ -174,13 +174,6 @@ def test_watching_carries_both_directions(environment: dict[str, str], tmp_path:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
     assert process.returncode == 130
-
-
-def until(is_done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not is_done():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_kill_9_at_any_call_loses_nothing(environment: dict[str, str], tmp_path: Path) -> None:

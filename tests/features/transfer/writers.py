@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
 from retentive import MemoryStore
+from support.waiting import until
 
 WRITERS = 8
 PATIENCE_S = 120.0
@@ -48,10 +48,8 @@ class Writers:
 
     def go_on(self, lines: int) -> None:
         """Wait until each thread has written this many more lines."""
-        before, deadline = list(self.done), time.monotonic() + PATIENCE_S
-        while any(done < was + lines for done, was in zip(self.done, before, strict=True)):
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
+        before = list(self.done)
+        until(lambda: all(done >= was + lines for done, was in zip(self.done, before, strict=True)))
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()

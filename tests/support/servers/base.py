@@ -8,6 +8,7 @@ import socket
 import tempfile
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
@@ -89,6 +90,7 @@ def missing(package: str, *programs: str) -> str | None:
     return f"{package} is not installed"
 
 
+@cache
 def find(program: str) -> str | None:
     """Return the path of a program, or None."""
     return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin")

@@ -1,8 +1,8 @@
 """Saved conversations: one JSON file each, which is replaced in one step and is on disk before a call runs.
 
 They are below `$XDG_STATE_HOME/retentive/conversations`, in a directory for each memory store. Only the owner can read
-them. They contain what was typed and read, also what the memory store redacts. Of the conversations without a name of
-the user's own, the newest `KEPT` remain.
+them. They contain everything typed and read, even values that the memory store redacts. Of the conversations that
+the user has not named, the newest `KEPT` remain.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _lock(descriptor: int, name: str) -> None:
 
 
 def _prune(directory: str) -> None:
-    """Delete the oldest conversations without a name, except those that are open in another process."""
+    """Delete the oldest conversations without a name, except conversations open in another process."""
     with suppress(OSError):
         unnamed = [entry for entry in os.scandir(directory) if _UNNAMED.fullmatch(entry.name)]
         for entry in sorted(unnamed, key=lambda entry: entry.stat().st_mtime_ns)[: max(0, len(unnamed) - KEPT + 1)]:

@@ -57,8 +57,8 @@ class Screen:
     """Output for people.
 
     On a terminal, control characters in texts of models and memories are escaped, Markdown is rendered, and the diff of
-    each change is shown; with NO_COLOR or a dumb terminal, Markdown stays as it is. With `only_answer`, standard output
-    has nothing but the answer, and standard error the rest.
+    each change is shown; with NO_COLOR or a dumb terminal, Markdown is printed unchanged. With `only_answer`, standard
+    output has only the answer, and standard error the rest.
     """
 
     def __init__(self, *, only_answer: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Settings, usage, audit log, export, API keys and health."""
+"""Settings, usage, audit log, API keys and health."""
 
 from __future__ import annotations
 
@@ -6,34 +6,28 @@ import dataclasses
 import json
 import re
 from collections import Counter
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 
 import retentive
 from retentive.audit.chain import Head, head_of, newest_entries
 from retentive.audit.verify import Verified, verify
-from retentive.console.pages.stores import fullness
+from retentive.console.overview import NEAR, VERIFIED, fullness, note_check
+from retentive.console.pages.listing import recent_changes
 from retentive.console.progress import ReportDone, steps_of
-from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, number
+from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, call_of, number
+from retentive.engine.operation import Read
 from retentive.errors import Conflict, InvalidInput, RetentiveError
-from retentive.history.reads import LogFilter
-from retentive.server.calls import RouteCall, Streamed
+from retentive.history.days import changes_of_days, last_days
 from retentive.server.errors import invalid
-from retentive.server.handlers import keys, transfers
+from retentive.server.handlers import keys
 from retentive.server.keys import SCOPES
 from retentive.store import core_of
 from retentive.values.settings import DEFAULTS, Settings
 
 DAYS = 30
-COUNTED = 5_000
-"""Newest changes that the usage page counts."""
 ENTRIES = 200
 _SEQ = re.compile(r"[0-9]{12}")
 _HEAD_CHARS = 100
-
-
-def call_of(visit: Visit, **ids: str) -> RouteCall:
-    """The same request to the HTTP API, whose rules are those of its handlers."""
-    return RouteCall(visit.place, visit.caller, visit.method, "/console", ids=ids)
 
 
 def settings(visit: Visit) -> PageAnswer:
@@ -65,7 +59,7 @@ def _plain(found: Settings, name: str) -> object:
 
 
 def _typed(visit: Visit) -> dict[str, object]:
-    """Values of the form. Raises `HttpError` 400 for one that is not JSON."""
+    """Values of the form. Raises `HttpError` 400 for invalid JSON."""
     found: dict[str, object] = {}
     for each in dataclasses.fields(Settings):
         if each.name not in visit.form:
@@ -81,26 +75,30 @@ def _typed(visit: Visit) -> dict[str, object]:
 def stats(visit: Visit) -> PageAnswer:
     """Limits, and the changes of the last calendar days (UTC); with `format=csv`, these numbers as a file.
 
-    The file leaves out days of which not all changes were counted.
+    A key for some paths gets those of the newest versions that it sees, and the file leaves out days before them.
     """
-    today = datetime.now(UTC).date()
-    since = datetime.combine(today - timedelta(days=DAYS - 1), time.min, UTC)
-    page = visit.store.history.page(only=LogFilter(since=since), limit=COUNTED)
-    by_day = Counter(each.version.created_at.astimezone(UTC).date() for each in page.items)
-    counts = [(day, by_day[day]) for day in (today - timedelta(days=ago) for ago in reversed(range(DAYS)))]
+    days, core = last_days(DAYS, datetime.now(UTC).date()), core_of(visit.store)
+    recent = recent_changes(visit.store, None)
+    if core.reach:
+        by_day = Counter(each.created_at.astimezone(UTC).date() for each in recent.versions)
+        counts, oldest = [by_day[day] for day in days], recent.oldest
+    else:
+        counts, oldest = core.found(Read("usage", lambda snapshot: changes_of_days(snapshot, days))), None
     if visit.query.get("format") == "csv":
-        oldest = min(by_day) if page.next is not None else None
-        lines = [f"{day},{count}\n" for day, count in counts if oldest is None or day > oldest]
+        first = None if oldest is None else oldest.created_at.astimezone(UTC).date()
+        pairs = zip(days, counts, strict=True)
+        lines = [f"{day},{count}\n" for day, count in pairs if first is None or day > first]
         return Download(f"{visit.info.id}-changes.csv", iter([b"day,changes\n", *map(str.encode, lines)]), "text/csv")
-    most = max(by_day.values(), default=1)
+    most = max([*counts, 1])
     values = {
         "settings": visit.store.settings(),
         "days": [
             {"at": day, "count": count, "height": 100 * count // most, "x": place}
-            for place, (day, count) in enumerate(counts)
+            for place, (day, count) in enumerate(zip(days, counts, strict=True))
         ],
-        "actors": Counter(str(each.version.actor or "") for each in page.items).most_common(10),
-        "is_cut": page.next is not None,
+        "actors": Counter(str(each.actor or "") for each in recent.versions).most_common(10),
+        "newest": len(recent.versions),
+        "is_cut": oldest is not None,
         "full": fullness(visit.info, visit.store.settings()),
     }
     return HtmlPage("stats.html", {**values, "area": "stats"}, title="Usage")
@@ -126,17 +124,12 @@ def audit(visit: Visit) -> PageAnswer:
     expected = [Head.parse(expect)] if expect else []
 
     def work(progress: ReportDone) -> Verified:
-        return core.read(lambda snapshot: verify(snapshot, visit.info.id, expected, progress=progress))
+        found = core.read(lambda snapshot: verify(snapshot, visit.info.id, expected, progress=progress))
+        note_check(visit.location.opened.records, VERIFIED, visit.info.id, len(found.findings))
+        return found
 
     values |= {"verifying": steps_of(work), "total": core.read(head_of).seq}
     return HtmlPage("audit.html", values, title="Audit log", is_streamed=True)
-
-
-def export(visit: Visit) -> PageAnswer:
-    """The memories with their history, as an archive."""
-    found = transfers.export_store(call_of(visit, memory_store_id=visit.info.id), format="tar.gz", notes=False)
-    assert isinstance(found, Streamed)
-    return Download(f"{visit.info.id}.tar.gz", found.pieces, found.media_type)
 
 
 def list_keys(visit: Visit) -> PageAnswer:
@@ -191,12 +184,12 @@ def archive_key(visit: Visit) -> PageAnswer:
 def health(visit: Visit) -> PageAnswer:
     """Stores of the workspace that need a person, and the version of the server."""
     troubled = []
-    found = visit.place.opened.list_stores(workspace=visit.caller.workspace_id, limit=200)
+    found = visit.location.opened.list_stores(workspace=visit.caller.workspace_id, limit=200)
     for info in filter(visit.caller.sees, found.items):
         try:
             store = visit.opened(info)
             full = fullness(info, store.settings())
-            if full >= 90:
+            if full >= NEAR:
                 troubled.append((info, f"{full} % of a limit"))
         except RetentiveError as error:
             troubled.append((info, error.code))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 
-from retentive.by_id import read_memory
 from retentive.console import conflicts, differences
 from retentive.console.pages.tree import parsed
 from retentive.console.visible import is_hidden
@@ -13,6 +12,7 @@ from retentive.errors import Conflict, NotFound
 from retentive.server.errors import invalid
 from retentive.storage.contract import Memory
 from retentive.store import core_of
+from retentive.store.by_id import read_memory
 from retentive.values import diff
 from retentive.values.records import Written
 
@@ -78,7 +78,7 @@ def _conflict(
     """The page after somebody else changed the memory: both changes, the places to decide, and the merged text.
 
     With `is_shown`, `mine` is the text with the choices of that page, unless the memory was changed once more.
-    `edited` is a text that was edited there beside the choices, so that none of them is dropped without a word.
+    `edited` is the text typed beside the choices, so that the form never drops a choice silently.
     """
     memory, theirs = _present(visit, path, base_id)
     text, picks = mine, list[str]()

@@ -3,39 +3,77 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
+from retentive.console.pages.history import time_of
 from retentive.console.visible import marked
 from retentive.console.visits import HtmlPage, PageAnswer, Visit
-from retentive.search.results import age
+from retentive.search.results import Hit, age
 from retentive.values.paths import ROOT
+from retentive.values.patterns import check_actor_pattern, matches_actor
 
 HITS = 50
+FILTERED = 200
+"""Best hits among which a page with an actor or a time looks."""
+_CHOICES = 8
+AGES = (("1d", "Last 24 hours", timedelta(days=1)), ("7d", "Last 7 days", timedelta(days=7)),
+        ("30d", "Last 30 days", timedelta(days=30)))  # fmt: skip
+_FIELDS = ("q", "under", "actor", "since", "re")
 
 
 def search(visit: Visit) -> PageAnswer:
     """The best memories for a query, with their best lines. POST keeps the query out of the address and of logs."""
-    asked = {name: visit.given(name) or visit.query.get(name, "") for name in ("q", "under", "re")}
-    query, under = asked["q"].strip(), asked["under"].strip()
-    if under and not under.startswith(ROOT):
-        under = f"{ROOT}/{under.lstrip('/')}"
+    asked = {name: (visit.given(name) or visit.query.get(name, "")).strip() for name in _FIELDS}
     values: dict[str, object] = {"asked": asked, "results": None, "area": "search"}
-    if query:
-        is_regex, below = asked["re"] == "1", under.rstrip("/") or ROOT
-        if is_regex:
-            found = visit.store.search(query, under=below, mode="all", regex=True, limit=HITS)
-        else:
-            found = visit.store.search(query, under=below, limit=HITS)
-        now = datetime.now(UTC)
-        values["results"] = found
-        values["hits"] = [
-            {
-                "hit": hit,
-                "path": marked(hit.path, hit.path_spans),
-                "lines": [(each.line, marked(each.text, each.spans)) for each in hit.snippets],
-                "age": age(hit.updated_at, now),
-            }
-            for hit in found.hits
-        ]
-        values["directories"] = Counter(hit.path.rpartition("/")[0] for hit in found.hits).most_common(8)
-    return HtmlPage("search.html", values, title=f"Search: {query}" if query else "Search")
+    if asked["q"]:
+        values |= _found(visit, asked)
+    return HtmlPage("search.html", values, title=f"Search: {asked['q']}" if asked["q"] else "Search")
+
+
+def _found(visit: Visit, asked: dict[str, str]) -> dict[str, object]:
+    query, under, since = asked["q"], asked["under"], time_of(asked["since"])
+    below = (under if under.startswith(ROOT) or not under else f"{ROOT}/{under.lstrip('/')}").rstrip("/") or ROOT
+    is_filtered = bool(asked["actor"]) or since is not None
+    if asked["actor"]:
+        check_actor_pattern(asked["actor"])
+    limit = FILTERED if is_filtered else HITS
+    if asked["re"] == "1":
+        found = visit.store.search(query, under=below, mode="all", regex=True, limit=limit)
+    else:
+        found = visit.store.search(query, under=below, limit=limit)
+    chosen = [hit for hit in found.hits if _fits(hit, asked["actor"], since)]
+    now = datetime.now(UTC)
+    return {
+        "results": found,
+        "total": len(chosen) if is_filtered else found.total,
+        "is_cut": is_filtered and found.total > len(found.hits),
+        "hits": [_shown(hit, now) for hit in chosen[:HITS]],
+        "facets": _facets(chosen, now),
+        "counted": len(chosen),
+    }
+
+
+def _fits(hit: Hit, actor: str, since: datetime | None) -> bool:
+    return (not actor or matches_actor(actor, hit.actor or "")) and (since is None or hit.updated_at >= since)
+
+
+def _shown(hit: Hit, now: datetime) -> dict[str, object]:
+    return {
+        "hit": hit,
+        "path": marked(hit.path, hit.path_spans),
+        "lines": [(each.line, marked(each.text, each.spans)) for each in hit.snippets],
+        "age": age(hit.updated_at, now),
+    }
+
+
+def _facets(hits: Sequence[Hit], now: datetime) -> dict[str, list[tuple[str, str, int]]]:
+    """For each field of the form, its values among the hits: value, name, and number of memories."""
+    directories = Counter(hit.path.rpartition("/")[0] for hit in hits).most_common(_CHOICES)
+    actors = Counter(hit.actor for hit in hits if hit.actor).most_common(_CHOICES)
+    ages = [(value, name, sum(now - hit.updated_at <= length for hit in hits)) for value, name, length in AGES]
+    return {
+        "under": [(path, path, count) for path, count in directories],
+        "actor": [(actor, actor, count) for actor, count in actors],
+        "since": [each for each in ages if each[2]],
+    }

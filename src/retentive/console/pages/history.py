@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
+from urllib.parse import urlencode
 
 from retentive.console.differences import of_memory
-from retentive.console.visits import HtmlPage, PageAnswer, Visit, not_found
+from retentive.console.visits import HtmlPage, PageAnswer, Visit, not_found, tool_path
 from retentive.engine.operation import Read
 from retentive.errors import NotFound
 from retentive.history.changes import LoggedChange
@@ -16,7 +18,7 @@ from retentive.history.differences import Compare, Differences
 from retentive.history.reads import LogFilter
 from retentive.history.revisions import as_revision, parse_time
 from retentive.server.errors import invalid
-from retentive.server.objects import VERSION_ID
+from retentive.server.objects import VERSION_ID, moment
 from retentive.storage.contract import Operation, Version
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
@@ -62,6 +64,22 @@ def show_change(visit: Visit) -> PageAnswer:
     return _page(visit, found, heading=f"Change {visit.ids['revision'][-12:]}", change=visit.ids["revision"])
 
 
+def show_since(visit: Visit) -> PageAnswer:
+    """The differences between a moment and now, of the memories that changed in between."""
+    at, path = visit.query.get("at", ""), tool_path(visit.ids.get("path", ""))
+    core = core_of(visit.store)
+    with core.checking("diff"):
+        target = None if path == ROOT else core.parsed(path)
+        start = as_revision(moment(at))
+    try:
+        found = core.result_of(
+            Compare(target, since=start, only=LogFilter(), actor=core.actor, limit=FILES, most_read=LOOKED_AT)
+        )
+    except NotFound:
+        raise not_found("state") from None
+    return _page(visit, found, heading=f"Now, compared with {at[-40:]}")
+
+
 def show_actor(visit: Visit) -> PageAnswer:
     """The differences that changes of an actor made, among so many versions of the store, newest first."""
     actor, until = visit.ids["actor"], visit.query.get("until", "")
@@ -71,7 +89,7 @@ def show_actor(visit: Visit) -> PageAnswer:
         only = LogFilter(actor=actor, since=time_of(visit.query.get("since", "")))
     core, end = core_of(visit.store), as_revision(until) if until else None
     found = core.result_of(Compare(only=only, until=end, actor=core.actor, limit=FILES, most_read=LOOKED_AT))
-    return _page(visit, found, heading="What this actor did", actor=actor)
+    return _page(visit, found, heading="Changes by this actor", actor=actor)
 
 
 def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", actor: str = "") -> HtmlPage:
@@ -88,9 +106,16 @@ def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", a
         "actor": actor,
         "is_pattern": any(char in actor for char in "*?"),
         "is_split": visit.query.get("view") != "unified",
+        "query": partial(_same_page, visit),
         "area": "activity",
     }
-    return HtmlPage("diff.html", values, title=heading)
+    return HtmlPage("diff.html", values, title=heading, is_streamed=True)
+
+
+def _same_page(visit: Visit, **changed: str) -> str:
+    """Address of the same page with other conditions."""
+    kept = {name: visit.query[name] for name in ("at", "since", "until", "view") if visit.query.get(name)}
+    return f"?{urlencode({**kept, **changed})}"
 
 
 def _neighbours(visit: Visit, changes: Sequence[LoggedChange]) -> dict[str, str | None]:

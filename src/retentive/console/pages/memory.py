@@ -9,7 +9,6 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from retentive.by_id import read_memory
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.tree import ListLevels, levels, parsed, parts, read
 from retentive.console.visible import boxed
@@ -20,6 +19,7 @@ from retentive.history.history import BlameLine
 from retentive.server.objects import VERSION_ID
 from retentive.storage.contract import Memory, Version
 from retentive.store import core_of
+from retentive.store.by_id import read_memory
 from retentive.values.paths import MemoryPath
 
 LINES = 2_000
@@ -62,6 +62,12 @@ def show_memory(visit: Visit) -> PageAnswer:
         **_content(visit, memory, text, view),
     }
     return HtmlPage("memory.html", {**values, "area": "tree"}, title=path.text)
+
+
+def note_view(visit: Visit) -> None:
+    """Record that a memory was viewed, when the browser shows the page that it has kept."""
+    memory, _ = read(visit, load(parsed(visit.memory_path)))
+    core_of(visit.store).accesses.note(visit.store.id, memory)
 
 
 def _view(visit: Visit, memory: Memory) -> str:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from retentive.by_id import read_memory
+from retentive.audit.chain import newest_entries
 from retentive.console import differences
 from retentive.console.differences import Shown
+from retentive.console.pages.listing import RECENT, recent_changes
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
 from retentive.errors import NotFound
 from retentive.review.proposals import Decision, DecisionOutcome, Proposal, ProposedChange, foundations
 from retentive.server.errors import invalid
-from retentive.storage.contract import Actor, Memory
+from retentive.storage.contract import Actor, Memory, Version
 from retentive.store import core_of
+from retentive.store.by_id import read_memory
 from retentive.values import diff
 
 QUEUE = 100
+DOUBTED = 100
+ENTRIES = 500
 
 
 def queue(visit: Visit) -> PageAnswer:
@@ -36,7 +40,7 @@ def _queue(pending: Sequence[Proposal]) -> dict[str, object]:
 
 
 def proposal(visit: Visit) -> PageAnswer:
-    """One proposal: what it changes, and the decision. Of a decided one, whose texts are gone, who decided."""
+    """One proposal: its changes, and the form for the decision. A decided one has no texts; it names who decided."""
     return _proposal(visit, visit.ids["proposal_id"])
 
 
@@ -65,10 +69,12 @@ def _proposal(
         "shown": found,
         "following": next((each.id for each in pending if each.number > found.number), None),
         "files": files,
+        "proposer": _proposer(visit, found, pending),
         "is_merged": bool(merged) and not any(each.state == "clash" for each in files),
         "seen": " ".join(each.version_id for each in merged),
         "is_late": is_late,
         "below": sorted(below),
+        "newest": RECENT,
         "obstacles": () if outcome is None else outcome.obstacles,
         "decisions": (),
         "decided": None,
@@ -78,8 +84,48 @@ def _proposal(
 
 
 @dataclass(frozen=True, slots=True)
+class Proposer:
+    """What is known about the actor of a proposal: its other proposals, its changes and, in an audit log, its reads.
+
+    `changed` counts its versions among the newest ones of the store, `read` the memories that it read among the newest
+    entries of the audit log; None if the person may not see the log.
+    """
+
+    waiting: int
+    accepted: int
+    refused: int
+    changed: int
+    last_changed: Version | None
+    read: int | None = None
+    last_read: str = ""
+
+
+def _proposer(visit: Visit, found: Proposal, pending: Sequence[Proposal]) -> Proposer:
+    decided = [each for each in visit.store.review.decisions() if each.actor == found.actor]
+    own = [each for each in recent_changes(visit.store, None).versions if each.actor == found.actor]
+    accepted = sum(each.accepted for each in decided)
+    known = Proposer(
+        waiting=sum(each.actor == found.actor for each in pending),
+        accepted=accepted,
+        refused=len(decided) - accepted,
+        changed=len(own),
+        last_changed=next((each for each in own if each.path), None),
+    )
+    if not (visit.can("admin") and visit.store.settings().audit):
+        return known
+    entries = core_of(visit.store).read(lambda snapshot: newest_entries(snapshot, "", ENTRIES)).items
+    read = [
+        path
+        for entry in entries
+        if entry.actor == str(found.actor or "") and entry.read is not None and entry.time <= found.at
+        for path in entry.paths or ()
+    ]
+    return replace(known, read=len(set(read)), last_read=next(iter(read), ""))
+
+
+@dataclass(frozen=True, slots=True)
 class ProposedFile:
-    """What a proposal does to one memory.
+    """Effect of a proposal on one memory.
 
     `state` is `merged` if the memory was edited after the proposal and both texts can be merged, which the difference
     then shows, `clash` if they cannot, and otherwise empty. `version_id` is the version with which it is merged.
@@ -150,9 +196,16 @@ def _is_late(visit: Visit, ids: list[str]) -> bool:
 
 def trust(visit: Visit) -> PageAnswer:
     """Memories that are not trusted, and the patterns in quarantine."""
-    found = visit.store.trust.doubted()
+    after = visit.query.get("after", "")
+    found = visit.store.trust.page(after=after, limit=DOUBTED)
     settings = visit.store.settings()
-    values = {"doubted": found[:500], "total": len(found), "quarantine": settings.quarantine, "levels": settings.trust}
+    values = {
+        "doubted": found.items,
+        "following": found.next,
+        "after": after,
+        "quarantine": settings.quarantine,
+        "levels": settings.trust,
+    }
     return HtmlPage("trust.html", {**values, "area": "trust"}, title="Trust")
 
 

@@ -1,58 +1,146 @@
-"""The list of memory stores."""
+"""The list of memory stores, with the figures that need a person."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
 
-from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, number_waiting, store_url
-from retentive.engine.operation import Read
-from retentive.errors import Damaged, Locked, NotFound
-from retentive.storage.contract import StoreInfo, Version
-from retentive.store import core_of
-from retentive.values.settings import Settings
+from retentive.console.overview import (
+    AT_ONCE,
+    SCANNED,
+    VERIFIED,
+    LastCheck,
+    StoreRow,
+    last_checks,
+    totals,
+)
+from retentive.console.visits import BASE, HtmlPage, PageAnswer, Redirect, Visit, not_found, store_url
+from retentive.errors import NotFound
+from retentive.server.errors import invalid
+from retentive.storage.contract import StoreInfo
 
 ROWS = 50
+LISTED = 2_000
+"""Newest stores that are sorted and counted."""
+LOOKED_AT = 10_000
+MORE = 200
+"""Stores that are read for the totals when a person, or the page, asks for the rest."""
+_AT_ONCE = 500
+SORTS: Mapping[str, Callable[[StoreRow], Any]] = {
+    "changed": lambda row: row.at,
+    "name": lambda row: (row.info.key or row.info.name or row.info.id).casefold(),
+    "memories": lambda row: row.info.memories,
+    "size": lambda row: row.info.size_bytes,
+    "waiting": lambda row: (row.waiting, row.at),
+    "full": lambda row: (row.full, row.at),
+    "today": lambda row: (row.today, row.at),
+}
+"""Orders of the list: the largest first, except names. `findings` and `audit` need the records of checks."""
 
 
 @dataclass(frozen=True, slots=True)
-class StoreRow:
-    """One store of the list. `full` is the percentage of the limit that is nearest, `waiting` counts proposals."""
+class Checks:
+    """The last scans and verifications of the listed stores, by id."""
 
-    info: StoreInfo
-    last: Version | None = None
-    full: int = 0
-    waiting: int = 0
-    is_audited: bool = False
-    problem: str = ""
+    scans: Mapping[str, LastCheck]
+    audits: Mapping[str, LastCheck]
 
     @property
-    def at(self) -> datetime:
-        """Time of the newest change."""
-        return self.info.created_at if self.last is None else self.last.created_at
+    def findings(self) -> int:
+        """Findings of all scans."""
+        return sum(each.findings for each in self.scans.values())
+
+    @property
+    def is_sound(self) -> bool:
+        """True if every verification found nothing."""
+        return not any(each.findings for each in self.audits.values())
 
 
 def list_stores(visit: Visit) -> PageAnswer:
-    """The stores that the key may see, newest first, or one with a key."""
-    wanted, is_archived = visit.query.get("q", "").strip(), visit.query.get("archived") == "1"
-    shown: list[StoreInfo] = []
-    after: str | None = visit.query.get("after") or None
-    following: str | None = ""
-    while following is not None and len(shown) < ROWS:
-        found = visit.place.opened.list_stores(
-            workspace=visit.caller.workspace_id, include_archived=is_archived, after=after, limit=ROWS - len(shown)
-        )
-        shown += [each for each in found.items if visit.caller.sees(each) and _fits(each, wanted)]
-        after = following = found.next
-    rows = [_row(visit, each) for each in shown]
-    values = {"rows": rows, "following": following, "q": wanted, "is_archived": is_archived}
+    """The stores that the key may see, in the order of the query, and their totals."""
+    query = visit.query
+    wanted, sort, is_archived = query.get("q", "").strip(), query.get("sort", "changed"), query.get("archived") == "1"
+    if sort not in {*SORTS, "findings", "audit"}:
+        raise invalid("sort: must be the name of a column")
+    infos, is_cut = _listed(visit, wanted, is_archived=is_archived)
+    checks = _checks(visit, infos)
+    visit.overview.read_some(infos, visit.caller.key.paths, visit.opened, MORE if query.get("more") == "1" else AT_ONCE)
+    shown, following = _page(visit, infos, checks, sort)
+    known = {row.info.id: row for row in shown} | {
+        info.id: row for info in infos if (row := visit.overview.known(info, visit.caller.key.paths)) is not None
+    }
+    asked = {"q": wanted, "sort": sort if sort != "changed" else "", "archived": "1" if is_archived else ""}
+    values = {
+        "rows": shown,
+        "totals": totals(infos, known),
+        "checks": checks,
+        "is_cut": is_cut,
+        "following": following,
+        "sort": sort,
+        "asked": asked,
+        "is_archived": is_archived,
+        "is_whole": not visit.caller.key.paths,
+        "url": lambda **changed: _url(**{**asked, **changed}),
+    }
     return HtmlPage("stores.html", values, title="Stores")
+
+
+def _checks(visit: Visit, infos: Sequence[StoreInfo]) -> Checks:
+    records, is_whole = visit.location.opened.records, not visit.caller.key.paths
+    return Checks(
+        last_checks(records, SCANNED, infos) if visit.can("erase") and is_whole else {},
+        last_checks(records, VERIFIED, infos) if visit.can("admin") and is_whole else {},
+    )
+
+
+def _listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreInfo], bool]:
+    """The stores that match, newest first, and whether there may be more."""
+    found: list[StoreInfo] = []
+    after: str | None = None
+    for _ in range(0, LOOKED_AT, _AT_ONCE):
+        page = visit.location.opened.list_stores(
+            workspace=visit.caller.workspace_id, include_archived=is_archived, after=after, limit=_AT_ONCE
+        )
+        found += [each for each in page.items if visit.caller.sees(each) and _fits(each, wanted)]
+        after = page.next
+        if after is None or len(found) >= LISTED:
+            break
+    return found[:LISTED], after is not None or len(found) > LISTED
+
+
+def _page(visit: Visit, infos: Sequence[StoreInfo], checks: Checks, sort: str) -> tuple[list[StoreRow], str]:
+    """The rows of the page in the query, read now, and the id after which the next page begins."""
+    reach = visit.caller.key.paths
+    rows = [visit.overview.known(info, reach) or StoreRow(info) for info in infos]
+    rows.sort(key=_order(sort, checks), reverse=sort != "name")
+    ids = [row.info.id for row in rows]
+    after = visit.query.get("after", "")
+    start = ids.index(after) + 1 if after in ids else 0
+    present = {info.id: info for info in infos}
+    shown = [visit.overview.read(present[each], reach, visit.opened) for each in ids[start : start + ROWS]]
+    following = ids[start + ROWS - 1] if start + ROWS < len(ids) else ""
+    return sorted(shown, key=_order(sort, checks), reverse=sort != "name"), following
+
+
+def _order(sort: str, checks: Checks) -> Callable[[StoreRow], Any]:
+    if sort == "findings":
+        return lambda row: (_findings(checks.scans, row), row.at)
+    if sort == "audit":
+        return lambda row: (_findings(checks.audits, row), row.is_audited, row.at)
+    return SORTS[sort]
+
+
+def _findings(found: Mapping[str, LastCheck], row: StoreRow) -> int:
+    check = found.get(row.info.id)
+    return 0 if check is None else check.findings
 
 
 def by_key(visit: Visit) -> PageAnswer:
     """Redirect to the store with a key."""
     try:
-        found = visit.place.opened.get_store(visit.ids["key"], workspace=visit.caller.workspace_id)
+        found = visit.location.opened.get_store(visit.ids["key"], workspace=visit.caller.workspace_id)
     except NotFound:
         raise not_found("memory store") from None
     if not visit.caller.sees(found):
@@ -60,21 +148,11 @@ def by_key(visit: Visit) -> PageAnswer:
     return Redirect(store_url(found.id, "tree", ""))
 
 
+def _url(**asked: str) -> str:
+    """URL of the list of stores."""
+    given = {name: value for name, value in asked.items() if value}
+    return f"{BASE}/" + (f"?{urlencode(given)}" if given else "")
+
+
 def _fits(info: StoreInfo, wanted: str) -> bool:
     return wanted.casefold() in f"{info.key or ''}\n{info.name}\n{info.id}".casefold()
-
-
-def _row(visit: Visit, info: StoreInfo) -> StoreRow:
-    try:
-        store = visit.opened(info)
-        last = core_of(store).peek(Read("list", lambda snapshot: next(iter(snapshot.versions(limit=1)), None)))
-        settings, waiting = store.settings(), number_waiting(store) if visit.can("review") else 0
-        return StoreRow(info, last, fullness(info, settings), waiting, settings.audit)
-    except (Locked, Damaged) as error:
-        return StoreRow(info, problem=error.code)
-
-
-def fullness(info: StoreInfo, settings: Settings) -> int:
-    """Percentage of the limit that is nearest."""
-    pairs = (info.memories, settings.max_memories), (info.size_bytes, settings.max_store_bytes)
-    return max((100 * used // limit for used, limit in pairs if limit), default=0)

@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.history import revision_of
+from retentive.console.pages.listing import SINCE, new_rows, recent_changes, rows_of
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, page_path, tool_path
 from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor, ListMemories
 from retentive.engine.operation import ReadOperation
 from retentive.engine.queries import load
 from retentive.errors import CursorExpired, NotFound, Refused
 from retentive.history.reads import AsOf
+from retentive.history.since import SinceMoment, since
 from retentive.server.errors import invalid
 from retentive.server.objects import moment
 from retentive.storage.contract import Snapshot
@@ -124,12 +126,15 @@ def show_directory(visit: Visit) -> PageAnswer:
     if sizes.get(index, MAX_RENDERED_BYTES) < MAX_RENDERED_BYTES:
         _, raw = read(visit, load(MemoryPath.known(index)))
         text = rendered(raw, visit.url("m"))
-    newest = visit.store.history.log(limit=NEWEST) if path.is_root and not at else []
+    recent, then = recent_changes(visit.store, moment(at) if at else None), since_moment(visit)
+    fresh = [] if then is None or pin or found.next is not None else new_rows(path.text, found.items, then)
     values = {
         "path": path.text,
         "parts": parts(path.text),
-        "newest": newest,
-        "items": found.items,
+        "newest": recent.versions[:NEWEST] if path.is_root and not at else [],
+        "rows": [*rows_of(path.text, found.items, recent, then), *fresh],
+        "oldest": recent.oldest,
+        "then": then,
         "following": None if found.next is None else f"{found.next.pin}:{found.next.last}",
         "levels": beside,
         "index": text,
@@ -138,7 +143,13 @@ def show_directory(visit: Visit) -> PageAnswer:
         "live": visit.url("events", after=str(revision), path=path.text),
         "settings": visit.store.settings(),
     }
-    return HtmlPage("tree.html", {**values, "area": "tree"}, title=path.text)
+    return HtmlPage("tree.html", {**values, "area": "tree"}, title=path.text, is_streamed=True)
+
+
+def since_moment(visit: Visit) -> SinceMoment | None:
+    """What happened since the moment in the URL; None for a page of the present."""
+    at = visit.query.get("at")
+    return core_of(visit.store).peek(since(moment(at), SINCE)) if at else None
 
 
 def _memory_instead(visit: Visit, path: MemoryPath, at: str) -> PageAnswer:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias, cast
 
 from retentive.errors import InvalidInput
 from retentive.values.patterns import matches_actor
-from retentive.values.provenance import Contributor, Provenance
-from retentive.values.records import Memory, Version
+from retentive.values.provenance import Contributor, HasProvenance, Provenance, provenance_of
+from retentive.values.records import Version
 from retentive.values.settings import TRUST_LEVELS, Settings
 
 Level: TypeAlias = Literal["trusted", "unconfirmed", "quarantined"]
@@ -17,11 +18,34 @@ LEVELS = cast("tuple[Level, ...]", TRUST_LEVELS)
 TRUSTED, UNCONFIRMED, QUARANTINED = LEVELS
 SOURCE, FLAG = "source:", "flag:"
 """Prefixes of patterns that do not match actors."""
+_SESSION = "session:"
+_LITERAL = re.compile(r"[^*?\"\\]*")
+_MOST_NAMES = 20
 
 
 def is_used(settings: Settings) -> bool:
     """Return whether the settings distinguish levels of trust."""
     return bool(settings.trust or settings.quarantine)
+
+
+def doubted_names(settings: Settings) -> tuple[str, ...] | None:
+    """Texts of which one is in the stored provenance of each memory that is not trusted. None if there may be others.
+
+    Each is the beginning of a pattern. A character that is stored escaped needs a backslash in the provenance.
+    """
+    patterns = [*settings.quarantine, *(each for each, level in settings.trust.items() if level != TRUSTED)]
+    found = {_beginning(pattern) for pattern in patterns}
+    return None if "" in found or len(found) > _MOST_NAMES else tuple(sorted(found))
+
+
+def _beginning(pattern: str) -> str:
+    """The text that a contributor has if a pattern matches it. Empty if the pattern does not say."""
+    kind = _kind(pattern)
+    text = _LITERAL.match(pattern.removeprefix(kind))
+    assert text is not None
+    if not kind and text[0].startswith(_SESSION):
+        return text[0].removeprefix(_SESSION)  # the session of a contributor is stored without the prefix
+    return "" if not kind and _SESSION.startswith(text[0]) else text[0]
 
 
 class Levels:
@@ -85,14 +109,14 @@ def check_level(level: object) -> None:
         raise InvalidInput(f"a trust level must be one of {', '.join(LEVELS)}")
 
 
-def has_source(found: Memory | Version, pattern: str | None) -> bool:
+def has_source(found: HasProvenance, pattern: str | None) -> bool:
     """Return whether a contributor to the text named a source that matches the pattern.
 
     The pattern None always matches.
     """
     if pattern is None:
         return True
-    return any(each.source and matches_actor(pattern, each.source) for each in found.provenance.contributors)
+    return any(each.source and matches_actor(pattern, each.source) for each in provenance_of(found).contributors)
 
 
 def described(contributor: Contributor) -> str:

@@ -15,8 +15,9 @@ from retentive.engine.trust.levels import (
     has_source,
     unconfirmed_in,
 )
+from retentive.search.results import Document
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Version
-from retentive.storage.overlay import Overlay, walk_shown
+from retentive.storage.overlay import Overlay, earlier_shown, one_level_shown, walk_shown
 from retentive.values.paths import ROOT
 from retentive.values.patterns import matches_actor
 from retentive.values.provenance import Contributor
@@ -38,7 +39,7 @@ class Assessment:
         self._confirmed: dict[str, frozenset[str]] = {}
         self._has_all = False
 
-    def open_contributors(self, found: Memory | Version) -> list[Contributor]:
+    def open_contributors(self, found: Memory | Version | Document) -> list[Contributor]:
         """Contributors to a text that are neither trusted nor confirmed."""
         doubted = unconfirmed_in(self._levels, found.provenance, ())
         if not doubted:
@@ -46,11 +47,11 @@ class Assessment:
         memory_id = found.id if isinstance(found, Memory) else found.memory_id
         return unconfirmed_in(self._levels, found.provenance, self._marks(memory_id))
 
-    def level(self, found: Memory | Version) -> Level:
+    def level(self, found: Memory | Version | Document) -> Level:
         """Trust level of a memory, or of the text of a version."""
         return self._levels.least(self.open_contributors(found))
 
-    def shows(self, found: Memory | Version) -> bool:
+    def shows(self, found: Memory | Version | Document) -> bool:
         """Return whether a memory is visible to the actor.
 
         Memories in quarantine are hidden. If `hide_unconfirmed` matches the actor, unconfirmed texts of other actors
@@ -107,6 +108,9 @@ class TrustedSnapshot(Overlay):
     ) -> Iterator[tuple[Memory, bytes | None]]:
         return walk_shown(self._inner, self._assessed.shows, under, start=start, limit=limit, texts=texts)
 
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        return one_level_shown(self._inner, self._assessed.shows, under, start=start, limit=limit)
+
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         return (found for found in self._inner.texts(under) if self._assessed.shows(found[0]))
 
@@ -116,6 +120,12 @@ class TrustedSnapshot(Overlay):
 
     def as_of(self, before: str) -> Iterator[Version]:
         return filter(self._assessed.shows, self._inner.as_of(before))
+
+    def earlier(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version] | None:
+        shows = self._assessed.shows
+        return earlier_shown(self._inner, shows, before, under, start=start, limit=limit, is_level=one_level)
 
 
 class HiddenMemories:
@@ -144,19 +154,41 @@ def is_doubted(snapshot: Snapshot, settings: Settings, memory: Memory) -> bool:
     return bool(Assessment(snapshot, settings, None).open_contributors(memory))
 
 
-def levels_by_path(
-    snapshot: Snapshot, settings: Settings, actor: Actor | None, *, source: str | None, only: Level | None
-) -> dict[str, Level]:
-    """Trust levels, by path, of the memories that a search of the actor may find.
+class SearchedLevels:
+    """Trust levels of what a search of an actor may find.
 
-    `only` and `source` limit the memories. Memories in quarantine are included only if `only` asks for this level.
-    Raises `InvalidInput` for an unknown level.
+    `only` and `source` limit it. Memories in quarantine are included only if `only` asks for this level. Raises
+    `InvalidInput` for an unknown level.
     """
-    check_level(only)
-    assessed, found = Assessment(snapshot, settings, actor), dict[str, Level]()
-    for memory in snapshot.memories(ROOT):
-        level = assessed.level(memory)
-        is_asked_for = only == level == QUARANTINED
-        if only in {None, level} and (is_asked_for or assessed.shows(memory)) and has_source(memory, source):
-            found[memory.path] = level
-    return found
+
+    def __init__(
+        self, snapshot: Snapshot, settings: Settings, actor: Actor | None, *, source: str | None, only: Level | None
+    ) -> None:
+        check_level(only)
+        self._assessed = Assessment(snapshot, settings, actor)
+        self._snapshot, self._source, self._only = snapshot, source, only
+        self._levels = Levels(settings)
+        self.is_limited = source is not None or only is not None
+        self.rules = (*settings.quarantine, *sorted(settings.trust.items()))
+        """What decides about the level of a contributor."""
+
+    def of(self, found: Memory | Document) -> Level | None:
+        """Level of a memory; None if the search may not find it."""
+        level = self._assessed.level(found)
+        is_asked_for = self._only == level == QUARANTINED
+        if self._only not in {None, level} or not (is_asked_for or self._assessed.shows(found)):
+            return None
+        return level if has_source(found, self._source) else None
+
+    def admits(self, found: Memory | Document) -> bool:
+        """Return whether the search may find a memory."""
+        return self.of(found) is not None
+
+    def is_doubted(self, found: Document) -> bool:
+        """Return whether a contributor is not trusted. Confirmations and the actor do not matter."""
+        return found.provenance_text is not None and bool(unconfirmed_in(self._levels, found.provenance, ()))
+
+    def at(self, path: str) -> Level | None:
+        """Level of the memory at a path; None if there is none, or the search may not find it."""
+        found = next((each for each, _ in self._snapshot.walk(path.rpartition("/")[0], start=path, limit=1)), None)
+        return None if found is None or found.path != path else self.of(found)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Generator
 from dataclasses import asdict
 from datetime import datetime
 
+from retentive import deprecation
 from retentive.audit.chain import AuditEntry, oldest_entries
 from retentive.audit.reader import stored_entries
 from retentive.errors import NotFound
@@ -17,6 +19,7 @@ from retentive.storage.contract import as_actor
 from retentive.store import core_of
 from retentive.values.settings import Settings
 
+LOG = logging.getLogger("retentive.server")
 NO_MEMORY = "memory"
 
 
@@ -27,8 +30,10 @@ def retrieve_settings(call: RouteCall) -> Json:
 
 
 def update_settings(call: RouteCall, **changes: object) -> Json:
-    """Change settings; null restores a default. Fields that are not given stay as they are."""
+    """Change settings; null restores a default. Missing fields do not change."""
     store = call.store
+    for name in changes:
+        deprecation.announce("setting", name, LOG.warning)
     store.change_settings(changes)
     return _settings(store.id, store.settings())
 

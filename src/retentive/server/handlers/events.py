@@ -18,7 +18,7 @@ def stream_events(call: RouteCall, *, after: str | None) -> Events:
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise invalid("after: must be the id of an event, or 0")
     core_of(store).found(AuditOnly("events"))
-    keys, key = call.place.keys, call.caller.key
+    keys, key = call.location.keys, call.caller.key
 
     def may_continue() -> bool:
         return keys.is_active(key)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from retentive.by_id import read_memory
 from retentive.engine.trust.levels import Level
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.apply import RestoreOutcome
@@ -25,6 +24,7 @@ from retentive.server.objects import (
 from retentive.server.objects import actor as actor_of
 from retentive.storage.contract import Version
 from retentive.store import core_of
+from retentive.store.by_id import read_memory
 from retentive.values import diff
 from retentive.values.provenance import origin_of
 

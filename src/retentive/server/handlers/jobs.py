@@ -23,7 +23,7 @@ def list_jobs(call: RouteCall) -> Json:
                 "finished_at": _time(each.finished_at),
                 "message": each.message,
             }
-            for each in job_states(call.place.opened.records)
+            for each in job_states(call.location.opened.records)
         ],
         "next_page": None,
     }

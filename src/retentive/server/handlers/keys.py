@@ -28,7 +28,7 @@ def create_api_key(
     own = call.caller.key
     if own.stores and not (stores and set(stores) <= set(own.stores)):  # as in `_manages`
         raise forbidden("stores: the key may grant only its own patterns of stores")
-    made = call.place.keys.create(
+    made = call.location.keys.create(
         name,
         workspace_id=own.workspace_id,
         scopes=scopes or DEFAULT_SCOPES,
@@ -57,17 +57,17 @@ def list_api_keys(
     """List the keys of the workspace, newest first."""
     if after_id is not None and before_id is not None:
         raise invalid("before_id: cannot be combined with after_id")
-    now = call.place.keys.now()
+    now = call.location.keys.now()
     found = [
         record
-        for record in call.place.keys.all(call.caller.workspace_id)
+        for record in call.location.keys.all(call.caller.workspace_id)
         if _manages(call.caller.key, record)
         and status in {None, record.status_at(now)}
         and workspace_id in {None, record.workspace_id}
         and created_by_user_id in {None, (record.created_by or "").removeprefix("user:")}
     ]
     page, has_more = _page(found, after_id, before_id, limit)
-    uses = call.place.keys.last_uses()
+    uses = call.location.keys.last_uses()
     return {
         "data": [api_key(record, now, uses.get(record.id)) for record in page],
         "has_more": has_more,
@@ -83,13 +83,13 @@ def retrieve_api_key(call: RouteCall) -> Json:
 
 def update_api_key(call: RouteCall, *, name: str | None, status: str | None, rate_limit: str | None) -> Json:
     """Change the name, the status or the rate of a key."""
-    key_id, keys = _found(call).id, call.place.keys
+    key_id, keys = _found(call).id, call.location.keys
     return _shown(call, keys.change(key_id, call.caller.workspace_id, name=name, status=status, rate_limit=rate_limit))
 
 
 def _found(call: RouteCall) -> KeyRecord:
     try:
-        found = call.place.keys.get(call.ids["api_key_id"], call.caller.workspace_id)
+        found = call.location.keys.get(call.ids["api_key_id"], call.caller.workspace_id)
     except NotFound:
         raise missing("API key") from None
     if not _manages(call.caller.key, found):
@@ -103,7 +103,7 @@ def _manages(own: KeyRecord, other: KeyRecord) -> bool:
 
 
 def _shown(call: RouteCall, record: KeyRecord) -> Json:
-    keys = call.place.keys
+    keys = call.location.keys
     return api_key(record, keys.now(), keys.last_use(record.id))
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from retentive import by_id
-from retentive.by_id import ById
 from retentive.engine.command_handlers import RunCommand
 from retentive.engine.listings import ListedDirectory, ListingCursor, ListMemories
 from retentive.engine.operation import ReadOperation
@@ -18,7 +16,8 @@ from retentive.server.errors import HttpError, invalid, missing
 from retentive.server.handlers.versions import FULL_LIMIT
 from retentive.server.objects import NO_MEMORY, api_path, memory, moment, prefix_of, tool_path
 from retentive.storage.contract import Memory
-from retentive.store import MemoryStore, core_of
+from retentive.store import MemoryStore, by_id, core_of
+from retentive.store.by_id import ById
 from retentive.values.commands import Create, check_text
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Written

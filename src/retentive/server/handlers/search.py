@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from retentive.by_id import read_memory
 from retentive.engine.trust.levels import Level
 from retentive.errors import NotFound
 from retentive.search.results import Hit, Span
@@ -14,6 +13,7 @@ from retentive.server.errors import invalid
 from retentive.server.objects import actor, api_path, memory, moment, prefix_of, time
 from retentive.storage.contract import as_actor
 from retentive.store import MemoryStore, core_of
+from retentive.store.by_id import read_memory
 
 
 def search_memories(

@@ -10,12 +10,12 @@ from datetime import datetime
 
 from retentive.engine.idempotency import KEPT_S
 from retentive.errors import Conflict, InvalidInput, NotFound, RetentiveError
-from retentive.place import new_store
 from retentive.server import cursors
-from retentive.server.calls import NO_STORE, Json, RouteCall, ServedPlace
+from retentive.server.calls import NO_STORE, Json, RouteCall, ServedLocation
 from retentive.server.errors import forbidden, missing
 from retentive.server.objects import memory_store
 from retentive.storage.contract import StoreInfo, now_us, sortable_id
+from retentive.store.location import new_store
 from retentive.values.records import RequestKey
 
 _CREATED = "created-store"
@@ -33,24 +33,24 @@ def create_memory_store(
     if patterns and (key is None or not call.caller.key.sees("", key)):
         raise forbidden("key: the patterns of the API key do not include this store")
     made = new_store(
-        call.place.opened.backend,
+        call.location.opened.backend,
         name,
         description=description or "",
         metadata=metadata,
         key=key,
         workspace=call.caller.workspace_id,
-        store_id=None if key is not None or call.request is None else _id_for(call.place, call.request),
+        store_id=None if key is not None or call.request is None else _id_for(call.location, call.request),
     )
     if made.erased_at is not None:
         raise missing(NO_STORE)
     with suppress(RetentiveError):  # the leader finds it later
-        call.place.webhooks.announce([made])
+        call.location.webhooks.announce([made])
     return memory_store(made)
 
 
-def _id_for(place: ServedPlace, request: RequestKey) -> str:
+def _id_for(location: ServedLocation, request: RequestKey) -> str:
     """Id of the store that a request creates, the same for all its attempts."""
-    records, now = place.opened.records, time.time()
+    records, now = location.opened.records, time.time()
     for name, record in records.list(_CREATED, limit=_MANY):
         if json.loads(record)["time"] < now - KEPT_S:
             records.put(_CREATED, name, None)
@@ -61,7 +61,7 @@ def _id_for(place: ServedPlace, request: RequestKey) -> str:
         try:
             records.put(_CREATED, request.key, known, expected=None)
         except Conflict:
-            return _id_for(place, request)  # another attempt was faster
+            return _id_for(location, request)  # another attempt was faster
     found = json.loads(known)
     if found["request"] != request.digest:
         raise InvalidInput("the idempotency key was used for another request; use a new key for each request")
@@ -79,7 +79,7 @@ def list_memory_stores(
     page: str | None,
 ) -> Json:
     """List the memory stores of the workspace, newest first."""
-    opened, workspace = call.place.opened, call.caller.workspace_id
+    opened, workspace = call.location.opened, call.caller.workspace_id
     of = f"{call.path} {workspace} {created_at_gte} {created_at_lte} {include_archived} {key}"
     after = None if page is None else cursors.decode(page, of, 1)[0]
     if key is not None:
@@ -114,7 +114,7 @@ def update_memory_store(
     """Change the name, the description or the metadata; null removes an entry of the metadata."""
     info = call.info
     return memory_store(
-        call.place.opened.update_store(
+        call.location.opened.update_store(
             info.id, name=name, description=description, metadata=metadata, actor=call.caller.actor
         )
     )
@@ -122,25 +122,25 @@ def update_memory_store(
 
 def archive_memory_store(call: RouteCall) -> Json:
     """Archive a memory store, which cannot be reversed."""
-    archived = call.place.opened.archive_store(call.info.id, actor=call.caller.actor)
+    archived = call.location.opened.archive_store(call.info.id, actor=call.caller.actor)
     with suppress(RetentiveError):
-        call.place.webhooks.announce([archived])
+        call.location.webhooks.announce([archived])
     return memory_store(archived)
 
 
 def delete_memory_store(call: RouteCall) -> Json:
     """Permanently remove a memory store with its memories and their history."""
     info = call.info
-    call.place.webhooks.note(info)
-    call.place.opened.erase(info.id, actor=call.caller.actor)
+    call.location.webhooks.note(info)
+    call.location.opened.erase(info.id, actor=call.caller.actor)
     with suppress(RetentiveError):
-        call.place.webhooks.announce_deleted([info.id])
+        call.location.webhooks.announce_deleted([info.id])
     return {"id": info.id, "type": "memory_store_deleted"}
 
 
 def _with_key(call: RouteCall, key: str, include_archived: bool) -> list[StoreInfo]:
     try:
-        info = call.place.opened.get_store(key, workspace=call.caller.workspace_id)
+        info = call.location.opened.get_store(key, workspace=call.caller.workspace_id)
     except NotFound:
         return []
     is_shown = call.caller.sees(info) and info.key == key and (include_archived or info.archived_at is None)

@@ -94,7 +94,7 @@ def import_memories(
 
 
 class _Uploaded:
-    """A source in the body of a request: what is wrong with it is an error of the request, and not damaged storage."""
+    """A source in the body of a request. Its defects are errors of the request, not damaged storage."""
 
     def __init__(self, source: TarSource | ArchiveSource) -> None:
         self._source = source
@@ -155,12 +155,12 @@ def import_memory_store(call: RouteCall, *, key: str | None) -> Json:
         _check_store(call, header.id, header.key if key is None else key)
         added = _known(call, header.id)
         if added is None:
-            done = import_whole(archive, call.place.opened.backend, key=key, workspace=call.caller.workspace_id)
+            done = import_whole(archive, call.location.opened.backend, key=key, workspace=call.caller.workspace_id)
             added = done.added
             _remember(call, header.id, added)
-    info = call.place.info(header.id)
+    info = call.location.info(header.id)
     with suppress(RetentiveError):  # the leader finds it later
-        call.place.webhooks.announce([info])
+        call.location.webhooks.announce([info])
     return {
         "type": "import_of_memory_store",
         "memory_store": memory_store(info),
@@ -176,7 +176,7 @@ def _check_store(call: RouteCall, store_id: str, key: str | None) -> None:
     if not call.caller.key.sees(store_id, key):
         raise forbidden("the patterns of the API key do not include the memory store of the archive")
     try:
-        present = call.place.info(store_id)
+        present = call.location.info(store_id)
     except NotFound:
         return
     if present.erased_at is None and not call.caller.sees(present):
@@ -185,7 +185,7 @@ def _check_store(call: RouteCall, store_id: str, key: str | None) -> None:
 
 def _known(call: RouteCall, store_id: str) -> int | None:
     """Versions that the first attempt of a request added, if this is another attempt."""
-    request, backend = call.request, call.place.opened.backend
+    request, backend = call.request, call.location.opened.backend
     if request is None or backend.get_store(store_id) is None:
         return None
     kept = backend.read(store_id, lambda snapshot: known_result(snapshot, request, time.time()))
@@ -194,7 +194,7 @@ def _known(call: RouteCall, store_id: str) -> int | None:
 
 def _remember(call: RouteCall, store_id: str, added: int) -> None:
     """Write the audit entry of an import, and record its result for another attempt."""
-    core, request = core_of(call.place.store(store_id, call.caller)[1]), call.request
+    core, request = core_of(call.location.store(store_id, call.caller)[1]), call.request
     core.result_of(AuditOnly(ImportFiles.name))
     if request is not None:
         core.follow_up(lambda tx: remember_result(tx, request, {"added": added}, core.clock()))

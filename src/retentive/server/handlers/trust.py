@@ -6,7 +6,7 @@ from retentive.engine.trust.levels import Level
 from retentive.errors import NotFound
 from retentive.review.trust import DoubtedMemory
 from retentive.server.calls import Json, RouteCall
-from retentive.server.cursors import page_of
+from retentive.server.cursors import decode, encode
 from retentive.server.errors import missing
 from retentive.server.objects import NO_MEMORY, api_path, prefix_of, tool_path
 
@@ -15,9 +15,11 @@ def list_doubted_memories(
     call: RouteCall, *, path_prefix: str, level: Level | None, limit: int, page: str | None
 ) -> Json:
     """List the memories that are not trusted, in byte order of their paths."""
-    found = call.store.trust.doubted(prefix_of(path_prefix)[:-1], level=level)
     of = f"{call.path} {path_prefix} {level}"
-    return page_of(found, lambda each: each.path, _doubted, limit=limit, page=page, of=of)
+    after = "" if page is None else decode(page, of, 1)[0]
+    found = call.store.trust.page(prefix_of(path_prefix)[:-1], level=level, after=after, limit=limit)
+    following = None if found.next is None else encode([found.next], of)
+    return {"data": list(map(_doubted, found.items)), "next_page": following}
 
 
 def _doubted(given: DoubtedMemory) -> Json:

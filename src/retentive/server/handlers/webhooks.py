@@ -16,7 +16,7 @@ def create_webhook_endpoint(
     call: RouteCall, *, url: str, enabled_events: tuple[str, ...], name: str | None, description: str | None
 ) -> Json:
     """Create an endpoint. The answer contains its secret, which is shown once."""
-    made = call.place.webhooks.create(
+    made = call.location.webhooks.create(
         call.caller.workspace_id,
         _checked(call, url),
         _events(enabled_events),
@@ -29,7 +29,7 @@ def create_webhook_endpoint(
 
 def list_webhook_endpoints(call: RouteCall) -> Json:
     """List the endpoints of the workspace, newest first, on one page."""
-    found = call.place.webhooks.endpoints(call.caller.workspace_id)
+    found = call.location.webhooks.endpoints(call.caller.workspace_id)
     return {"data": [webhook_endpoint(each) for each in found[::-1] if _sees(call, each)], "next_page": None}
 
 
@@ -57,13 +57,13 @@ def update_webhook_endpoint(
         "state": state,
     }
     given = {field: value for field, value in changes.items() if value is not None}
-    return webhook_endpoint(call.place.webhooks.change(endpoint.id, **given))
+    return webhook_endpoint(call.location.webhooks.change(endpoint.id, **given))
 
 
 def delete_webhook_endpoint(call: RouteCall) -> Json:
     """Delete an endpoint with its deliveries."""
     endpoint = _found(call)
-    call.place.webhooks.delete(endpoint.id)
+    call.location.webhooks.delete(endpoint.id)
     return {"id": endpoint.id, "type": "webhook_endpoint_deleted"}
 
 
@@ -72,7 +72,7 @@ def list_webhook_deliveries(call: RouteCall, *, state: List, limit: int, page: s
     endpoint = _found(call)
     of = f"{call.path} {call.caller.workspace_id} {state}"
     after = "" if page is None else cursors.decode(page, of, 1)[0]
-    found = list(call.place.webhooks.deliveries(state, endpoint.id, after=after, limit=limit + 1))
+    found = list(call.location.webhooks.deliveries(state, endpoint.id, after=after, limit=limit + 1))
     following = cursors.encode([found[limit - 1].event_id], of) if len(found) > limit else None
     return {"data": [webhook_delivery(state, each) for each in found[:limit]], "next_page": following}
 
@@ -81,7 +81,7 @@ def retry_webhook_delivery(call: RouteCall) -> Json:
     """Make a delivery due now, also a dead one."""
     endpoint = _found(call)
     try:
-        return webhook_delivery("pending", call.place.webhooks.retry(endpoint.id, call.ids["webhook_event_id"]))
+        return webhook_delivery("pending", call.location.webhooks.retry(endpoint.id, call.ids["webhook_event_id"]))
     except NotFound:
         raise missing("webhook delivery") from None
 
@@ -119,7 +119,7 @@ def webhook_delivery(state: List, delivery: Delivery) -> Json:
 
 def _found(call: RouteCall) -> Endpoint:
     try:
-        endpoint = call.place.webhooks.endpoint(call.ids["webhook_endpoint_id"])
+        endpoint = call.location.webhooks.endpoint(call.ids["webhook_endpoint_id"])
     except NotFound:
         raise missing("webhook endpoint") from None
     if not _sees(call, endpoint):
@@ -136,7 +136,7 @@ def _sees(call: RouteCall, endpoint: Endpoint) -> bool:
 
 def _checked(call: RouteCall, url: str) -> str:
     try:
-        return check_url(url, to_private=call.place.webhooks_to_private)
+        return check_url(url, to_private=call.location.webhooks_to_private)
     except InvalidInput as error:
         raise invalid(f"url: {error}") from None
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from retentive.errors import InvalidInput, NotFound, RetentiveError, Unavailable
+from retentive.errors import InvalidInput, NotFound, RetentiveError, StoreFull, Unavailable
 from retentive.storage.capabilities import PlainFiles
 from retentive.storage.contract import (
     Actor,
@@ -32,17 +32,20 @@ from retentive.storage.contract import (
 )
 from retentive.storage.disk import DIRECTORY_MODE, make_directory, os_error
 from retentive.storage.exchange import Scratch
-from retentive.storage.files.check import examine_files, restore_texts
+from retentive.storage.files.cache import CachedState, NotCached, RecordCache
+from retentive.storage.files.known import KnownFiles
 from retentive.storage.files.layout import PRIVATE, check_format, parts_of, write_format
 from retentive.storage.files.numbering import keep_numbering, lower_synced
 from retentive.storage.files.observer import FilesObserver
-from retentive.storage.files.transaction import DirectorySnapshot, ExternalEdit, Unsynced
+from retentive.storage.files.transaction import CachedSnapshot, DirectorySnapshot, ExternalEdit, Unsynced
 from retentive.storage.files.tree import count_quarantined
-from retentive.storage.findings import Finding
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.storage.sqlite.read_only import ReadOnlyBackend
 from retentive.values.paths import ROOT
+
+if TYPE_CHECKING:
+    from retentive.storage.findings import Finding
 
 T = TypeVar("T")
 
@@ -61,6 +64,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         try:
             self._files = self._open_files(private)
             path = os.path.join(private or os.path.join(self.root, PRIVATE), "memory.db")
+            self._cache = RecordCache(path)
             super().__init__(path, clock=clock, new_id=new_id, observer=self._files)
             self._files.start(self.exclusive)
         except OSError as error:
@@ -125,11 +129,45 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         try:
-            return super().read(store_id, work)
+            self.check_open()
+            state = self._cache.now()
+            if state is None:
+                return super().read(store_id, work)
+            known = self._files.known(store_id)
+            if known is not None:
+                with suppress(NotCached):
+                    return self._read_cached(state, store_id, known, work)
+            return super().read(store_id, partial(_keep_in, state, work))
         except ExternalEdit:  # recording the edit needs a write transaction
             return self.write(store_id, work)
 
+    def _read_cached(self, state: CachedState, store_id: str, known: KnownFiles, work: Callable[[Snapshot], T]) -> T:
+        turn = self._turns.take()
+        try:
+            return work(CachedSnapshot(state.records(store_id), known))
+        finally:
+            turn.release()
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        with super().quiet(), self._cache.quiet():
+            yield
+
+    def renew_after_fork(self) -> None:
+        super().renew_after_fork()
+        self._cache.renew_after_fork()
+
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+        try:
+            return self._write(store_id, work, may_use_reserve=may_use_reserve)
+        except StoreFull:
+            if not len(self._files.spares):
+                raise
+            with self.exclusive():
+                self._files.spares.drop()
+        return self._write(store_id, work, may_use_reserve=may_use_reserve)
+
+    def _write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool) -> T:
         try:
             return super().write(store_id, work, may_use_reserve=may_use_reserve)
         except Unsynced:
@@ -148,11 +186,15 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         return count_quarantined(self._base)
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        from retentive.storage.files.check import examine_files  # noqa: PLC0415 - rarely needed, and slow to import
+
         yield from super().check(quick=quick)
         with self.reading() as connection:
             yield from list(examine_files(connection, self._base))
 
     def repair(self) -> None:
+        from retentive.storage.files.check import restore_texts  # noqa: PLC0415 - rarely needed
+
         for store in self.list_stores():
             tree = self._files.tree(store)
             self.transact(partial(restore_texts, store_id=store.id, read=tree.read))
@@ -171,11 +213,14 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             if self._files.is_unsynced:
                 self._make_durable()
         super().close()
+        self._cache.close()
         self._opened.close()
 
     def __del__(self) -> None:
         super().__del__()
         with suppress(Exception):  # the object is partly constructed, or the interpreter is shutting down
+            self._cache.close()
+        with suppress(Exception):
             self._opened.close()
 
 
@@ -210,6 +255,8 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
         return count_quarantined(self._base)
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        from retentive.storage.files.check import examine_files  # noqa: PLC0415 - as above
+
         yield from super().check(quick=quick)
         with self._lock:
             yield from examine_files(self._connection, self._base)
@@ -227,6 +274,12 @@ def _folds(root: str) -> bool:
     The listing decides: with FUSE, one file may have another inode number under each spelling.
     """
     return os.path.lexists(os.path.join(root, "MEMORIES")) and "MEMORIES" not in os.listdir(root)
+
+
+def _keep_in(state: CachedState, work: Callable[[Snapshot], T], found: Snapshot) -> T:
+    assert isinstance(found, DirectorySnapshot)
+    found.keep_in(state)
+    return work(found)
 
 
 def _delete_all(tx: Transaction, actor: Actor | None) -> None:

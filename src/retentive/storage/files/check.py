@@ -12,12 +12,14 @@ from contextlib import closing, suppress
 from retentive.storage.contract import StoreInfo
 from retentive.storage.exchange import Scratch
 from retentive.storage.files.comparison import is_recorded
+from retentive.storage.files.directories import Opened
 from retentive.storage.files.journal import JournalFile
 from retentive.storage.files.layout import PRIVATE, parts_of
 from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number
 from retentive.storage.files.sync import stale_paths
-from retentive.storage.files.tree import MAX_FILE_BYTES, FileKind, FileTree, count_quarantined, is_memory_path, opened
+from retentive.storage.files.tree import MAX_FILE_BYTES, FileKind, FileTree, count_quarantined, is_memory_path
 from retentive.storage.findings import Finding, found
+from retentive.storage.spares import MAX_SPARE_BYTES
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.stores import select_stores
@@ -52,11 +54,11 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
 
 
 def examine_plain(root: str) -> Iterator[Finding]:
-    """Yield findings about a directory without bookkeeping: what it is, and each entry that cannot be a memory."""
+    """Yield findings about a directory without bookkeeping: its state, and each entry that cannot be a memory."""
     base = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         tree, foreign, usable = FileTree(base, ("memories",), Scratch(-1)), list[Finding](), 0
-        with opened(base, ("memories",)) as directory:
+        with Opened(base, ("memories",)) as directory:
             for path, why in _walk(directory, ROOT):
                 if path.endswith("/"):
                     continue
@@ -127,7 +129,7 @@ class _StoreFiles:
 
     def foreign(self) -> Iterator[Finding]:
         """Yield a finding for each file without a record, and for each empty directory."""
-        with suppress(FileNotFoundError), opened(self._base, self._parts) as directory:  # the first memory creates it
+        with suppress(FileNotFoundError), Opened(self._base, self._parts) as directory:  # the first memory creates it
             for path, why in _walk(directory, ROOT):
                 if path.endswith("/"):
                     yield found("directory_empty", self._id, visible(path[:-1]))
@@ -172,9 +174,20 @@ def _no_text(data: bytes | None) -> str | None:
 def _left_over(base: int) -> int:
     """Number of temporary files that killed processes did not remove."""
     old = time.time() - _LEFT_AFTER_S
-    with suppress(OSError), opened(base, (PRIVATE, "tmp")) as scratch, os.scandir(scratch) as entries:
-        return sum(entry.stat(follow_symlinks=False).st_mtime < old for entry in entries)
+    with suppress(OSError), Opened(base, (PRIVATE, "tmp")) as scratch, os.scandir(scratch) as entries:
+        files = [entry.name for entry in entries if entry.stat(follow_symlinks=False).st_mtime < old]
+        return sum(not _is_spare(name, scratch) for name in files)
     return 0
+
+
+def _is_spare(name: str, directory: int) -> bool:
+    """Return whether a file is a spare of a running process (`spares.py`), which has only zeros."""
+    try:
+        with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory), "rb") as file:
+            data = file.read(MAX_SPARE_BYTES + 1)
+    except OSError:
+        return False
+    return bool(data) and not data.strip(b"\0")
 
 
 def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
@@ -197,7 +210,7 @@ def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
             yield path, why
             continue
         try:
-            with opened(directory, [entry.name]) as inner:
+            with Opened(directory, [entry.name]) as inner:
                 yield from _walk(inner, path)
         except OSError:
             yield path, "cannot be opened"

@@ -8,21 +8,38 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, cast
+from typing import Protocol, cast
 
 from retentive.errors import Refused
 from retentive.storage.contract import EXTERNAL, Change, Entry, verified
-from retentive.storage.files.known import KnownFiles
+from retentive.storage.files.known import KnownFiles, MemoryRow
 from retentive.storage.files.tree import MISSING, FileKind, Found, Mark, found_of, mark_of
-from retentive.storage.sql.snapshot import SqlSnapshot
+from retentive.storage.sql.connection import Row
 from retentive.values.paths import ROOT, ancestors
 from retentive.values.provenance import joined
 
 _MAX_TRIES = 5
-MemoryRow: TypeAlias = tuple[str, str, int]
-"""Path, version, and size in bytes of a memory."""
+
+
+class Records(Protocol):
+    """Records of one store, in the database or cached."""
+
+    @property
+    def revision(self) -> int:
+        """Revision of the store."""
+
+    @property
+    def seal(self) -> str | None:
+        """Seal of the store."""
+
+    def get_marked(self, path: str) -> tuple[Entry, str | None]:
+        """Entry at a path with its stored bytes, and the mark stored with it."""
+
+    def rows_below(self, columns: str, under: str) -> list[Row]:
+        """Columns of the memories below a path."""
 
 
 @dataclass(slots=True)
@@ -47,7 +64,7 @@ class Comparison:
     raises or resolves the difference. Writers pass `verified`, which collects the files that match.
     """
 
-    records: SqlSnapshot
+    records: Records
     known: KnownFiles
     differs: Callable[[str], None]
     verified: VerifiedFiles | None = None
@@ -55,14 +72,23 @@ class Comparison:
 
     def get(self, path: str) -> Entry:
         """Entry at a path, after its file was compared with the record."""
+        return self.get_marked(path)[0]
+
+    def get_marked(self, path: str) -> tuple[Entry, str | None]:
+        """The same, with the file mark stored with the memory."""
+        entry, mark = self.compared(path)
+        if entry.memory is not None:
+            verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
+        return entry, mark
+
+    def compared(self, path: str) -> tuple[Entry, str | None]:
+        """The same, with a text that was not verified."""
         for _ in range(_MAX_TRIES):
             entry, mark = self.records.get_marked(path)
             if self.known.database_wins(path) or self._is_as_recorded(path, entry, mark):
                 break
             self.differs(path)
-        if entry.memory is not None:  # edited continuously: the latest recorded state is a valid answer
-            verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
-        return entry
+        return entry, mark  # if it is edited continuously, the latest recorded state is a valid answer
 
     def external_edits(self, path: str) -> list[Change]:
         """Changes that make the records match the files at, above and below a path.
@@ -71,13 +97,13 @@ class Comparison:
         """
         found = {one: self.known.tree.state(one) for one in _and_above(path)}
         found |= dict.fromkeys([row[0] for row in self.rows(path)], MISSING)
-        found |= {one: found_of(status) for one, status in self.known.tree.scan(path).items()}
+        found |= {one: found_of(status) for one, status in self.known.tree.scan(path)[0].items()}
         changes = [change for one, state in found.items() if (change := self._edit(one, state)) is not None]
         changes.sort(key=lambda change: change.path is not None)  # a file may have become a directory
         return changes
 
     def edited(self) -> list[str]:
-        """Paths of all files that differ, without those that are still to be written."""
+        """Paths of all files that differ, without pending files."""
         changes = self.external_edits(ROOT)
         paths = {change.path or (change.before.path if change.before is not None else "") for change in changes}
         return sorted(path for path in paths if not self.known.database_wins(path))
@@ -173,8 +199,27 @@ class Comparison:
         return None if self.records.seal is not None else self.known.text(path, found)
 
     def _is_clean_below(self, under: str, rows: list[MemoryRow]) -> bool:
+        known = self.known
+        if self.verified is None and known.is_listed(under, rows):
+            self._clean_below.add(under)
+            return True
+        files, listing = known.tree.scan(under, known.marks)
+        if not self._hold_all(rows, files):
+            return False
+        if len(files) > len(rows):
+            added = files.keys() - {row[0] for row in rows}
+            if any(self._text(path, found_of(files[path])) is not None for path in added):
+                return False
+        self._clean_below.add(under)
+        if self.verified is not None:
+            self.verified.marks |= {path: mark_of(status) for path, status in files.items()}
+        elif len(files) == len(rows):
+            known.keep_listing(under, rows, files, listing)
+        return True
+
+    def _hold_all(self, rows: list[MemoryRow], files: Mapping[str, os.stat_result]) -> bool:
+        """Return whether the files of all these memories are among `files` and contain their texts."""
         marks = self.known.marks
-        files = self.known.tree.scan(under, marks)
         for path, version, size in rows:
             status = files.get(path)
             if status is None:
@@ -187,13 +232,6 @@ class Comparison:
             entry, mark = self.records.get_marked(path)
             if not self.holds(path, version, mark, found, entry):
                 return False
-        if len(files) > len(rows):
-            added = files.keys() - {row[0] for row in rows}
-            if any(self._text(path, found_of(files[path])) is not None for path in added):
-                return False
-        self._clean_below.add(under)
-        if self.verified is not None:
-            self.verified.marks |= {path: mark_of(status) for path, status in files.items()}
         return True
 
 

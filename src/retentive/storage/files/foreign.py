@@ -175,7 +175,7 @@ class _FileOrigin:
     def record(self, tx: Transaction) -> None:
         """Record all files, oldest first."""
         assert isinstance(tx, DirectoryTransaction)
-        files, changes = tx.known.tree.scan(ROOT), tx.external_edits(ROOT)
+        files, changes = tx.known.tree.scan(ROOT)[0], tx.external_edits(ROOT)
 
         def order(change: Change) -> tuple[int, str]:
             status = files.get(str(change.path))

@@ -9,7 +9,6 @@ directory open without interruption since the journal was written (lock file `li
 
 from __future__ import annotations
 
-import ctypes
 import os
 import struct
 import sys
@@ -61,6 +60,8 @@ def sync_file_system(descriptor: int) -> None:
     if not sys.platform.startswith("linux"):
         os.sync()
         return
+    import ctypes  # noqa: PLC0415 - not needed for reads, and slow to import
+
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syncfs(descriptor) != 0:
         code = ctypes.get_errno()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from retentive.storage.files.tree import FileKind, FileTree, Found, Mark
+from retentive.storage.files.listing import Listing
+from retentive.storage.files.tree import FileKind, FileTree, Found, Mark, mark_of
 from retentive.values.text import is_text
 
 _MAX_MARKS = 100_000
+MemoryRow: TypeAlias = tuple[str, str, int]
+"""Path, version, and size in bytes of a memory."""
 
 
 @dataclass
@@ -25,15 +31,21 @@ class KnownFiles:
     unwritten: set[str] = field(default_factory=set)
     pending: frozenset[str] = frozenset()
     unsaved: dict[str, tuple[str, Mark]] = field(default_factory=dict)  # marks that are not yet stored in the database
+    _listings: dict[str, tuple[list[MemoryRow], Listing]] = field(default_factory=dict)
     _no_text: dict[str, Mark] = field(default_factory=dict)  # path -> mark of a file that is not the text of a memory
 
     def note(self, path: str, version: str, found: Found) -> None:
         """Remember that the file at a path contains this version, if the mark of the file can be trusted."""
-        if found.settled:
+        if found.settled or self.tree.has_fine_times:
+            self.trust(path, version, found.mark)
+
+    def trust(self, path: str, version: str, mark: Mark) -> None:
+        """Remember that a file with this mark contains this version. An empty mark proves nothing."""
+        if mark:
             if len(self.marks) >= _MAX_MARKS:
                 self.marks.clear()
                 self.unsaved.clear()
-            self.marks[path] = self.unsaved[path] = (version, found.mark)
+            self.marks[path] = self.unsaved[path] = (version, mark)
 
     def trusts(self, path: str, version: str, mark: str | None, found: Found) -> bool:
         """Return whether the mark of the file proves that it contains this version.
@@ -47,12 +59,36 @@ class KnownFiles:
         self.marks[path] = (version, found.mark)
         return True
 
+    def is_unchanged(self, path: str, version: str) -> bool:
+        """Return whether the file at a path has the mark that proves that it contains this version."""
+        known = self.marks.get(path)
+        if known is None or known[0] != version or self.unwritten or self.pending:
+            return False
+        return self.tree.has_mark(path, known[1])
+
+    def is_listed(self, under: str, rows: list[MemoryRow]) -> bool:
+        """Return whether the entries below a path are unchanged since they were found to be these memories."""
+        known = self._listings.get(under)
+        return known is not None and known[0] == rows and self.tree.has_listing(under, known[1])
+
+    def keep_listing(
+        self, under: str, rows: list[MemoryRow], files: Mapping[str, os.stat_result], listing: Listing | None
+    ) -> None:
+        """Remember the entries below a path, if their marks prove that they are these memories and no others."""
+        if listing is None or any(self.marks.get(row[0]) != (row[1], mark_of(files[row[0]])) for row in rows):
+            self._listings.pop(under, None)
+            return
+        kept = self._listings
+        if sum(len(others) for others, _ in kept.values()) + listing.size > _MAX_MARKS:
+            self._listings = kept = {}
+        kept[under] = rows, listing
+
     def database_wins(self, path: str) -> bool:
         """Return whether a file at, above or below the path is still to be written."""
+        if not self.unwritten and not self.pending:
+            return False
         waiting = self.unwritten | self.pending
-        return bool(waiting) and any(
-            one == path or one.startswith(path + "/") or path.startswith(one + "/") for one in waiting
-        )
+        return any(one == path or one.startswith(path + "/") or path.startswith(one + "/") for one in waiting)
 
     def text(self, path: str, found: Found) -> bytes | None:
         """Text of a file that can be a memory, UTF-8 without NUL; None for any other file.
@@ -65,7 +101,7 @@ class KnownFiles:
         data = self.tree.read(path)
         if data is not None and is_text(data):
             return data
-        if found.settled:
+        if found.settled or self.tree.has_fine_times:
             self._no_text[path] = found.mark
         return None
 

@@ -24,6 +24,7 @@ from retentive.storage.files.sync import SyncPlan, recover, sync
 from retentive.storage.files.transaction import DirectorySnapshot, DirectoryTransaction
 from retentive.storage.files.tree import FileTree
 from retentive.storage.lock_file import LockFile
+from retentive.storage.spares import NOT_YET, Spares
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import select_head
 from retentive.storage.sql.stores import find_store
@@ -64,6 +65,7 @@ class FilesObserver(CommitObserver):
     def renew_after_fork(self) -> None:
         """Reopen the lock files in a forked child, which otherwise shares the locks of its parent."""
         if not self._closed:
+            self._scratch.spares.forget()
             self._journal_file.renew_after_fork()
             live = self._live
             self._open_live()  # before the old file is closed, so that the directory stays open without a gap
@@ -104,9 +106,18 @@ class FilesObserver(CommitObserver):
         """File tree of a store."""
         return FileTree(self._base, parts_of(store), self._scratch)
 
+    @property
+    def spares(self) -> Spares:
+        """Replaced files, kept for later texts."""
+        return self._scratch.spares
+
     def forget(self, store_id: str) -> None:
         """Drop the in-memory state of the files of a store."""
         self._stores.pop(store_id, None)
+
+    def known(self, store_id: str) -> KnownFiles | None:
+        """In-memory state of the files of a store. None if the store was not used."""
+        return self._stores.get(store_id)
 
     def _known(self, connection: Connection, store_id: str) -> KnownFiles:
         known = self._stores.get(store_id)
@@ -116,6 +127,7 @@ class FilesObserver(CommitObserver):
         return known
 
     def snapshot(self, connection: Connection, store_id: str) -> Snapshot:
+        connection.run("BEGIN")
         head = select_head(connection, store_id)
         return DirectorySnapshot(connection, store_id, head, self._known(connection, store_id))
 
@@ -125,10 +137,13 @@ class FilesObserver(CommitObserver):
         return DirectoryTransaction(connection, store_id, head, known, clock=clock, new_id=new_id)
 
     def begin(self, writer: Writer) -> None:
+        synced = self._journal.synced
         try:
             self._journal = self._journal_file.read()
         except OSError as error:
             raise os_error(error) from None
+        if self._journal.synced != synced:  # another process has synced the files
+            self._scratch.spares.synced(self._journal.synced)
         if self._journal.busy:
             self._recover(writer.connection)
 
@@ -151,15 +166,21 @@ class FilesObserver(CommitObserver):
 
     def after_commit(self, writer: Writer) -> None:
         with suppress(OSError, RetentiveError):  # the commit is durable, and recovery writes the missing files
-            whole = [
-                sync(writer.connection, self._stores[store_id], store_id, plan)
-                for store_id, plan in self._plans.items()
-            ]
-            if all(whole) and not self._journal.busy:
+            if self._write_files(writer.connection) and not self._journal.busy:
                 self._journal = Journal(self._newest, self._journal.synced, busy=False)
                 self._journal_file.write(self._journal)
             if self._newest - self._journal.synced >= SYNC_AFTER:
                 self.make_durable(writer)
+
+    def _write_files(self, connection: Connection) -> bool:
+        """Write the files of the last commit. True if every step succeeded."""
+        spares = self._scratch.spares
+        spares.at = self._newest
+        try:
+            whole = [sync(connection, self._stores[store_id], store_id, plan) for store_id, plan in self._plans.items()]
+        finally:
+            spares.at = NOT_YET
+        return all(whole)
 
     def _recover(self, connection: SqliteConnection) -> None:
         """Write the files of committed versions that a process did not write because it was killed or got an error."""
@@ -176,6 +197,7 @@ class FilesObserver(CommitObserver):
         applied = self._journal.applied
         with suppress(OSError, RetentiveError):
             sync_file_system(self._base)
+            self._scratch.spares.synced(NOT_YET)
             writer.transact(lambda connection: self._note_durable(connection, applied))
             for known in tuple(self._stores.values()):
                 known.unsaved = {}

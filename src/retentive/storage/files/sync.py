@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from retentive.errors import Damaged, RetentiveError
 from retentive.storage.contract import Change
 from retentive.storage.files.known import KnownFiles
 from retentive.storage.files.tree import FileKind, FileTree, Found, Mark
+from retentive.storage.spares import could_be_torn
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 
+T = TypeVar("T")
 _OURS = set(FileKind) - {FileKind.OTHER}  # kinds that may be overwritten or removed
 _CHUNK = 500  # number of values in one statement
 
@@ -27,9 +30,11 @@ class SyncPlan:
     changes: dict[str, Change] = field(default_factory=dict)
     expected: dict[str, Mark] = field(default_factory=dict)
     touched_twice: set[str] = field(default_factory=set)
+    versions: dict[str, str] = field(default_factory=dict)  # the version that each change made, if it is known
 
-    def add(self, path: str, change: Change) -> None:
+    def add(self, path: str, change: Change, version: str = "") -> None:
         """Add a change to a path."""
+        self.versions[path] = version
         if path in self.changes:
             self.touched_twice.add(path)
         self.changes[path] = change
@@ -41,6 +46,7 @@ class SyncPlan:
         """
         self.touched_twice |= later.touched_twice | (self.changes.keys() & later.changes.keys())
         self.changes |= later.changes
+        self.versions |= later.versions
         self.expected = later.expected | self.expected
 
     def moves(self) -> dict[str, str]:
@@ -74,12 +80,14 @@ def sync(connection: Connection, known: KnownFiles, store_id: str, plan: SyncPla
         if expected.get(path):
             _attempt(failed, path, partial(tree.drop, path, expected[path]))
     for new, old in moves.items():
-        _attempt(failed, new, partial(tree.move, old, new))
+        mark = _attempt(failed, new, partial(tree.move, old, new, expected[old]))
+        known.trust(new, plan.versions[new], mark or ())
     for path in puts:
         data = changes[path].data
         text = SqlSnapshot(connection, store_id).get(path).data if data is None else data
         if text is not None and path in expected:
-            _attempt(failed, path, partial(tree.put, path, text, expected[path]))
+            mark = _attempt(failed, path, partial(tree.put, path, text, expected[path]))
+            known.trust(path, plan.versions[path], mark or ())
     doubtful = [path for path in changes if path not in expected]
     known.unwritten = (known.unwritten - changes.keys()) | failed
     return not failed and (not doubtful or recover(connection, known, store_id, doubtful))
@@ -88,9 +96,9 @@ def sync(connection: Connection, known: KnownFiles, store_id: str, plan: SyncPla
 def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Sequence[str]) -> bool:
     """Rewrite files that may lack a committed change. True if every step succeeded.
 
-    Only stale files are changed: missing or empty files, and files that contain the text, or the beginning of the text,
-    of a recorded version of the path. In tests with power failures, hundreds of files had an earlier version and dozens
-    were empty; no file had any other text.
+    Only stale files are changed: missing or empty files, and files that contain the text of a recorded version of the
+    path, or a part of it, with zeros or nothing in place of the rest. In tests with power failures, hundreds of files
+    had an earlier version and dozens were empty; no file had any other text.
     """
     snapshot = SqlSnapshot(connection, store_id)
     tree = known.tree
@@ -128,7 +136,7 @@ def _recorded_texts(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[s
 
 
 def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:
-    """Paths whose file contains an earlier recorded text of the path, or the beginning of one."""
+    """Paths whose file can be left of an earlier recorded text of the path: the text, a beginning, or parts of it."""
     stale: set[str] = set()
     paths = list(present)
     for start in range(0, len(paths), _CHUNK):
@@ -141,16 +149,17 @@ def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -
         )
         for path, version in recorded:
             text = connection.rows("SELECT text FROM versions WHERE store = ? AND id = ?", (store, version))[0][0]
-            if isinstance(text, bytes) and text.startswith(present[str(path)]):
+            if isinstance(text, bytes) and could_be_torn(present[str(path)], text):
                 stale.add(str(path))
     return stale
 
 
-def _attempt(failed: set[str], path: str, step: Callable[[], object]) -> None:
+def _attempt(failed: set[str], path: str, step: Callable[[], T]) -> T | None:
     try:
-        step()
+        return step()
     except (OSError, RetentiveError):
         failed.add(path)
+        return None
 
 
 def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> None:

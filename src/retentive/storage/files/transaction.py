@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from retentive.errors import Refused
-from retentive.storage.contract import EXTERNAL, Actor, Change, Clock, Entry, Memory, NewId, Recorded
-from retentive.storage.files.comparison import Comparison, MemoryRow, VerifiedFiles
+from retentive.storage.contract import (
+    EXTERNAL,
+    Actor,
+    Change,
+    Clock,
+    Entry,
+    Memory,
+    NewId,
+    Recorded,
+    Snapshot,
+    Usage,
+    Version,
+)
+from retentive.storage.files.cache import CachedRecords, CachedState, NotCached
+from retentive.storage.files.comparison import Comparison, VerifiedFiles
 from retentive.storage.files.folding import Spellings
-from retentive.storage.files.known import KnownFiles
+from retentive.storage.files.known import KnownFiles, MemoryRow
 from retentive.storage.files.numbering import are_synced, keep_numbering
 from retentive.storage.files.sync import SyncPlan
 from retentive.storage.files.tree import FileKind
@@ -31,9 +44,17 @@ class DirectorySnapshot(SqlSnapshot):
     def __init__(self, connection: Connection, store_id: str, head: StoreHead, known: KnownFiles) -> None:
         super().__init__(connection, store_id, head)
         self._comparison = Comparison(self, known, _raise)
+        self._kept: CachedRecords | None = None
+
+    def keep_in(self, state: CachedState) -> None:
+        """Keep what is read from now on for later reads, as long as the database is in this state."""
+        self._kept = state.of(self.store_id, self.head)
 
     def get(self, path: str) -> Entry:
-        return self._comparison.get(path)
+        entry, mark = self._comparison.get_marked(path)
+        if self._kept is not None:
+            self._kept.add_entry(path, entry, mark)
+        return entry
 
     def memories(self, under: str) -> Iterator[Memory]:
         self._comparison.rows_checked(under)
@@ -45,8 +66,21 @@ class DirectorySnapshot(SqlSnapshot):
         self._comparison.rows_checked(under)
         return super().walk(under, start=start, limit=limit, texts=texts)
 
+    def walk_naming(
+        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
+    ) -> tuple[list[Memory], str | None]:
+        self._comparison.rows_checked(under)
+        return super().walk_naming(under, names, start=start, limit=limit)
+
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        self._comparison.rows_checked(under)
+        return super().one_level(under, start=start, limit=limit)
+
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        return iter([(row[0], row[2]) for row in self._comparison.rows_checked(under)])
+        rows = self._comparison.rows_checked(under)
+        if self._kept is not None:
+            self._kept.add_rows(under, rows)
+        return iter([(row[0], row[2]) for row in rows])
 
     def edited(self) -> list[str]:
         """Paths of memories whose files differ from their records."""
@@ -55,6 +89,63 @@ class DirectorySnapshot(SqlSnapshot):
 
 def _raise(path: str) -> None:
     raise ExternalEdit(path)
+
+
+class CachedSnapshot(Snapshot):
+    """Snapshot that answers from records in memory, and compares the files. Raises `NotCached` and `ExternalEdit`."""
+
+    def __init__(self, records: CachedRecords, known: KnownFiles) -> None:
+        self._records = records
+        self._known = known
+        head = records.head
+        self._head = head
+        self.settings, self.properties = head.settings, head.properties  # every read reads them
+
+    settings: str | None = None
+    properties: str | None = None
+
+    @property
+    def revision(self) -> int:
+        return self._head.revision
+
+    @property
+    def seal(self) -> str | None:
+        return self._head.seal
+
+    def usage(self) -> Usage:
+        return Usage(self._head.memories, self._head.size_bytes)
+
+    def get(self, path: str) -> Entry:
+        entry, _ = self._records.get_marked(path)
+        if entry.memory is not None and self._known.is_unchanged(path, entry.memory.version_id):
+            return entry
+        return Comparison(self._records, self._known, _raise).compared(path)[0]
+
+    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
+        rows = Comparison(self._records, self._known, _raise).rows_checked(under)
+        return iter([(row[0], row[2]) for row in rows])
+
+    def memories(self, under: str) -> Iterator[Memory]:
+        raise NotCached
+
+    def versions(
+        self,
+        *,
+        memory_id: str | None = None,
+        path: str | None = None,
+        revision_of: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+        oldest_first: bool = False,
+    ) -> Iterator[Version]:
+        raise NotCached
+
+    def version(self, version_id: str) -> tuple[Version, bytes | None]:
+        raise NotCached
+
+    def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
+        raise NotCached
 
 
 class DirectoryTransaction(SqlTransaction):
@@ -101,6 +192,16 @@ class DirectoryTransaction(SqlTransaction):
         self._rows(under)
         return super().walk(under, start=start, limit=limit, texts=texts)
 
+    def walk_naming(
+        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
+    ) -> tuple[list[Memory], str | None]:
+        self._rows(under)
+        return super().walk_naming(under, names, start=start, limit=limit)
+
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        self._rows(under)
+        return super().one_level(under, start=start, limit=limit)
+
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return iter([(row[0], row[2]) for row in self._rows(under)])
 
@@ -130,9 +231,9 @@ class DirectoryTransaction(SqlTransaction):
                 self._check_spelling(change)
                 self._check_free(change.path, leaving)
         recorded = super().record(changes, actor)
-        for change in changes:
+        for change, made in zip(changes, recorded, strict=True):
             for path in {change.before.path if change.before is not None else change.path, change.path} - {None}:
-                self.plan.add(str(path), change)
+                self.plan.add(str(path), change, made.version_id)
         return recorded
 
     def drop(self, memories: Sequence[Memory]) -> None:
@@ -176,7 +277,7 @@ class DirectoryTransaction(SqlTransaction):
         if found.kind is FileKind.DIRECTORY:
             known.tree.prune(path)
             found = known.tree.state(path)
-            files = known.tree.scan(path).keys()
+            files = known.tree.scan(path)[0].keys()
             if files and files <= plan.changes.keys() | leaving:
                 plan.expected.pop(path, None)  # only the commit frees this path, so the path is examined after it
                 return

@@ -15,16 +15,18 @@ import os
 import re
 import stat
 import time
-from collections.abc import Container, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Container, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from retentive.errors import Refused, RetentiveError, Unavailable
-from retentive.storage.disk import DIRECTORY_MODE, os_error
+from retentive.storage.disk import os_error
 from retentive.storage.exchange import Scratch, exchange, rename_if_free
+from retentive.storage.files.directories import Opened
 from retentive.storage.files.layout import PRIVATE
-from retentive.values.paths import MAX_PATH_BYTES, MAX_SEGMENTS, MemoryPath, visible
+from retentive.storage.files.listing import Listing, is_unchanged, list_directory
+from retentive.values.paths import MAX_PATH_BYTES, MAX_SEGMENTS, ROOT, MemoryPath, visible
 
 RACY_NS = 20_000_000  # a file that changes within a clock tick of a stat may look unchanged (10 ms); Git's rule
 MAX_FILE_BYTES = 256 * 1024 * 1024  # larger files are not read as memories
@@ -32,11 +34,11 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 _ROOMY_BYTES = MAX_PATH_BYTES - 100  # in a directory with a path up to this length, plain names are within all limits
 _IN_USE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOTDIR, errno.EACCES, errno.EPERM})
 _MAX_REPORTS = 1_000
+_ROOT_LENGTH = len(ROOT)
 _READ_BYTES = 1 << 20
 _QUARANTINE = (PRIVATE, "quarantine")
 _NAME_BYTES = 200  # part of the old name that a quarantined file keeps; with the time prefix it fits NAME_MAX
 _ALTERED = "a file of an encrypted memory store was altered or removed; it is restored, and was quarantined: %s"
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # nonblocking: the file may now be a pipe
 
 
@@ -74,6 +76,7 @@ class FileTree:
     def __init__(self, base: int, parts: Sequence[str], scratch: Scratch) -> None:
         self._base = base
         self._parts = tuple(parts)
+        self._root = "/".join(parts)
         self._scratch = scratch
 
     def make(self) -> None:
@@ -93,6 +96,24 @@ class FileTree:
             return self._obstacle(above)
         except OSError as error:
             raise os_error(error) from None
+
+    def has_mark(self, path: str, mark: Mark) -> bool:
+        """Return whether the file at a path has this mark, and directories above it. False if in doubt.
+
+        The kernel resolves the path at once, so a link that is put in place of a directory at this very moment could be
+        followed. Still the file with the mark is the one meant, and nothing but the mark is read.
+        """
+        found = self._root + path[_ROOT_LENGTH:]
+        end, base = found.find("/"), self._base
+        try:
+            while end > 0:
+                if not stat.S_ISDIR(os.stat(found[:end], dir_fd=base, follow_symlinks=False).st_mode):
+                    return False
+                end = found.find("/", end + 1)
+            status = os.stat(found, dir_fd=base, follow_symlinks=False)
+        except (OSError, ValueError):
+            return False
+        return stat.S_ISREG(status.st_mode) and mark_of(status) == mark
 
     def _obstacle(self, names: Sequence[str]) -> Found:
         """The entry that is in place of a directory: a file, which may be a memory, or an entry of another kind."""
@@ -122,39 +143,63 @@ class FileTree:
                 return None
             raise os_error(error) from None
 
-    def scan(self, under: str, known: Container[str] = ()) -> dict[str, os.stat_result]:
+    def scan(self, under: str, known: Container[str] = ()) -> tuple[dict[str, os.stat_result], Listing | None]:
         """Stat results of all files below a path that have valid memory paths, as input of `found_of` and `mark_of`.
 
-        Paths in `known` are not validated again.
+        The listing has all entries below the path. It is None if there is no directory. Paths in `known` are not
+        validated again.
         """
         files: dict[str, os.stat_result] = {}
         names = self._names(under)
         try:
             with self._opened(names) as directory:
-                _scan(directory, under, files, known)
+                return files, _scan(directory, under, files, known)
         except FileNotFoundError:
             pass
         except NotADirectoryError:
             self._obstacle(names)
         except OSError as error:
             raise os_error(error) from None
-        return files
+        return files, None
 
-    def put(self, path: str, data: bytes, expected: Mark) -> None:
+    def has_listing(self, under: str, listing: Listing) -> bool:
+        """Return whether the directory at a path has these contents. False if in doubt."""
+        with suppress(OSError), self._opened(self._names(under)) as directory:
+            return is_unchanged(listing, directory)
+        return False
+
+    @property
+    def has_fine_times(self) -> bool:
+        """Return whether a change right after a `stat` changes the mark, so that it can always be trusted."""
+        return self._scratch.has_fine_times is True
+
+    def put(self, path: str, data: bytes, expected: Mark) -> Mark:
         """Write a file atomically, with owner-only permissions and without a sync. Raises OSError.
 
         `expected` is the mark of the file to replace, or () if no file exists. If the file was edited after the mark
-        was read, it is not replaced.
+        was read, it is not replaced. Returns the mark of the new file, or () if it cannot be trusted.
         """
         *above, name = self._names(path)
         scratch = self._scratch.write(data)
+        written = self._mark(scratch, self._scratch.directory)
         used = False
         try:
             with self._opened(above, make=True) as directory:
                 used = self._swap(scratch, name, directory, expected)
+                return self._mark(name, directory, written)
         finally:
             if not used:
                 self._scratch.discard(scratch)
+
+    def _mark(self, name: str, directory: int, before: Mark | None = None) -> Mark:
+        """Mark of a file of ours, if it can be trusted and the file is unchanged since the mark `before` was read."""
+        if not self.has_fine_times or before == ():
+            return ()
+        try:
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except OSError:
+            return ()
+        return mark_of(status) if before is None or _same(status, before) else ()
 
     def _swap(self, scratch: str, name: str, directory: int, expected: Mark) -> bool:
         """Rename a scratch file to its target. Returns True if no file has the scratch name any more."""
@@ -171,14 +216,20 @@ class FileTree:
             return True
         return False
 
-    def move(self, old: str, new: str) -> None:
-        """Rename a file if the new name is free. Raises OSError."""
+    def move(self, old: str, new: str, expected: Mark) -> Mark:
+        """Rename a file if the new name is free. Raises OSError.
+
+        Returns the new mark, or () if it cannot be trusted or the file no longer had the mark `expected`.
+        """
         *above, name = self._names(old)
         *new_above, new_name = self._names(new)
+        mark: Mark = ()
         with suppress(FileNotFoundError, FileExistsError):
             with self._opened(above) as source, self._opened(new_above, make=True) as target:
                 rename_if_free(name, source, new_name, target)
+                mark = self._mark(new_name, target, expected)
             self._remove_empty(above)
+        return mark
 
     def drop(self, path: str, expected: Mark) -> None:
         """Remove a file if it still has the mark `expected`, and the directories that become empty. Raises OSError."""
@@ -259,38 +310,8 @@ class FileTree:
     def _names(self, path: str) -> list[str]:
         return [*self._parts, *path.split("/")[2:]]
 
-    def _opened(self, names: Sequence[str], *, make: bool = False) -> AbstractContextManager[int]:
-        return opened(self._base, names, make=make)
-
-
-@contextmanager
-def opened(base: int, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
-    """Open the subdirectory `names` of the directory that is open as `base`. Yields its descriptor. Raises OSError."""
-    descriptor = base
-    try:
-        for name in names:
-            above, descriptor = descriptor, _open_directory(name, descriptor, make=make)
-            if above != base:
-                os.close(above)
-        yield descriptor
-    finally:
-        if descriptor != base:
-            os.close(descriptor)
-
-
-def _open_directory(name: str, above: int, *, make: bool) -> int:
-    try:
-        return os.open(name, _DIRECTORY, dir_fd=above)
-    except FileNotFoundError:
-        if not make:
-            raise
-    except OSError as error:
-        if error.errno == errno.ELOOP:  # for a link, macOS reports ELOOP and Linux ENOTDIR
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
-        raise
-    with suppress(FileExistsError):
-        os.mkdir(name, DIRECTORY_MODE, dir_fd=above)
-    return os.open(name, _DIRECTORY, dir_fd=above)
+    def _opened(self, names: Sequence[str], *, make: bool = False) -> Opened:
+        return Opened(self._base, names, make=make)
 
 
 def mark_of(status: os.stat_result) -> Mark:
@@ -317,7 +338,10 @@ def _read(name: str, directory: int) -> bytes | None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
             return None
-        parts = [os.read(descriptor, status.st_size + 1)]
+        data = os.read(descriptor, status.st_size + 1)
+        if len(data) <= status.st_size:  # fewer bytes than asked for: this is the end
+            return data
+        parts = [data]
         while parts[-1]:
             parts.append(os.read(descriptor, _READ_BYTES))
         return b"".join(parts)
@@ -325,23 +349,22 @@ def _read(name: str, directory: int) -> bytes | None:
         os.close(descriptor)
 
 
-def _scan(directory: int, under: str, files: dict[str, os.stat_result], known: Container[str]) -> None:
+def _scan(directory: int, under: str, files: dict[str, os.stat_result], known: Container[str]) -> Listing:
     roomy = under.count("/") <= MAX_SEGMENTS and len(under.encode("utf-8", "surrogatepass")) < _ROOMY_BYTES
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            name = entry.name
-            path = f"{under}/{name}"
-            if not (path in known or (roomy and _PLAIN_NAME.fullmatch(name)) or is_memory_path(path)):
-                _report_name(path)
-                continue
-            try:
-                if entry.is_file(follow_symlinks=False):
-                    files[path] = entry.stat(follow_symlinks=False)
-                elif entry.is_dir(follow_symlinks=False):
-                    with opened(directory, [name]) as inner:
-                        _scan(inner, path, files, known)
-            except (FileNotFoundError, NotADirectoryError):
-                continue  # the entry was removed or replaced with a link
+    listing, found = list_directory(directory)
+    for name, status in zip(listing.names, found, strict=True):
+        if status is None:
+            continue
+        path = f"{under}/{name}"
+        if not (path in known or (roomy and _PLAIN_NAME.fullmatch(name)) or is_memory_path(path)):
+            _report_name(path)
+        elif stat.S_ISREG(status.st_mode):
+            files[path] = status
+        elif stat.S_ISDIR(status.st_mode):
+            # The directory may have been removed or replaced with a link.
+            with suppress(FileNotFoundError, NotADirectoryError), Opened(directory, (name,)) as inner:
+                listing.inner.append((name, _scan(inner, path, files, known)))
+    return listing
 
 
 def is_memory_path(path: str) -> bool:
@@ -354,7 +377,7 @@ def is_memory_path(path: str) -> bool:
 
 def count_quarantined(base: int) -> int:
     """Number of entries in quarantine below the directory open as `base`."""
-    with suppress(OSError), opened(base, _QUARANTINE) as quarantine:
+    with suppress(OSError), Opened(base, _QUARANTINE) as quarantine:
         return len(os.listdir(quarantine))
     return 0
 
@@ -388,6 +411,6 @@ def _prune(directory: int, depth: int = 0) -> None:
         names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     for name in names:
         with suppress(OSError):
-            with opened(directory, [name]) as inner:
+            with Opened(directory, (name,)) as inner:
                 _prune(inner, depth + 1)
             os.rmdir(name, dir_fd=directory)

@@ -218,7 +218,7 @@ class StoreStatus:
 
 @dataclass(slots=True, kw_only=True)
 class Rotated:
-    """Result of a key rotation: numbers of memory stores, by what was done with their data keys.
+    """Result of a key rotation: numbers of memory stores, by the outcome for their data keys.
 
     `rewrapped` data keys are now wrapped with the current key, and `current` ones already were. Stores that are
     `locked`, `destroyed` or `unsealed` (not encrypted) were skipped.
@@ -259,7 +259,7 @@ def status(backend: Backend) -> list[StoreStatus]:
 
 
 def destroy(backend: Backend, store_id: str) -> str:
-    """Destroy the data key of a memory store, so that nobody can read the store again.
+    """Destroy the data key of a memory store. The store can never be read again.
 
     Returns the time of the destruction. This needs no keys. Earlier copies, such as backups, stay readable until the
     key-encryption key is destroyed.

@@ -70,7 +70,7 @@ class _Ring:
 
 
 class KeyRing:
-    """Key-encryption keys by id, one of which is the current key.
+    """Key-encryption keys by id, and the id of the current key.
 
     A ring from a file reloads the file when the file changes.
     """

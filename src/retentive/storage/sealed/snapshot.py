@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from functools import partial
 from typing import TypeVar, Unpack
 
@@ -45,6 +46,9 @@ class SealedSnapshot(Overlay):
     def properties(self) -> str | None:
         return self._keys.open_metadata("properties", self._inner.properties)
 
+    def expect(self, path: str) -> None:
+        self._inner.expect(self._keys.hidden(path))
+
     def get(self, path: str) -> Entry:
         hidden = self._keys.hidden(path)
         try:
@@ -83,8 +87,31 @@ class SealedSnapshot(Overlay):
         found = self._inner.versions(**selection)
         return (_plain_version(version, self._unsealed_version(version)) for version in found)
 
+    def scan(
+        self,
+        most: int,
+        *,
+        path: str | None = None,
+        actor: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        oldest_first: bool = False,
+    ) -> tuple[list[Version], str | None]:
+        return Snapshot.scan(self, most, path=path, actor=actor, after=after, before=before, oldest_first=oldest_first)
+
+    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
+        return Snapshot.tally(self, after, most)
+
     def as_of(self, before: str) -> Iterator[Version]:
         return (_plain_version(version, self._unsealed_version(version)) for version in self._inner.as_of(before))
+
+    def earlier(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version] | None:
+        if self._keys.seal_paths:
+            return None
+        found = self._inner.earlier(before, under, start=start, limit=limit, one_level=one_level)
+        return None if found is None else (_plain_version(each, self._unsealed_version(each)) for each in found)
 
     def text(self, version_id: str) -> bytes | None:
         return self.version(version_id)[1]
@@ -100,6 +127,17 @@ class SealedSnapshot(Overlay):
             return Snapshot.walk(self, under, start=start, limit=limit, texts=texts)
         found = self._inner.walk(under, start=start, limit=limit, texts=texts)
         return (self._walked(memory, data, texts=texts) for memory, data in found)
+
+    def walk_naming(
+        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
+    ) -> tuple[list[Memory], str | None]:
+        return Snapshot.walk_naming(self, under, names, start=start, limit=limit)  # the provenance is in the seal
+
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        if self._keys.seal_paths:
+            return Snapshot.one_level(self, under, start=start, limit=limit)
+        found = self._inner.one_level(under, start=start, limit=limit)
+        return (_plain(memory, self._unsealed(memory)) for memory in found)
 
     def _walked(self, memory: Memory, data: bytes | None, *, texts: bool) -> tuple[Memory, bytes | None]:
         unsealed = self._unsealed(memory)

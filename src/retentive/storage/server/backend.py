@@ -14,18 +14,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
 from retentive.errors import (
     Closed,
-    Damaged,
     InvalidInput,
     OutcomeUnknown,
-    PermissionDenied,
     RetentiveError,
-    StoreFull,
     Unavailable,
 )
 from retentive.storage import forking
@@ -34,7 +30,8 @@ from retentive.storage.capabilities import Clocked
 from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us, sortable_id
 from retentive.storage.findings import Finding
 from retentive.storage.pool import Pool
-from retentive.storage.queue import Ran, StoreJob, WriteQueue, run_batch, run_together
+from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
+from retentive.storage.server.batch import ServerSharedTransaction
 from retentive.storage.server.dialect import (
     DeadlineExceeded,
     Dialect,
@@ -42,18 +39,15 @@ from retentive.storage.server.dialect import (
     ServerConnection,
     ServerConnectionLost,
 )
-from retentive.storage.server.snapshot import LazySnapshot, ServerTransaction
+from retentive.storage.server.snapshot import LazySnapshot
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import OlderSchema, Schema
-from retentive.storage.sql.snapshot import select_head
 from retentive.storage.sql.transaction import SqlTransaction, was_committed
 
 T = TypeVar("T")
 MAX_PARTITIONS = 1_024
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 1.0
-# These errors undo the whole transaction.
-_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied, SerializationConflict)
 
 
 @dataclass(slots=True, eq=False)
@@ -152,7 +146,13 @@ class ServerBackend(SqlBackend, Clocked):
         yield from self._persevere(attempt)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        return self._persevere(lambda connection: work(LazySnapshot(connection, store_id)))
+        def attempt(connection: ServerConnection) -> T:
+            snapshot = LazySnapshot(connection, store_id)
+            found = work(snapshot)
+            _ = snapshot.revision  # raises `NotFound`, even if the work read nothing
+            return found
+
+        return self._persevere(attempt)
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         with self._queues_mutex:
@@ -167,11 +167,11 @@ class ServerBackend(SqlBackend, Clocked):
 
     def _attempt(self, jobs: Sequence[_TimedJob]) -> None:
         """Run the jobs and commit, before the deadline of the oldest job."""
-        deadline, store_id = jobs[0].deadline, jobs[0].store_id
+        deadline = jobs[0].deadline
         if deadline < time.monotonic():
             raise DeadlineExceeded("other writers locked the memory store for too long")
         self._persevere(
-            lambda connection: run_together(_SharedTransaction(self, connection, store_id), jobs), deadline=deadline
+            lambda connection: run_together(ServerSharedTransaction(self, connection, jobs), jobs), deadline=deadline
         )
 
     def commit_for(self, connection: ServerConnection, changed: SqlTransaction) -> None:
@@ -189,7 +189,7 @@ class ServerBackend(SqlBackend, Clocked):
         """Return whether a commit took place although its reply was lost.
 
         It locks and reads the row of the store, which waits until the server has committed or rolled back the
-        transaction. Then it makes a small write, which waits until the cluster has replicated what was read. Raises
+        transaction. Then it makes a small write, which waits until the cluster has replicated the data read. Raises
         `OutcomeUnknown` if the server remains unreachable.
         """
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline())
@@ -236,39 +236,3 @@ class ServerBackend(SqlBackend, Clocked):
                 raise
             finally:
                 connection.roll_back()
-
-
-class _SharedTransaction:
-    """Transaction for a batch of jobs on one store, whose row is locked.
-
-    The transaction has no savepoints, because each savepoint costs round trips. If a job fails after a change, the
-    changes of all jobs are undone.
-    """
-
-    def __init__(self, backend: ServerBackend, connection: ServerConnection, store_id: str) -> None:
-        self._backend = backend
-        self._connection = connection
-        self._store_id = store_id
-        connection.begin_write()
-        self._head = select_head(connection, store_id, lock=backend.lock)
-
-    def start(self, job: StoreJob) -> ServerTransaction:
-        clock, new_id = self._backend.clock, self._backend.new_id
-        return ServerTransaction(self._connection, self._store_id, self._head, clock=clock, new_id=new_id)
-
-    def finish(self, transaction: ServerTransaction) -> None:
-        """Do nothing: the head is written only once, during the commit."""
-
-    def undo(self, transaction: ServerTransaction | None, error: Exception) -> bool:
-        if transaction is None or transaction.changed or isinstance(error, _STORAGE_ERRORS):
-            raise error
-        return False
-
-    def commit(self, ran: Sequence[Ran[ServerTransaction]], changed: Sequence[ServerTransaction]) -> None:
-        """Write the head and commit. If the reply is lost, the last version of the batch identifies the commit."""
-        for earlier, later in pairwise(changed):
-            later.newest = later.newest or earlier.newest
-            later.untraced = later.untraced or earlier.untraced
-        if changed:
-            changed[-1].finish()
-            self._backend.commit_for(self._connection, changed[-1])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import urllib.parse
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from retentive.errors import InvalidInput, Unavailable
-from retentive.storage.sql.connection import Connection
+from retentive.storage.sql.connection import Connection, Row, Value
 
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1.0, 3_600.0
 
@@ -37,6 +38,9 @@ class ServerConnection(Connection, Protocol):
 
     def begin_read(self) -> None:
         """Start a read-only transaction on one consistent state."""
+
+    def rows_of_all(self, queries: Sequence[tuple[str, Sequence[Value]]]) -> list[list[Row]]:
+        """Run queries in one round trip and return the rows of each. A later query sees the effects of earlier ones."""
 
     def commit(self) -> None:
         """Commit. After `ServerConnectionLost` the outcome is unknown; after any other error nothing was committed."""

@@ -84,6 +84,10 @@ class PostgresqlConnection(ServerConnection):
         with self._guarded():
             return self._wire.ask(sql, values)
 
+    def rows_of_all(self, queries: Sequence[tuple[str, Sequence[Value]]]) -> list[list[Row]]:
+        with self._guarded():
+            return self._wire.ask_all(queries)
+
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
         if any(isinstance(value, bytes) and len(value) > _MAX_BYTES for value in values):
             raise Refused("too_large_to_keep")

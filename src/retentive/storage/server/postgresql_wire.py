@@ -1,7 +1,7 @@
 """Batches statements to PostgreSQL through libpq's pipeline mode, with psycopg's wrapper of libpq.
 
-A statement without a result stays in libpq's buffer until the next query, so an edit takes three round trips. psycopg's
-cursors send each statement separately, which made an edit take twice as long.
+A statement without a result stays in libpq's buffer until the next query, so a batch of edits takes two round trips.
+psycopg's cursors send each statement separately, which made an edit take twice as long.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import select
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NoReturn, TypeAlias
 
@@ -21,6 +21,7 @@ from retentive.storage.sql.connection import Row, Value
 
 _INT8, _BYTEA, _INFERRED = 20, 17, 0
 _INTEGERS = {20, 21, 23, 26}  # types int8, int2, int4, oid
+_TEXT, _BINARY = int(Format.TEXT), int(Format.BINARY)
 _MAX_PREPARED = 200
 _Statement: TypeAlias = tuple[bytes, tuple[int, ...]]  # SQL, and the types of the values
 
@@ -40,7 +41,7 @@ class Wire:
         self._prepared: dict[_Statement, bytes] = {}
         self._doubtful: list[_Statement] = []  # prepared in the current batch; lost if the batch fails
         self._names = 0
-        self._last: list[Row] = []
+        self._tables: list[list[Row]] = []  # rows of the queries of the last batch
         self.done = b""  # command tag of the last completed command
         self.prepares = False  # a pooler may share the session, so names of prepared statements could clash
         pgconn.enter_pipeline_mode()
@@ -52,9 +53,8 @@ class Wire:
 
     def send(self, sql: str, values: Sequence[Value] = ()) -> None:
         """Add a statement to the batch without sending it."""
-        text, types = _numbered(sql), tuple(map(_type_of, values))
-        given = [_encoded(value) for value in values]
-        formats = [Format.BINARY if isinstance(value, bytes) else Format.TEXT for value in values]
+        text = _numbered(sql)
+        types, given, formats = _encoded(values)
         try:
             if not self.prepares:
                 self._pgconn.send_query_params(text, given, types, formats, Format.BINARY)
@@ -79,16 +79,21 @@ class Wire:
         return name
 
     def ask(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        """Send the batch with one more statement, and return the rows of this statement.
+        """Send the batch with one more query, and return its rows.
 
         Raises the first `psycopg.Error`. The batch ends with a sync instead of a flush, because the idle timeout of the
         server starts at a sync. After this timeout, the server releases the locks of a client that has disappeared.
         """
-        self.send(sql, values)
-        return self.sync()
+        return self.ask_all([(sql, values)])[-1]
 
-    def sync(self) -> list[Row]:
-        """Send the batch and return the rows of its last statement. Raises the first `psycopg.Error`.
+    def ask_all(self, queries: Sequence[tuple[str, Sequence[Value]]]) -> list[list[Row]]:
+        """Send the batch with more queries, and return the rows of each of these."""
+        for sql, values in queries:
+            self.send(sql, values)
+        return self.sync()[-len(queries) :]
+
+    def sync(self) -> list[list[Row]]:
+        """Send the batch and return the rows of its queries. Raises the first `psycopg.Error`.
 
         After an error, the server skips the rest of the batch, but runs the next batch normally.
         """
@@ -97,8 +102,9 @@ class Wire:
         except errors.Error:
             self._broken()
         self._pending.append(True)
+        self._tables = []
         self._collect()
-        return self._last
+        return self._tables
 
     def _collect(self) -> None:
         """Receive the replies to all pending requests."""
@@ -124,7 +130,7 @@ class Wire:
 
     def _take(self, result: PGresult) -> None:
         if result.status == ExecStatus.TUPLES_OK:
-            self._last = _rows(result)
+            self._tables.append(_rows(result))
         elif result.status == ExecStatus.COMMAND_OK:
             self.done = result.command_status or self.done
 
@@ -166,29 +172,52 @@ def _numbered(sql: str) -> bytes:
     return "".join([first, *(f"${number}{part}" for number, part in enumerate(rest, start=1))]).encode()
 
 
-def _type_of(value: Value) -> int:
-    if isinstance(value, int):
-        return _INT8
-    return _BYTEA if isinstance(value, bytes) else _INFERRED
-
-
-def _encoded(value: Value) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value
-    return str(value).encode()
+def _encoded(values: Sequence[Value]) -> tuple[tuple[int, ...], list[bytes | None], list[int]]:
+    """Types, encoded values and formats. This is one loop, since an edit has some fifty values."""
+    types: list[int] = []
+    given: list[bytes | None] = []
+    formats: list[int] = []
+    for value in values:
+        if isinstance(value, str):
+            types.append(_INFERRED)
+            given.append(value.encode())
+            formats.append(_TEXT)
+        elif value is None:
+            types.append(_INFERRED)
+            given.append(None)
+            formats.append(_TEXT)
+        elif isinstance(value, int):
+            types.append(_INT8)
+            given.append(b"%d" % value)
+            formats.append(_TEXT)
+        else:
+            types.append(_BYTEA)
+            given.append(value)
+            formats.append(_BINARY)
+    return tuple(types), given, formats
 
 
 def _rows(result: PGresult) -> list[Row]:
-    kinds = [result.ftype(column) for column in range(result.nfields)]
+    if not result.ntuples:
+        return []
+    decoders = [_DECODERS.get(result.ftype(column), bytes.decode) for column in range(result.nfields)]
     return [
-        tuple(_decoded(result.get_value(row, column), kind) for column, kind in enumerate(kinds))
+        tuple(
+            [
+                None if (data := result.get_value(row, column)) is None else decode(data)
+                for column, decode in enumerate(decoders)
+            ]
+        )
         for row in range(result.ntuples)
     ]
 
 
-def _decoded(data: bytes | None, kind: int) -> Value:
-    if data is None:
-        return None
-    if kind in _INTEGERS:
-        return int.from_bytes(data, signed=True)
-    return data if kind == _BYTEA else data.decode()
+def _integer(data: bytes) -> int:
+    return int.from_bytes(data, signed=True)
+
+
+def _bytes(data: bytes) -> bytes:
+    return data
+
+
+_DECODERS: dict[int, Callable[[bytes], Value]] = {**dict.fromkeys(_INTEGERS, _integer), _BYTEA: _bytes}

@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
-from retentive.storage.contract import Entry
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from retentive.storage.contract import Entry, Memory, Snapshot, Version
 from retentive.storage.server.dialect import SerializationConflict, ServerConnection
-from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, entry_with_head, select_head
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, entry_with_head, marked_entry_with_head, select_head
 from retentive.storage.sql.transaction import SqlTransaction
 
 
-class LazySnapshot(SqlSnapshot):
+class ServerSnapshot(SqlSnapshot):
+    """Snapshot whose statements all dialects understand."""
+
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        return Snapshot.one_level(self, under, start=start, limit=limit)
+
+    def walk_naming(
+        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
+    ) -> tuple[list[Memory], str | None]:
+        return Snapshot.walk_naming(self, under, names, start=start, limit=limit)
+
+    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
+        return Snapshot.tally(self, after, most)
+
+    def earlier(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version] | None:
+        return None
+
+
+class LazySnapshot(ServerSnapshot):
     """Snapshot that opens a transaction only if a read needs several statements. Most views need one round trip.
 
     Each statement returns the revision that it saw. If the revision changes during a read, `SerializationConflict` is
@@ -19,17 +42,14 @@ class LazySnapshot(SqlSnapshot):
         self._server = connection
         self._first: StoreHead | None = None
         self._begun = False
+        self._ahead = None
         self.connection = connection
         self.store_id = store_id
 
     @property
-    def head(self) -> StoreHead:  # type: ignore[override]
+    def head(self) -> StoreHead:
         """Head of the store as the first statement saw it."""
         return self._first or self._saw(select_head(self._server, self.store_id))
-
-    @property
-    def properties(self) -> str | None:  # type: ignore[override]  # read on demand, as the head
-        return self.head.properties
 
     @property
     def store(self) -> int:
@@ -43,12 +63,18 @@ class LazySnapshot(SqlSnapshot):
             self._saw(select_head(self._server, self.store_id))
         return self.head.no
 
-    def get(self, path: str) -> Entry:
-        if self._begun:
-            return super().get(path)
-        head, entry = entry_with_head(self._server, self.store_id, path)
+    def expect(self, path: str) -> None:
+        if self._first is None:
+            head, entry, mark = marked_entry_with_head(self._server, self.store_id, path)
+            self._saw(head)
+            self._ahead = path, entry, mark
+
+    def get_marked(self, path: str) -> tuple[Entry, str | None]:
+        if self._begun or (self._ahead is not None and self._ahead[0] == path):
+            return super().get_marked(path)
+        head, entry, mark = marked_entry_with_head(self._server, self.store_id, path)
         self._saw(head)
-        return entry
+        return entry, mark
 
     def _saw(self, head: StoreHead) -> StoreHead:
         if self._first is not None and head.revision != self._first.revision:
@@ -57,7 +83,7 @@ class LazySnapshot(SqlSnapshot):
         return head
 
 
-class ServerTransaction(SqlTransaction):
+class ServerTransaction(ServerSnapshot, SqlTransaction):
     """Transaction that changes a memory store whose row is locked."""
 
     def get(self, path: str) -> Entry:

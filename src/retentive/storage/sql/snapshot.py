@@ -6,9 +6,11 @@ long. The engine enforces the rules; this layer only maps changes to rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
+from functools import cache
 from typing import cast
 
 from retentive.errors import Damaged, InvalidInput, NotFound
@@ -38,6 +40,8 @@ VERSION = (
 )
 _HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settings, s.properties"
 _HEAD_COLUMNS = 8
+_ENTRY_COLUMNS = _HEAD_COLUMNS + 4  # after them, those of the memory
+_DAY_US = 86_400_000_000
 
 
 @dataclass(slots=True)
@@ -70,28 +74,43 @@ def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[S
 
     Raises `NotFound`.
     """
+    head, entry, _ = marked_entry_with_head(connection, store_id, path)
+    if entry.memory is not None:
+        verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
+    return head, entry
+
+
+def marked_entry_with_head(connection: Connection, store: str | int, path: str) -> tuple[StoreHead, Entry, str | None]:
+    """The same, with bytes that are not verified, and the file mark stored with the memory.
+
+    `store` is the id of the store or its number.
+    """
     above = ancestors(path)
-    places = ", ".join("?" * len(above))
     found = connection.rows(
-        f"SELECT {_HEAD}, CASE WHEN m.id IS NULL THEN"
-        " (SELECT b.path FROM memories b WHERE b.store = s.no AND b.path > ? AND b.path < ? LIMIT 1) END, "
-        + (
-            f"(SELECT a.path FROM memories a WHERE a.store = s.no AND a.path IN ({places}) LIMIT 1)"
-            if above
-            else "NULL"
-        )
-        + f", v.text, {_MEMORY} FROM stores s LEFT JOIN memories m ON m.store = s.no AND m.path = ?"
-        " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of WHERE s.id = ? AND s.erased_at IS NULL",
-        (*below(path), *above, path, store_id),
+        _entry_sql(len(above), "id" if isinstance(store, str) else "no"), (path + "/", path + "0", *above, path, store)
     )
     if not found:
-        raise stores.no_store(store_id)
-    head = _head(found[0][:_HEAD_COLUMNS])
-    lower, upper, data, *fields = found[0][_HEAD_COLUMNS:]
-    if fields[0] is None:
-        return head, Entry(above=cast("str | None", upper), below=lower is not None)
-    memory = _memory(fields)
-    return head, Entry(memory, verified(data, memory.sha256, memory.seal, memory.path))
+        raise stores.no_store(str(store))
+    row = found[0]
+    head = _head(row[:_HEAD_COLUMNS])
+    lower, upper, data, mark = row[_HEAD_COLUMNS:_ENTRY_COLUMNS]
+    if row[_ENTRY_COLUMNS] is None:
+        return head, Entry(above=cast("str | None", upper), below=lower is not None), None
+    return head, Entry(_memory(row[_ENTRY_COLUMNS:]), cast("bytes", data)), cast("str | None", mark)
+
+
+@cache
+def _entry_sql(above: int, key: str) -> str:
+    """Statement for the head of a store and the entry at a path with so many paths above it."""
+    upper = f"(SELECT a.path FROM memories a WHERE a.store = s.no AND a.path IN ({', '.join('?' * above)}) LIMIT 1)"
+    return (
+        f"SELECT {_HEAD}, CASE WHEN m.id IS NULL THEN"
+        " (SELECT b.path FROM memories b WHERE b.store = s.no AND b.path > ? AND b.path < ? LIMIT 1) END,"
+        f" {upper if above else 'NULL'}, v.text, m.mark, {_MEMORY}"
+        " FROM stores s LEFT JOIN memories m ON m.store = s.no AND m.path = ?"
+        " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of"
+        f" WHERE s.{key} = ? AND s.erased_at IS NULL"
+    )
 
 
 _REVISION = "(SELECT revision FROM versions WHERE store = ? AND id = ?)"
@@ -106,13 +125,21 @@ _SAME_REVISION = (
 class SqlSnapshot(Snapshot):
     """Memory store in the state that one database transaction sees."""
 
-    properties: str | None = None  # an attribute, because every write reads it
+    connection: Connection
+    store_id: str
 
     def __init__(self, connection: Connection, store_id: str, head: StoreHead | None = None) -> None:
         self.connection = connection
         self.store_id = store_id
-        self.head = head or select_head(connection, store_id)
-        self.properties = self.head.properties
+        self._head = head
+        self._ahead: tuple[str, Entry, str | None] | None = None
+
+    @property
+    def head(self) -> StoreHead:
+        """Head of the store, read at its first use. Raises `NotFound`."""
+        if self._head is None:
+            self._head = select_head(self.connection, self.store_id)
+        return self._head
 
     @property
     def store(self) -> int:
@@ -131,8 +158,17 @@ class SqlSnapshot(Snapshot):
     def settings(self) -> str | None:
         return self.head.settings
 
+    @property
+    def properties(self) -> str | None:
+        return self.head.properties
+
     def usage(self) -> Usage:
         return Usage(self.head.memories, self.head.size_bytes)
+
+    def expect(self, path: str) -> None:
+        if self._head is None:
+            self._head, entry, mark = marked_entry_with_head(self.connection, self.store_id, path)
+            self._ahead = path, entry, mark
 
     def get(self, path: str) -> Entry:
         entry, _ = self.get_marked(path)
@@ -142,29 +178,10 @@ class SqlSnapshot(Snapshot):
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
         """Entry at a path with its stored bytes, which are not verified, and the file mark stored with the memory."""
-        found = self.connection.rows(
-            f"SELECT m.mark, v.text, {_MEMORY} FROM memories m"
-            " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of"
-            " WHERE m.store = ? AND m.path = ?",
-            (self.store, path),
-        )
-        if found:
-            mark, data, *fields = found[0]
-            return Entry(_memory(fields), cast("bytes", data)), cast("str | None", mark)
-        return self._look_around(path), None
-
-    def _look_around(self, path: str) -> Entry:
-        above = ancestors(path)
-        places = ", ".join("?" * len(above))
-        above_values: tuple[Value, ...] = (self.store, *above) if above else ()
-        found = self.connection.rows(
-            "SELECT * FROM (SELECT path FROM memories WHERE store = ? AND path > ? AND path < ? LIMIT 1) AS lower_one"
-            + (f" UNION ALL SELECT path FROM memories WHERE store = ? AND path IN ({places})" if above else ""),
-            (self.store, *below(path), *above_values),
-        )
-        taken = [str(path_found) for (path_found,) in found]
-        upper = next((each for each in taken if each in above), None)
-        return Entry(above=upper, below=any(each not in above for each in taken))
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] == path:
+            return ahead[1:]
+        return marked_entry_with_head(self.connection, self.store, path)[1:]
 
     def rows_below(self, columns: str, under: str) -> list[Row]:
         """Columns of all memories strictly below a path, in byte order of their paths."""
@@ -192,6 +209,30 @@ class SqlSnapshot(Snapshot):
         if not texts:
             return memories
         return ((memory, verified(data, memory.sha256, memory.seal, memory.path)) for memory, data in memories)
+
+    def walk_naming(
+        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
+    ) -> tuple[list[Memory], str | None]:
+        low, high = below(under)
+        bounds = (self.store, max(low, start), high)
+        sql = "SELECT m.path FROM memories m WHERE m.store = ? AND m.path >= ? AND m.path < ? ORDER BY m.path"
+        following = self.connection.rows(f"{sql} LIMIT 1 OFFSET {limit:d}", bounds)
+        end = cast("str", following[0][0]) if following else None
+        named, values = "", list[Value]()
+        if names is not None:
+            values = ["\\", *names]
+            named = f" AND ({' OR '.join(['instr(m.provenance, ?) > 0'] * len(values))})"
+        found = self.connection.rows(
+            f"SELECT {_MEMORY} FROM memories m WHERE m.store = ? AND m.path >= ? AND m.path < ?{named} ORDER BY m.path",
+            (*bounds[:2], high if end is None else end, *values),
+        )
+        return [_memory(row) for row in found], end
+
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        from retentive.storage.sql.directories import one_level  # noqa: PLC0415 - most processes need no level
+
+        bounds = below(under)
+        return map(_memory, one_level(self.connection, self.store, _MEMORY, bounds, start=start, limit=limit))
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         found = self.rows_below(f"{_TEXT}, {_MEMORY}", under)
@@ -238,6 +279,50 @@ class SqlSnapshot(Snapshot):
         )
         return map(_version, found)
 
+    def scan(
+        self,
+        most: int,
+        *,
+        path: str | None = None,
+        actor: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        oldest_first: bool = False,
+    ) -> tuple[list[Version], str | None]:
+        if not all(could_be_id(given) for given in (after, before) if given is not None):
+            return [], None
+        bounds = [(clause, value) for clause, value in (("id > ?", after), ("id < ?", before)) if value is not None]
+        where = "store = ?" + "".join(f" AND {clause}" for clause, _ in bounds)
+        values: list[Value] = [self.store, *(value for _, value in bounds)]
+        order = " ORDER BY id" + ("" if oldest_first else " DESC")
+        ends = self.connection.rows(f"SELECT id FROM versions WHERE {where}{order} LIMIT 1 OFFSET {most - 1:d}", values)
+        end = cast("str", ends[0][0]) if ends else None
+        if end is not None:
+            where, values = f"{where} AND id {'<=' if oldest_first else '>='} ?", [*values, end]
+        if path is not None:
+            where, values = f"{where} AND (path = ? OR (path > ? AND path < ?))", [*values, path, *below(path)]
+        if actor is not None:
+            where, values = f"{where} AND actor = ?", [*values, actor]
+        found = self.connection.rows(f"SELECT {VERSION} FROM versions WHERE {where}{order}", values)
+        return list(map(_version, found)), end
+
+    def tally(self, after: str, most: int) -> tuple[dict[tuple[date, str], int], bool]:
+        if not could_be_id(after):
+            return {}, False
+        newest = "SELECT created_at, actor FROM versions WHERE store = ? AND id > ? ORDER BY id DESC"
+        rows = self.connection.rows(
+            f"SELECT days.at, days.actor, count(*) FROM (SELECT n.created_at / {_DAY_US} AS at, n.actor AS actor"
+            f" FROM ({newest} LIMIT {most:d}) AS n) AS days GROUP BY days.at, days.actor",
+            (self.store, after),
+        )
+        found: Counter[tuple[date, str]] = Counter()
+        for at, actor, count in cast("list[tuple[int, str | None, int]]", rows):
+            found[to_datetime(int(at) * _DAY_US).date(), actor or ""] += count
+        more = self.connection.rows(
+            f"SELECT 1 FROM versions WHERE store = ? AND id > ? LIMIT 1 OFFSET {most:d}", (self.store, after)
+        )
+        return dict(found), bool(more)
+
     def as_of(self, before: str) -> Iterator[Version]:
         if not could_be_id(before):
             return iter(())
@@ -247,6 +332,17 @@ class SqlSnapshot(Snapshot):
             (self.store, self.store, before),
         )
         return map(_version, found)
+
+    def earlier(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version] | None:
+        if not could_be_id(before):
+            return iter(())
+        from retentive.storage.sql.directories import EarlierDirectory  # noqa: PLC0415 - most processes need no past
+
+        directory = EarlierDirectory(self.connection, self.store, VERSION, below(under), before)
+        found = directory.rows(self.store_id, start=start, limit=limit, is_level=one_level)
+        return None if found is None else map(_version, found)
 
     def get_record(self, kind: str, key: str) -> str | None:
         if not could_be_id(key):

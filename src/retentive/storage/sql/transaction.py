@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from os import urandom
 
 from retentive.errors import Damaged, InvalidInput
-from retentive.storage.contract import UNCHANGED, Actor, Change, Clock, Memory, Metadata, NewId, Transaction
+from retentive.storage.contract import UNCHANGED, Actor, Change, Clock, Memory, Metadata, NewId, Transaction, Version
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Value
 from retentive.storage.sql.snapshot import VERSION, SqlSnapshot, StoreHead, select_head
@@ -29,7 +29,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         super().__init__(connection, store_id, head)
         self._clock = clock
         self._new_id = new_id
-        self._revision_before = self.head.revision
+        self._revision_before: int | None = None
         self.changed = False
         self.untraced = False  # true after a change that appears in no version and not in the head
         self.newest: str | None = None  # id of the latest version
@@ -62,14 +62,14 @@ class SqlTransaction(SqlSnapshot, Transaction):
 
     def _record_one(self, change: Change, who: str | None) -> Recorded:
         """Record any change except a rename."""
-        before, origin = change.before, change.origin
+        before, origin, head = change.before, change.origin, self.head
         size = change.size_bytes if change.data is None or change.sealing is not None else len(change.data)
         if origin is not None and origin.redacted_at is not None:
             redacted = to_us(origin.redacted_at), _name(origin.redacted_by)
             return self._put_bare(change, origin.memory_id, origin.operation, "", who, redacted=redacted)
-        self.head.memories += (before is None) - (change.path is None)
+        head.memories += (before is None) - (change.path is None)
         if change.path is None and before is not None:
-            self.head.size_bytes -= before.size_bytes
+            head.size_bytes -= before.size_bytes
             recorded = self._put_bare(change, before.id, "deleted", before.path, who)
             self.connection.run("DELETE FROM memories WHERE store = ? AND path = ?", (self.store, before.path))
             return recorded
@@ -77,7 +77,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
             return self._put_bare(change, origin.memory_id, "deleted", origin.path, who)
         if change.path is None or size is None:
             raise InvalidInput("a new memory needs a path and a text")
-        self.head.size_bytes += size - (before.size_bytes if before is not None else 0)
+        head.size_bytes += size - (before.size_bytes if before is not None else 0)
         return self._put(change, change.path, size, who)
 
     def _carry_out(self, moves: list[Sequence[Value]]) -> None:
@@ -92,18 +92,26 @@ class SqlTransaction(SqlSnapshot, Transaction):
 
     def drop(self, memories: Sequence[Memory]) -> None:
         self._changes_memories()
+        _forget_departures(self.store_id)
         for memory in memories:
             self.head.memories -= 1
             self.head.size_bytes -= memory.size_bytes
         gone = [(self.store, memory.path) for memory in memories]
         self.connection.run_many("DELETE FROM memories WHERE store = ? AND path = ?", gone)
 
+    def earlier(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version] | None:
+        if self.changed:  # departures of changes that may be rolled back must not be kept
+            return None
+        return super().earlier(before, under, start=start, limit=limit, one_level=one_level)
+
     def set_metadata(
         self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
     ) -> None:
         self.changed = True
         if properties is not UNCHANGED:
-            self.properties = self.head.properties = properties
+            self.head.properties = properties
         if settings is not UNCHANGED:
             self.head.settings = settings
         if seal is not UNCHANGED:
@@ -144,6 +152,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
 
     def prune(self, version_ids: Sequence[str]) -> None:
         self._changes_memories()
+        _forget_departures(self.store_id)
         self.untraced = True
         newest_first = sorted(version_ids, reverse=True)  # a text is stored in the oldest version that has it
         for start in range(0, len(newest_first), _AT_ONCE):
@@ -168,11 +177,14 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return [each for each in version_ids if each not in present]
 
     def _changes_memories(self) -> None:
-        self.changed = True
-        self.head.revision = max(self.head.revision, self._revision_before + 1)
+        """Count a change of memories or history: one for all of a transaction."""
+        self.changed, self._ahead, head = True, None, self.head
+        if self._revision_before is None:
+            self._revision_before = head.revision
+        head.revision = max(head.revision, self._revision_before + 1)
 
     def finish(self) -> None:
-        """Write the head if anything changed."""
+        """Write the head if anything changed. Raises `NotFound` if the store does not exist."""
         head = self.head
         if self.changed:
             self.connection.run(
@@ -191,8 +203,9 @@ class SqlTransaction(SqlSnapshot, Transaction):
             )
 
     def _put(self, change: Change, path: str, size: int, who: str | None) -> Recorded:
-        before = change.before
-        at, version = self._tick(change)
+        before, head = change.before, self.head
+        store = head.no
+        at, version = self._tick(change, head)
         memory = self._memory_id(change, at)
         born = at if change.again is None else to_us(change.again.created_at)
         if change.sealing is None and change.data is not None and change.origin is None:
@@ -200,14 +213,14 @@ class SqlTransaction(SqlSnapshot, Transaction):
         else:
             kept = change.kept(memory, version)
         origin, usual = change.origin, "created" if before is None else "modified"
-        operation, revision = (usual, self.head.revision) if origin is None else (origin.operation, origin.revision)
+        operation, revision = (usual, head.revision) if origin is None else (origin.operation, origin.revision)
         values = (version, memory, operation, path, size, kept.sha256, who, at, revision, kept.seal)
-        self.connection.run(_NEW_VERSION, (self.store, *values, None, None, kept.provenance, version, kept.data))
+        self.connection.run(_NEW_VERSION, (store, *values, None, None, kept.provenance, version, kept.data))
         if before is not None:
             self.connection.run(
                 "UPDATE memories SET version = ?, text_of = ?, size_bytes = ?, sha256 = ?, updated_at = ?, seal = ?,"
                 " provenance = ?, mark = NULL WHERE store = ? AND path = ?",
-                (version, version, size, kept.sha256, at, kept.seal, kept.provenance, self.store, before.path),
+                (version, version, size, kept.sha256, at, kept.seal, kept.provenance, store, before.path),
             )
             if path != before.path:  # only if it differs, since updating a key column rewrites the row
                 self.connection.run(
@@ -217,12 +230,12 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self.connection.run(
             "INSERT INTO memories (store, path, id, version, text_of, size_bytes, sha256, created_at, updated_at, seal,"
             " provenance) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (self.store, path, memory, version, version, size, kept.sha256, born, at, kept.seal, kept.provenance),
+            (store, path, memory, version, version, size, kept.sha256, born, at, kept.seal, kept.provenance),
         )
         return Recorded(memory, version)
 
     def _move(self, before: Memory, change: Change, path: str, who: str | None) -> Sequence[Value]:
-        at, version = self._tick(change)
+        at, version = self._tick(change, self.head)
         kept = change.kept(before.id, version)
         self.connection.run(
             f"INSERT INTO versions (store, {VERSION}, text_of, text)"
@@ -243,7 +256,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         redacted: tuple[int | None, str | None] = (None, None),
     ) -> Recorded:
         """Insert a version without text."""
-        at, version = self._tick(change)
+        at, version = self._tick(change, self.head)
         kept = change.kept(memory, version) if redacted[0] is None else Kept(None, None, None)
         values = (version, memory, operation, path, None, None, who, at, self._revision(change), kept.seal, *redacted)
         self.connection.run(_NEW_VERSION, (self.store, *values, kept.provenance, None, None))
@@ -261,10 +274,10 @@ class SqlTransaction(SqlSnapshot, Transaction):
     def _revision(self, change: Change) -> int:
         return self.head.revision if change.origin is None else change.origin.revision
 
-    def _tick(self, change: Change) -> tuple[int, str]:
+    def _tick(self, change: Change, head: StoreHead) -> tuple[int, str]:
         """Time and id of the next version: now, or just after the previous version if the clock went back."""
         if change.origin is None:
-            self.head.last_at = at = max(int(self._clock() * 1_000_000), self.head.last_at + 1)
+            head.last_at = at = max(int(self._clock() * 1_000_000), head.last_at + 1)
             if at >= HIGHEST_COUNTER:  # versions with such a time could not be read
                 raise Damaged("the time of the newest version is damaged; run `retentive doctor --repair`")
             # The same as `sortable_id`, without a call for each version.
@@ -272,11 +285,17 @@ class SqlTransaction(SqlSnapshot, Transaction):
             self.newest = f"memver_{at:014x}{urandom(9).hex()}" if is_usual else self._new_id("memver_", at)
             return at, self.newest
         at = to_us(change.origin.created_at)
-        if at <= self.head.last_at:
+        if at <= head.last_at:
             raise InvalidInput("imported versions must be later than all existing versions")
-        self.head.last_at, self.newest = at, change.origin.id
-        self.head.revision = max(self.head.revision, change.origin.revision)
+        head.last_at, self.newest = at, change.origin.id
+        head.revision = max(head.revision, change.origin.revision)
         return at, change.origin.id
+
+
+def _forget_departures(store_id: str) -> None:
+    from retentive.storage.sql.departures import DEPARTURES  # noqa: PLC0415 - rarely needed
+
+    DEPARTURES.forget(store_id)
 
 
 def _name(actor: Actor | None) -> str | None:

@@ -19,7 +19,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from retentive.errors import Closed, RetentiveError, StoreFull, Unavailable
+from retentive.errors import Closed, Damaged, RetentiveError, StoreFull, Unavailable
 from retentive.storage import forking
 from retentive.storage.backoff import LOCK_TIMEOUT_S
 from retentive.storage.capabilities import Purgeable
@@ -30,7 +30,7 @@ from retentive.storage.pool import Pool, ReadTurns
 from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.snapshot import SqlSnapshot
+from retentive.storage.sql.snapshot import SqlSnapshot, marked_entry_with_head, select_head
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.commit import SqliteSharedTransaction, Writer
 from retentive.storage.sqlite.connection import SqliteConnection, connect
@@ -43,6 +43,39 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SPACE_CHECK_EVERY = 16  # number of commits; if space is low, it is checked after each commit
 PURGE_WAIT_S = 5.0  # maximum wait for readers of the log
+
+
+class Outdated(Exception):
+    """The store was changed between the first two statements of a read. The read is repeated in a transaction."""
+
+
+class ReadSnapshot(SqlSnapshot):
+    """Snapshot that begins a transaction only if a read needs more than the statement that `expect` has run.
+
+    The second statement sees the state of the first if the head of the store is the same: every change of memories,
+    history or settings changes it. Otherwise `Outdated` is raised.
+    """
+
+    def __init__(self, connection: Connection, store_id: str) -> None:
+        self._reader = connection
+        self._has_begun = False
+        self.store_id = store_id
+        self._head = self._ahead = None
+
+    @property
+    def connection(self) -> Connection:  # type: ignore[override]  # begins the transaction
+        """The connection, in a transaction."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._reader.run("BEGIN")
+            if self._head is not None and select_head(self._reader, self.store_id) != self._head:
+                raise Outdated
+        return self._reader
+
+    def expect(self, path: str) -> None:
+        if self._head is None and not self._has_begun:
+            self._head, entry, mark = marked_entry_with_head(self._reader, self.store_id, path)
+            self._ahead = path, entry, mark
 
 
 class CommitObserver:
@@ -64,8 +97,11 @@ class CommitObserver:
         """End a batch."""
 
     def snapshot(self, connection: Connection, store_id: str) -> Snapshot:
-        """Create the snapshot for a reader of one store. Any thread may call this method."""
-        return SqlSnapshot(connection, store_id)
+        """Create the snapshot for a reader of one store, and begin its transaction if it needs one.
+
+        The caller ends the transaction. Any thread may call this method.
+        """
+        return ReadSnapshot(connection, store_id)
 
     def transaction(self, connection: Connection, store_id: str, clock: Clock, new_id: NewId) -> SqlTransaction:
         """Create the transaction for one job of a batch."""
@@ -173,14 +209,37 @@ class SqliteBackend(SqlBackend, Purgeable):
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         turn = self._turns.take()
         try:
+            if self._path is not None:
+                return self._read_file(store_id, work)
             with self.reading() as connection:
-                connection.run("BEGIN")
-                try:
-                    return work(self._observer.snapshot(connection, store_id))
-                finally:
-                    connection.roll_back()
+                return self._read(connection, store_id, work)
         finally:
             turn.release()
+
+    def _read_file(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+        """Read as in a block with `reading`, without its two generators."""
+        self.check_open()
+        readers, has_failed = self._readers, False
+        connection = readers.take()
+        try:
+            return self._read(connection, store_id, work)
+        except (Unavailable, Damaged):
+            has_failed = True
+            raise
+        finally:
+            readers.give_back(connection, has_failed=has_failed)
+
+    def _read(self, connection: SqliteConnection, store_id: str, work: Callable[[Snapshot], T]) -> T:
+        try:
+            snapshot = self._observer.snapshot(connection, store_id)
+            found = work(snapshot)
+            _ = snapshot.revision  # raises `NotFound`, even if the work read nothing
+        except Outdated:  # the transaction has begun
+            return work(SqlSnapshot(connection, store_id))
+        else:
+            return found
+        finally:
+            connection.roll_back()
 
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:
@@ -227,12 +286,16 @@ class SqliteBackend(SqlBackend, Purgeable):
     def _attempt(self, jobs: Sequence[StoreJob], *, has_begun: bool = False) -> None:
         """Run the jobs and commit. On a full disk, a deletion may use the reserve."""
         if not has_begun:
-            with _fails_all_jobs():
+            try:
                 self.check_open()
                 self._observer.begin(self._writer)
+            except RetentiveError as error:
+                raise BatchFailed(error) from error
         try:
-            with _fails_all_jobs():  # another program may have locked the database
+            try:
                 self._writer.begin(deadline=jobs[0].since + LOCK_TIMEOUT_S)
+            except RetentiveError as error:  # another program may have locked the database
+                raise BatchFailed(error) from error
             before_commit = self._observer.before_commit
             shared = SqliteSharedTransaction(self._writer, before_commit, self._transaction, alone=len(jobs) == 1)
             try:
@@ -263,16 +326,9 @@ class SqliteBackend(SqlBackend, Purgeable):
         return self._observer.transaction(self._writer.connection, store_id, self.clock, self.new_id)
 
 
-@contextmanager
-def _fails_all_jobs() -> Iterator[None]:
-    try:
-        yield
-    except RetentiveError as error:
-        raise BatchFailed(error) from error
-
-
 def _identity(path: str) -> tuple[int, int] | None:
-    with suppress(OSError):
+    try:
         found = os.stat(path)
-        return found.st_dev, found.st_ino
-    return None
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -6,17 +6,18 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from retentive.errors import NotFound, PermissionDenied, RetentiveError, UnknownSchema
 from retentive.storage.contract import Snapshot, Transaction, sortable_id
-from retentive.storage.findings import Finding
 from retentive.storage.sql.backend import SqlBackend
-from retentive.storage.sql.check import examine
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sqlite.connection import connect_to_look
 from retentive.storage.sqlite.format import SCHEMA, check_format, integrity
+
+if TYPE_CHECKING:
+    from retentive.storage.findings import Finding
 
 T = TypeVar("T")
 
@@ -50,6 +51,8 @@ class ReadOnlyBackend(SqlBackend):
                 self._connection.roll_back()
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        from retentive.storage.sql.check import examine  # noqa: PLC0415 - slow to import
+
         with self._lock:  # one read at a time: if the file is damaged, the next statement may fail
             yield from integrity(self._connection)
             yield from examine(self._connection, SCHEMA)

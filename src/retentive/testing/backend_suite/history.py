@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from itertools import product
 from typing import TypeVar
 
 import pytest
 
 from retentive.errors import NotFound
-from retentive.storage.contract import Actor, Backend, Change, Memory, Transaction, Usage, Version
+from retentive.storage.contract import Actor, Backend, Change, Memory, Snapshot, Transaction, Usage, Version
 from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
 from retentive.values.paths import ROOT
 from retentive.values.records import Again
@@ -60,6 +61,22 @@ class HistorySuite(SuiteOpening):
         assert [state_at(store, version.id + "!") for version in versions] == states[1:]
         assert state_at(store, versions[0].id) == {}
         assert state_at(store, versions[3].id) == states[3]
+
+    def test_earlier_directories_are_parts_of_earlier_states(self, store: Opened) -> None:
+        """`earlier` agrees with `as_of`, or leaves it to `as_of`, also after redaction and pruning."""
+        for step in steps(store):
+            step()
+            compare_earlier(store)
+        store.create({"/memories/d/e": b"e", "/memories/d/f/g": b"g", "/memories/d0": b"0"})
+        store.move("/memories/d/e", "/memories/d/f/e", data=b"with another text")
+        store.move("/memories/d/f/e", "/memories/d/e")
+        store.delete("/memories/d/f/g")
+        compare_earlier(store)
+        versions = store.versions()
+        blank(store, [version.id for version in versions[1:8:3]])
+        compare_earlier(store)
+        prune(store, [version.id for version in versions[3:9:4]])
+        compare_earlier(store)
 
     def test_all_texts_are_returned_together(self, store: Opened) -> None:
         """`texts` returns each memory with its bytes, in byte order of the paths."""
@@ -272,6 +289,28 @@ def steps(store: Opened) -> Sequence[Callable[[], None]]:
         lambda: store.move(C, B),
         lambda: store.put(B, b"6"),
     )
+
+
+def compare_earlier(store: Opened) -> None:
+    """Compare `earlier` with `as_of` at every version."""
+    ids = [version.id for version in store.versions()]
+    for before in [*ids, *(each + "!" for each in ids), "memver_", "~"]:
+        store.read(partial(_compare_earlier, before=before))
+
+
+def _compare_earlier(found: Snapshot, before: str) -> None:
+    versions = sorted(found.as_of(before), key=lambda version: version.path)
+    for under, is_level in product((ROOT, "/memories/d", "/memories/d/f", "/memories/x"), (False, True)):
+        for start in ("", "/memories/b", "/memories/d/c", "/memories/d/d", "/memories/d0", "/memories/e"):
+            expected: dict[str, Version] = {}
+            for version in versions:
+                name = version.path[len(under) + 1 :]
+                if version.path.startswith(under + "/") and version.path >= start:
+                    expected.setdefault(name.partition("/")[0] if is_level else name, version)
+            for limit in (None, 0, 1, 2):
+                earlier = found.earlier(before, under, start=start, limit=limit, one_level=is_level)
+                if earlier is not None:
+                    assert list(earlier) == list(expected.values())[:limit], (before, under, is_level, start, limit)
 
 
 def state_at(store: Opened, before: str) -> dict[str, bytes | None]:

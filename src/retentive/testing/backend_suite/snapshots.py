@@ -118,6 +118,39 @@ class SnapshotsSuite(SuiteOpening):
             (path, path.encode()) for path in ("/memories/a/_", "/memories/a/b/c")
         ]
 
+    def test_one_level_has_each_directory_once(self, store: Opened) -> None:
+        """A directory is the first memory in it, also if it has more memories than one batch."""
+        store.create(dict.fromkeys([*NEIGHBOURS, *(f"/memories/many/{number:03}/x" for number in range(300))], b"x"))
+        for under in (ROOT, "/memories/a", "/memories/a/b", "/memories/many", "/memories/nothing"):
+            walked = store.memories(under)
+            for start in ("", "/memories/a.txt", "/memories/a/_", "/memories/aa", "/memories/many/1", "/memories/~"):
+                entries: dict[str, Memory] = {}
+                for memory in walked:
+                    if memory.path >= start:
+                        entries.setdefault(memory.path[len(under) + 1 :].partition("/")[0], memory)
+                for limit in (None, 0, 1, 5, 40):
+                    found = store.read(partial(_one_level, under=under, start=start, limit=limit))
+                    assert found == list(entries.values())[:limit], (under, start, limit)
+
+    def test_a_walk_may_leave_out_memories_without_some_names(self, store: Opened) -> None:
+        """It returns those whose provenance has a name or a backslash, and where to go on."""
+        made = {A: '"ann"', B: '"bob"', C: '"b\\\\u0061d"', "/memories/e": None, "/memories/f": '"an"'}
+        changes = [Change(None, path, b"x", provenance_text=text) for path, text in made.items()]
+        store.write(lambda tx: tx.record(changes, None))
+        for names, wanted in ((("ann",), {A, C}), (("nn", "bob"), {A, B, C}), ((), {C}), (None, set(made))):
+            for limit in (1, 2, 5, 9):
+                found, start = list[Memory](), ""
+                while True:
+                    batch, following = store.read(partial(_naming, names=names, start=start, limit=limit))
+                    assert len(batch) <= limit
+                    found += batch
+                    if following is None:
+                        break
+                    start = following
+                paths = [memory.path for memory in found]
+                assert paths == sorted(paths)
+                assert wanted <= set(paths) <= set(made), (names, limit)
+
     def test_a_memory_is_found_by_its_id_at_any_path(self, store: Opened) -> None:
         """A memory is found by its id until it is deleted. A new memory at the same path has another id."""
         store.create({A: b"one"})
@@ -151,6 +184,37 @@ class SnapshotsSuite(SuiteOpening):
         for limit in (0, 1, 4, 6, 100):
             assert store.versions(limit=limit) == every[:limit]
         assert store.versions(path=A, limit=1) == [every[1]]
+
+    def test_versions_are_scanned_and_counted(self, store: Opened) -> None:
+        """A scan returns at least the versions at or below a path and by an actor, and where to go on."""
+        ann, bob = Actor("user", "ann"), Actor("user", "bob")
+        store.create({A: b"a", "/memories/d/e": b"e"}, ann)
+        store.create({C: b"c", "/memories/d0": b"0"}, bob)
+        store.move(A, "/memories/d/a", bob)
+        store.delete(C, actor=ann)
+        store.put("/memories/d0", b"1")
+        versions = store.versions()
+        for path, actor in ((None, None), ("/memories/d", None), (C, None), (None, ann), ("/memories/d", bob)):
+            wanted = [
+                each.id
+                for each in versions
+                if (path is None or each.path == path or each.path.startswith(path + "/"))
+                and actor in {None, each.actor}
+            ]
+            for most, oldest_first in ((1, False), (2, True), (3, False), (7, True), (9, False)):
+                ids = store.read(partial(_scanned, most=most, path=path, actor=actor, oldest_first=oldest_first))
+                every = [each.id for each in (reversed(versions) if oldest_first else versions)]
+                assert [each for each in every if each in ids] == ids
+                assert set(wanted) <= set(ids), (path, actor, most)
+        first = versions[-1]
+        day = first.created_at.date()
+        counts, is_cut = store.read(lambda found: found.tally("memver_", 100))
+        if {each.created_at.date() for each in versions} == {day}:
+            assert counts == {(day, "user:ann"): 3, (day, "user:bob"): 3, (day, ""): 1}
+        assert (sum(counts.values()), is_cut) == (7, False)
+        assert store.read(lambda found: sum(found.tally(first.id, 7)[0].values())) == 6
+        newest, is_cut = store.read(lambda found: found.tally("memver_", 2))
+        assert ({actor for _, actor in newest}, sum(newest.values()), is_cut) == ({"", "user:ann"}, 2, True)
 
     def test_versions_can_be_listed_oldest_first(self, store: Opened) -> None:
         """The order reverses the list, with every filter, and the limit counts from the oldest version."""
@@ -224,6 +288,23 @@ class SnapshotsSuite(SuiteOpening):
         seen = store.write(_record_and_look)
         assert seen == _look_again(store)
 
+    @pytest.mark.parametrize("path", [A, B, "/memories/d", "/memories/d/x", "/memories/a/x"])
+    def test_an_expected_entry_is_read_like_any_other(self, store: Opened, path: str) -> None:
+        """`expect` changes no result of `get` and other reads, before and after a change."""
+        store.create({A: b"1", C: b"2"})
+        ways = [store.read(partial(_looked, expected=one, path=path)) for one in (None, path, A)]
+        assert ways[0] == ways[1] == ways[2]
+        changed = [store.write(partial(_looked_after_change, expected=one, path=path)) for one in (None, path)]
+        assert changed[0] == changed[1]
+
+    def test_work_that_reads_nothing_needs_a_store_too(self, backend: Backend) -> None:
+        """`NotFound`, also if the work was told to expect a path."""
+        for work in (lambda found: None, lambda found: found.expect(A)):
+            with pytest.raises(NotFound):
+                backend.read("memstore_0", work)
+            with pytest.raises(NotFound):
+                backend.write("memstore_0", work)
+
     def test_a_read_returns_the_result_of_its_work(self, backend: Backend, store: Opened) -> None:
         """`read` and `write` both return the result of `work`."""
         thing = object()
@@ -233,6 +314,24 @@ class SnapshotsSuite(SuiteOpening):
 
 def _look_again(store: Opened) -> tuple[object, ...]:
     return store.read(_all_ways)
+
+
+def _looked(found: Snapshot, *, expected: str | None, path: str) -> tuple[object, ...]:
+    if expected is not None:
+        found.expect(expected)
+    return (found.settings, found.revision, found.get(path), found.get(path), found.get(A), _all_ways(found))
+
+
+def _looked_after_change(tx: Transaction, *, expected: str | None, path: str) -> tuple[object, ...]:
+    """The entry, as the transaction sees it after it has changed the path or one below."""
+    if expected is not None:
+        tx.expect(expected)
+    memories = list(tx.memories(path)) or [memory for memory in tx.memories(ROOT) if memory.path == path]
+    recorded = tx.record([Change(memory, memory.path, memory.path.encode() + b"!") for memory in memories], None)
+    tx.record([Change(tx.get(one.path).memory, None) for one in memories], None)
+    entry = tx.get(path)
+    tx.record([Change(None, memory.path, b"again", again=None) for memory in memories], None)
+    return len(recorded), entry, tx.usage()
 
 
 def _record_and_look(tx: Transaction) -> tuple[object, ...]:
@@ -258,3 +357,26 @@ def _all_ways(found: Snapshot) -> tuple[object, ...]:
 
 def _walked(snapshot: Snapshot, under: str, start: str, limit: int | None) -> list[tuple[Memory, bytes | None]]:
     return list(snapshot.walk(under, start=start, limit=limit))
+
+
+def _one_level(snapshot: Snapshot, under: str, start: str, limit: int | None) -> list[Memory]:
+    return list(snapshot.one_level(under, start=start, limit=limit))
+
+
+def _naming(
+    snapshot: Snapshot, names: tuple[str, ...] | None, start: str, limit: int
+) -> tuple[list[Memory], str | None]:
+    return snapshot.walk_naming(ROOT, names, start=start, limit=limit)
+
+
+def _scanned(snapshot: Snapshot, most: int, path: str | None, actor: Actor | None, *, oldest_first: bool) -> list[str]:
+    """Ids of all versions that repeated scans return."""
+    found, last = list[str](), None
+    by = None if actor is None else str(actor)
+    while True:
+        bound = {"after": last} if oldest_first else {"before": last}
+        batch, last = snapshot.scan(most, path=path, actor=by, oldest_first=oldest_first, **bound)
+        assert len(batch) <= most
+        found += [version.id for version in batch]
+        if last is None:
+            return found

@@ -23,7 +23,7 @@ back modified, a request after the last turn, and a conversation without a scrip
 it at the end of each test.
 
 **Invalid requests** are refused with the status and the words of the API. `rules.RULES` is the table of the rules.
-docs/testing-your-agent.md lists the features that are played and those that are not.
+docs/testing-your-agent.md lists the supported and the unsupported features.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Script:
         return to_turn(self.turns[number - 1]) if number <= len(self.turns) else None
 
     def unplayed(self, played: int) -> str:
-        """Describe the first turn after the `played` ones. An empty string if there is none."""
+        """Describe the first turn after the `played` ones; empty at the end of the script."""
         count, turn = len(self.turns), self.turn(played + 1)
         if turn is None:
             return ""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from retentive.engine.operation import WriteOperation
     from retentive.history.removal import Removed
-    from retentive.place_records import PlaceRecords
+    from retentive.store.location_records import LocationRecords
 
 DEFAULT_KEY = "default"
 ID = re.compile(r"memstore_[0-9a-f]{32}")
@@ -139,11 +139,11 @@ class Retentive:
         return other
 
     @property
-    def records(self) -> PlaceRecords:
+    def records(self) -> LocationRecords:
         """Records of the location, outside its memory stores."""
-        from retentive.place_records import PlaceRecords  # noqa: PLC0415 - rarely needed
+        from retentive.store.location_records import LocationRecords  # noqa: PLC0415 - rarely needed
 
-        return PlaceRecords(self.backend)
+        return LocationRecords(self.backend)
 
     def stores(self) -> list[StoreInfo]:
         """All memory stores of all workspaces, oldest first."""

@@ -8,6 +8,7 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from retentive import deprecation
 from retentive.engine.command_handlers import RunCommand, RunView
 from retentive.engine.memories import Memories
 from retentive.engine.operation import AuditOnly, Read
@@ -27,7 +28,6 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from datetime import datetime
 
     from retentive.audit.reader import Audit
-    from retentive.by_id import ById
     from retentive.engine.context import StoreOptions
     from retentive.engine.listings import Listed, ListingCursor
     from retentive.engine.trust.levels import Level
@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from retentive.review.session import Review
     from retentive.review.trust import Trust
     from retentive.search.results import Results
+    from retentive.store.by_id import ById
     from retentive.values.pages import ListPage
 
 
@@ -134,9 +135,11 @@ class MemoryStore(Memories):
         core = self._core
         if actor is not None or tool_use_id is not None or source is not None or session is not None:
             actor = _checked(actor, tool_use_id, source, session)
-        invocation = Invocation(actor, tool_use_id, core.integration, source, session)
+            invocation = Invocation(actor, tool_use_id, core.integration, source, session)
+        else:
+            invocation = core.usual_invocation
         try:
-            known = command if isinstance(command, Command) else parse(command)
+            known = parse(command) if type(command) is dict or not isinstance(command, Command) else command
         except Refused as refusal:
             return core.reply(AuditOnly(command_name(command), refusal), invocation)
         if isinstance(known, View):
@@ -284,7 +287,7 @@ class MemoryStore(Memories):
     @property
     def by_id(self) -> ById:
         """The memories by their ids: read, update and delete."""
-        from retentive.by_id import ById  # noqa: PLC0415 - most processes do not need it
+        from retentive.store.by_id import ById  # noqa: PLC0415 - most processes do not need it
 
         return ById(self._core)
 
@@ -304,8 +307,9 @@ class MemoryStore(Memories):
         """
         from retentive.engine.settings import ChangeSettings  # noqa: PLC0415 - see above
 
-        is_pinned = bool(self._core.pins.get("read_only"))
-        return self._core.found(ChangeSettings(changes, self._core.examiner, is_pinned), actor)
+        operation = ChangeSettings(changes, self._core.examiner, bool(self._core.pins.get("read_only")))
+        deprecation.warn("setting", *changes)
+        return self._core.found(operation, actor)
 
     @property
     def history(self) -> History:

@@ -31,7 +31,7 @@ class Unchecked(Enum):
 ANY: Final = Unchecked.ANY
 
 
-class PlaceRecords:
+class LocationRecords:
     """Records by kind and key. Threads and processes may share them; a write is durable when it returns.
 
     A kind has 1 to 40 lowercase letters, digits, `_`, `.` and `-`. A key has 1 to 150 printable ASCII characters,

@@ -10,20 +10,20 @@ from typing import Any, NoReturn
 
 from retentive.errors import NotFound, PermissionDenied
 from retentive.history.removal import Removed
-from retentive.place import DEFAULT_KEY, ID, Retentive
 from retentive.remote import objects
 from retentive.remote.access import Access, Address
 from retentive.remote.client import Client
 from retentive.remote.methods import exchange, no_route, pages, unsupported
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.remote.store import RemoteStore
+from retentive.store.location import DEFAULT_KEY, ID, Retentive
 from retentive.values.pages import ListPage
 from retentive.values.records import DEFAULT_WORKSPACE, Actor, StoreInfo, as_actor
 
 STORES = "/v1/memory_stores"
 
 
-class RemotePlace(Retentive):
+class RemoteLocation(Retentive):
     """A server with memory stores. Threads and event loops may share it."""
 
     repeats_creations = True
@@ -37,7 +37,7 @@ class RemotePlace(Retentive):
         self._run: Any = self.client.run
 
     def __repr__(self) -> str:
-        return "<RemotePlace>"
+        return "<RemoteLocation>"
 
     def __getattr__(self, name: str) -> NoReturn:
         if name == "backend":
@@ -45,11 +45,11 @@ class RemotePlace(Retentive):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
-    def described(self) -> RemotePlace:
-        """The same place, whose methods return exchanges."""
-        place = copy(self)
-        place._run = lambda found: found  # noqa: SLF001 - the same class
-        return place
+    def described(self) -> RemoteLocation:
+        """The same location, whose methods return exchanges."""
+        location = copy(self)
+        location._run = lambda found: found  # noqa: SLF001 - the same class
+        return location
 
     @exchange
     def store(
@@ -57,7 +57,7 @@ class RemotePlace(Retentive):
     ) -> HttpExchange[RemoteStore]:
         """Open a memory store by id, or by its key in the workspace of the API key.
 
-        A store with a new key is created if the API key may do that, unless the place was opened with `create=False`.
+        A store with a new key is created if the API key allows it, unless the location was opened with `create=False`.
         """
         key = DEFAULT_KEY if id_or_key is None else id_or_key
         found = yield from self._found(key, workspace)
@@ -92,7 +92,7 @@ class RemotePlace(Retentive):
             raise NotFound(f"there is no memory store {id_or_key!r}")
         return found
 
-    def through(self, integration: str) -> RemotePlace:
+    def through(self, integration: str) -> RemoteLocation:
         """The same object: the server records its own integration."""
         return self
 

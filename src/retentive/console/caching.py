@@ -1,0 +1,90 @@
+"""Pages that a browser may keep: their ETags, from the state of the store, the key and the build.
+
+The tag is compared before a page is made. A store with an audit log has none, since each look at it is an entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib import resources
+
+import retentive
+from retentive.console.visits import PageRoute, Visit
+from retentive.engine.events import head_of
+from retentive.engine.operation import Read
+from retentive.errors import RetentiveError
+from retentive.server.errors import HttpError
+from retentive.storage.contract import Snapshot
+from retentive.store import core_of
+
+KEPT = {"cache-control": "private, no-cache", "vary": "cookie"}
+_FIXED = re.compile(r"r[0-9]{1,18}|memver_[0-9a-f]{1,64}")
+_TAG_CHARS = 32
+_LISTED = re.compile(r'(?:W/)?"([0-9a-f]{1,64})"')
+
+
+def tag_of(visit: Visit, route: PageRoute, token: str) -> str:
+    """The ETag of a page for a sign-in; empty if the page may not be kept.
+
+    The state is read before the page is, so a page may be newer than its tag, and never older.
+    """
+    at = visit.query.get("at", "")
+    if not route.is_kept or visit.method not in {"GET", "HEAD"} or (at and not _FIXED.fullmatch(at)):
+        return ""
+    try:
+        state = _state(visit)
+    except (HttpError, RetentiveError):
+        return ""  # the page itself says what is wrong
+    if not state:
+        return ""
+    key = visit.caller.key
+    parts = (
+        *state,
+        token,
+        key.id,
+        ",".join(key.scopes),
+        ",".join(key.paths),
+        route.path,
+        repr(sorted(visit.ids.items())),
+        repr(sorted(visit.query.items())),
+        datetime.now(UTC).date().isoformat(),  # times of today are shown without the day
+        build(),
+    )
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:_TAG_CHARS]
+
+
+def _state(visit: Visit) -> tuple[str, ...]:
+    """What the pages of a store depend on; empty if the store has an audit log."""
+    settings = visit.store.settings()
+    if settings.audit:
+        return ()
+
+    def work(snapshot: Snapshot) -> tuple[int, str]:
+        return snapshot.revision, head_of(snapshot).newest
+
+    revision, event = core_of(visit.store).found(Read("feed", work, needs_external_edits=True))
+    return repr(visit.info), str(revision), event, repr(settings), str(visit.waiting)
+
+
+@lru_cache(maxsize=1)
+def build() -> str:
+    """Version of the package, with a digest of templates and static files."""
+    found = hashlib.sha256()
+    for folder in ("templates", "static"):
+        for each in sorted(resources.files("retentive.console").joinpath(folder).iterdir(), key=lambda file: file.name):
+            found.update(each.read_bytes())
+    return f"{retentive.__version__}-{found.hexdigest()[:16]}"
+
+
+def is_known(headers: Mapping[str, str], tag: str) -> bool:
+    """Return whether the browser has the page with this tag."""
+    return bool(tag) and tag in _LISTED.findall(headers.get("if-none-match", ""))
+
+
+def kept(tag: str) -> dict[str, str]:
+    """Headers of a page that the browser may keep, and asks about each time."""
+    return {**KEPT, "etag": f'"{tag}"'}

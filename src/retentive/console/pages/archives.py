@@ -1,0 +1,97 @@
+"""Export of one memory store, and backup of all that the key may see: what the files have, and the files."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import IO
+
+from retentive.console.visits import Download, HtmlPage, PageAnswer, Visit, call_of
+from retentive.engine.operation import AuditOnly
+from retentive.errors import RetentiveError
+from retentive.server.calls import Streamed
+from retentive.server.errors import invalid
+from retentive.server.handlers import transfers
+from retentive.server.jobs import job_states
+from retentive.storage.contract import StoreInfo
+from retentive.store import core_of
+from retentive.transfer.export import back_up
+from retentive.transfer.tar import CHUNK
+
+FORMATS: Mapping[str, tuple[str, str]] = {
+    "tar.gz": ("tar.gz", "application/gzip"),
+    "tar": ("tar", "application/x-tar"),
+    "files": ("files.tar", "application/x-tar"),
+}
+"""Formats of an export: the ending of the file, and its media type."""
+_PAGE = 200
+
+
+def show_export(visit: Visit) -> PageAnswer:
+    """The page of the export: formats and what each has."""
+    return HtmlPage("export.html", {"area": "export", "usage": visit.store.usage()}, title="Export")
+
+
+def export_file(visit: Visit) -> PageAnswer:
+    """The memories at one revision as a file: with their history, or as plain files."""
+    wanted, notes = visit.query.get("format", "tar.gz"), visit.query.get("notes") == "1"
+    if wanted not in FORMATS:
+        raise invalid("format: must be tar.gz, tar or files")
+    found = transfers.export_store(call_of(visit, memory_store_id=visit.info.id), format=wanted, notes=notes)
+    assert isinstance(found, Streamed)
+    ending, media_type = FORMATS[wanted]
+    return Download(f"{visit.info.id}.{ending}", found.pieces, media_type)
+
+
+def show_backup(visit: Visit) -> PageAnswer:
+    """The page of the backup: its size, and the backups of the schedule."""
+    stores = list(_stores(visit))
+    values = {
+        "count": len(stores),
+        "memories": sum(each.memories for each in stores),
+        "size_bytes": sum(each.size_bytes for each in stores),
+        "encrypted": sum(each.seal is not None for each in stores),
+        "job": next((each for each in job_states(visit.location.opened.records) if each.name == "backup"), None),
+    }
+    return HtmlPage("backup.html", values, title="Backup")
+
+
+def backup_file(visit: Visit) -> PageAnswer:
+    """A backup of all memory stores that the key may see, as one file."""
+    ids = [each.id for each in _stores(visit)]
+    if not ids:  # the transfer would take an empty list as all stores of the location
+        raise invalid("there is no memory store to back up")
+    for store_id in ids:
+        with suppress(RetentiveError):  # an encrypted store without its key is backed up too, and has no entries
+            core_of(visit.location.store(store_id, visit.caller)[1]).result_of(AuditOnly("backup"))
+    directory = tempfile.TemporaryDirectory(prefix="retentive-backup-")
+    path = os.path.join(directory.name, "backup.tar.gz")
+    try:
+        back_up(visit.location.opened.backend, path, stores=ids)
+        raw = open(path, "rb")  # noqa: SIM115 - the answer closes it
+    finally:
+        directory.cleanup()  # the open file stays readable
+    name = f"retentive-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar.gz"
+    return Download(name, _pieces(raw), "application/gzip")
+
+
+def _pieces(raw: IO[bytes]) -> Iterator[bytes]:
+    with raw:
+        while piece := raw.read(CHUNK):
+            yield piece
+
+
+def _stores(visit: Visit) -> Iterator[StoreInfo]:
+    """The memory stores that the key may see, with archived ones."""
+    after: str | None = None
+    while True:
+        page = visit.location.opened.list_stores(
+            workspace=visit.caller.workspace_id, include_archived=True, after=after, limit=_PAGE
+        )
+        yield from filter(visit.caller.sees, page.items)
+        if page.next is None:
+            return
+        after = page.next

@@ -1,0 +1,53 @@
+"""Number of changes on each day, from the revisions at the ends of the days."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import pairwise
+
+from retentive.storage.contract import Snapshot
+from retentive.values.records import to_us
+
+_VERSION = "memver_"
+
+
+def last_days(count: int, today: date) -> list[date]:
+    """Days in UTC, oldest first, today last."""
+    return [today - timedelta(days=ago) for ago in reversed(range(count))]
+
+
+def changes_of_days(snapshot: Snapshot, days: Sequence[date]) -> list[int]:
+    """Number of changes on consecutive days in UTC, oldest first.
+
+    Each change has the next number, its revision, so only the versions at the ends of the days are read. Changes whose
+    versions were all removed may count to a later day.
+    """
+    if not days:
+        return []
+    starts = [*days, days[-1] + timedelta(days=1)]
+    found = {at: _revision(snapshot, starts[at]) for at in (0, len(days))}
+    _fill(snapshot, starts, found, (0, len(days)))
+    return [max(after - before, 0) for before, after in pairwise(found[at] for at in range(len(starts)))]
+
+
+def _fill(snapshot: Snapshot, starts: Sequence[date], found: dict[int, int], between: tuple[int, int]) -> None:
+    """Find the revisions between two starts whose revisions are known. A quiet time needs no read."""
+    low, high = between
+    if found[low] == found[high]:
+        found |= dict.fromkeys(range(low, high), found[low])
+    elif high - low > 1:
+        middle = (low + high) // 2
+        found[middle] = _revision(snapshot, starts[middle])
+        _fill(snapshot, starts, found, (low, middle))
+        _fill(snapshot, starts, found, (middle, high))
+
+
+def _revision(snapshot: Snapshot, day: date) -> int:
+    """The revision at the start of a day."""
+    bound = f"{_VERSION}{max(to_us(datetime.combine(day, time(), UTC)), 0):014x}"
+    newest = next(snapshot.versions(before=bound, limit=1), None)
+    if newest is not None:
+        return newest.revision
+    oldest = next(snapshot.versions(limit=1, oldest_first=True), None)  # earlier versions may have been removed
+    return 0 if oldest is None else oldest.revision - 1

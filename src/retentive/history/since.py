@@ -1,0 +1,70 @@
+"""Memories that are new, changed or gone since a moment, from the versions since then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Literal, TypeAlias
+
+from retentive.engine.operation import Read
+from retentive.history.revisions import Named, moment
+from retentive.storage.contract import Snapshot, Version
+from retentive.values.records import to_us
+
+Fate: TypeAlias = Literal["new", "changed", "gone"]
+
+
+@dataclass(frozen=True, slots=True)
+class SinceMoment:
+    """The fate of each memory with a version since a moment, by memory id, and its newest version.
+
+    `last` is the newest version of the moment. With `is_cut`, there were more versions than were read: the oldest of
+    them are missing, and so are memories that changed only then. A memory that came and went has no fate.
+    """
+
+    last: Version | None
+    changes: int
+    actors: int
+    is_cut: bool
+    fates: Mapping[str, tuple[Fate, Version]] = field(default_factory=dict)
+
+    def count(self, fate: Fate) -> int:
+        """Number of memories with a fate."""
+        return sum(found == fate for found, _ in self.fates.values())
+
+    def below(self, directory: str, fate: Fate) -> int:
+        """Number of memories below a directory with a fate."""
+        return sum(found == fate and version.path.startswith(f"{directory}/") for found, version in self.fates.values())
+
+
+def since(at: Named, limit: int) -> Read[SinceMoment]:
+    """Read at most `limit` versions since a moment. Raises the errors of `moment`."""
+
+    def work(snapshot: Snapshot) -> SinceMoment:
+        bound = moment(snapshot, at).bound
+        versions = list(snapshot.versions(after=bound, limit=limit + 1))
+        last = next(snapshot.versions(before=bound, limit=1), None) if bound else None
+        read = versions[:limit]
+        return SinceMoment(
+            last,
+            changes=len({each.revision for each in read}),
+            actors=len({str(each.actor or "") for each in read}),
+            is_cut=len(versions) > limit,
+            fates=_fates(read),
+        )
+
+    return Read("log", work)
+
+
+def _fates(versions: list[Version]) -> dict[str, tuple[Fate, Version]]:
+    """The fates from versions, newest first."""
+    found: dict[str, tuple[Fate, Version]] = {}
+    by_memory = sorted(versions, key=lambda each: (each.memory_id, -to_us(each.created_at)))
+    for memory_id, group in groupby(by_memory, key=lambda each: each.memory_id):
+        newest, *others = group
+        was_there = [newest, *others][-1].operation != "created"
+        is_there = newest.operation != "deleted"
+        if was_there or is_there:
+            found[memory_id] = ("changed" if was_there and is_there else "new" if is_there else "gone"), newest
+    return found

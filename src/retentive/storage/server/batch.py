@@ -1,0 +1,169 @@
+"""Transaction of a database server for the jobs of one batch, with two round trips for most batches.
+
+The first round trip locks the row of the store and reads the entries that the jobs read first, as far as the jobs name
+them. The statements that write are sent with the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from retentive.errors import Damaged, PermissionDenied, StoreFull, Unavailable
+from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded
+from retentive.storage.queue import Ran, StoreJob
+from retentive.storage.server.dialect import SerializationConflict, ServerConnection
+from retentive.storage.server.snapshot import ServerTransaction
+from retentive.storage.sql.connection import Connection, Row, Value
+from retentive.storage.sql.snapshot import StoreHead, entry_with_head, select_head
+
+if TYPE_CHECKING:
+    from retentive.storage.server.backend import ServerBackend
+
+MAX_AHEAD = 32  # number of entries that are read together, which limits the memory for their texts
+Query = tuple[str, Sequence[Value]]
+# These errors undo the whole transaction.
+_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied, SerializationConflict)
+
+
+class ServerSharedTransaction:
+    """Transaction for a batch of jobs on one store, whose row is locked.
+
+    The transaction has no savepoints, because each savepoint costs round trips. If a job fails after a change, the
+    changes of all jobs are undone.
+    """
+
+    def __init__(self, backend: ServerBackend, connection: ServerConnection, jobs: Sequence[StoreJob]) -> None:
+        self._backend = backend
+        self._connection = connection
+        self._store_id = jobs[0].store_id
+        connection.begin_write()
+        named = dict.fromkeys(path for job in jobs if (path := first_path(job.work)) is not None)
+        self._head, self._ahead = self._look_ahead(list(named)[:MAX_AHEAD])
+
+    def _look_ahead(self, chosen: Sequence[str]) -> tuple[StoreHead, dict[str, list[Row]]]:
+        """Lock the row of the store. Returns its head, and the rows of the queries for the entries at these paths.
+
+        The entries are those after the lock, since each statement sees what was committed before it starts.
+        """
+        store_id = self._store_id
+        asked = [_query(partial(select_head, store_id=store_id, lock=self._backend.lock))]
+        asked += [_query(partial(entry_with_head, store_id=store_id, path=path)) for path in chosen]
+        head, *entries = self._connection.rows_of_all(asked)
+        return select_head(_Answered(head), store_id), dict(zip(chosen, entries, strict=True))
+
+    def start(self, job: StoreJob) -> BatchTransaction:
+        transaction = BatchTransaction(
+            self._connection, self._store_id, self._head, clock=self._backend.clock, new_id=self._backend.new_id
+        )
+        transaction.ahead = self._ahead
+        return transaction
+
+    def finish(self, transaction: BatchTransaction) -> None:
+        """Do nothing: the head is written only once, during the commit."""
+
+    def undo(self, transaction: BatchTransaction | None, error: Exception) -> bool:
+        if transaction is None or transaction.changed or isinstance(error, _STORAGE_ERRORS):
+            raise error
+        return False
+
+    def commit(self, ran: Sequence[Ran[BatchTransaction]], changed: Sequence[BatchTransaction]) -> None:
+        """Write the head and commit. If the reply is lost, the last version of the batch identifies the commit."""
+        for earlier, later in pairwise(changed):
+            later.newest = later.newest or earlier.newest
+            later.untraced = later.untraced or earlier.untraced
+        if changed:
+            changed[-1].finish()
+            self._backend.commit_for(self._connection, changed[-1])
+
+
+class BatchTransaction(ServerTransaction):
+    """Transaction of one job. `ahead` has the rows of entries that were read for the whole batch, by path.
+
+    The transactions of a batch share `ahead`, and remove what they change.
+    """
+
+    ahead: dict[str, list[Row]]
+
+    def get(self, path: str) -> Entry:
+        rows = self.ahead.get(path)
+        return super().get(path) if rows is None else entry_with_head(_Answered(rows), self.store_id, path)[1]
+
+    def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
+        for change in changes:
+            if change.origin is not None:
+                self.ahead.clear()
+            for path in (change.path, None if change.before is None else change.before.path):
+                if path is not None and self.ahead:
+                    self._forget(path)
+        return super().record(changes, actor)
+
+    def _forget(self, changed: str) -> None:
+        """Remove the entries that depend on a path: its own, and those above and below it."""
+        self.ahead.pop(changed, None)
+        for path in tuple(self.ahead):
+            if path.startswith(f"{changed}/") or changed.startswith(f"{path}/"):
+                del self.ahead[path]
+
+    def drop(self, memories: Sequence[Memory]) -> None:
+        self.ahead.clear()
+        super().drop(memories)
+
+    def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
+        self.ahead.clear()
+        super().redact(version_ids, actor)
+
+    def prune(self, version_ids: Sequence[str]) -> None:
+        self.ahead.clear()
+        super().prune(version_ids)
+
+
+def first_path(work: Callable[..., object]) -> str | None:
+    """Path of the entry that a job reads first, if its work has an attribute `first_path`.
+
+    If the work is a `partial`, its first argument may have the attribute.
+    """
+    named = work.args[0] if isinstance(work, partial) and work.args else work
+    found: object = getattr(named, "first_path", None)
+    return found if isinstance(found, str) else None
+
+
+class _Asked(Exception):
+    """Ends a function at its query."""
+
+
+class _Noted:
+    """Connection that notes the first query of a function instead of sending it."""
+
+    query: Query
+
+    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        self.query = sql, values
+        raise _Asked
+
+    def run(self, sql: str, values: Sequence[Value] = ()) -> None:
+        raise NotImplementedError
+
+    def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
+        raise NotImplementedError
+
+
+class _Answered(_Noted):
+    """Connection that answers the only query of a function with rows that were read before."""
+
+    def __init__(self, found: list[Row]) -> None:
+        self._found = found
+
+    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        return self._found
+
+
+def _query(ask: Callable[[Connection], object]) -> Query:
+    noted = _Noted()
+    try:
+        ask(noted)
+    except _Asked:
+        return noted.query
+    raise AssertionError("the function asked nothing")

@@ -1,0 +1,153 @@
+"""Paths that memories left, by a deletion or for another path: kept in this process, and followed version by version.
+
+Together with the present memories they are the only ones that can have been at a path earlier, so that an earlier state
+of a directory needs neither all memories nor all versions. An index in the database would make every write slower. A
+path that was redacted meanwhile is a candidate without a version, so it is never shown.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
+
+from retentive.storage import forking
+from retentive.storage.sql.connection import Connection
+from retentive.values.records import time_in_id
+
+_MOST = 200_000
+"""Departures kept of all stores; the store that was not read for longest is forgotten first."""
+_FEW = 20_000
+"""Versions that are read at once. Older ones are read when an earlier state is asked for again."""
+_RANDOM_DIGITS = 18
+"""Digits of an id after those of the time."""
+_DEPARTED = (
+    "SELECT v.id, v.memory, w.path FROM versions v CROSS JOIN versions w WHERE v.store = ? AND w.store = v.store"
+    " AND w.id = (SELECT max(x.id) FROM versions x WHERE x.store = v.store AND x.memory = v.memory AND x.id < v.id)"
+    " AND w.path <> '' AND (v.operation = 'deleted' OR w.path <> v.path) AND v.id > ? AND v.id <= ?"
+)
+
+
+class Departure(NamedTuple):
+    """A path, the version with which a memory left it, and the memory."""
+
+    path: str
+    version_id: str
+    memory_id: str
+
+
+@dataclass(slots=True)
+class _Known:
+    """Departures of one store by versions after `low` up to `high`, by path."""
+
+    low: str
+    high: str
+    by_path: list[Departure] = field(default_factory=list)
+    asked: bool = False
+    """True if a state before `low` was asked for."""
+
+
+class Departures:
+    """Departures of the stores whose earlier states were read last. Threads may share it."""
+
+    def __init__(self) -> None:
+        self.renew_after_fork()
+        forking.watch(self)
+
+    def renew_after_fork(self) -> None:
+        """Start again in a forked child: a thread that does not exist there may have held the lock."""
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+
+    def forget(self, store_id: str) -> None:
+        """Forget a store, of which versions or memories were removed."""
+        with self._lock:
+            self._known.pop(store_id, None)
+
+    def below(
+        self, connection: Connection, store: int, store_id: str, before: str, bounds: tuple[str, str]
+    ) -> _Below | None:
+        """Memories that left a path within bounds with a version from `before` on. None if they are not known.
+
+        They are not known if too many versions would have to be read, unless this was so before.
+        """
+        newest = connection.rows("SELECT max(id) FROM versions WHERE store = ?", (store,))[0][0]
+        with self._lock:
+            known = None if newest is None else self._followed(connection, store, store_id, before, str(newest))
+            if known is None:
+                return None
+            self._known[store_id] = known
+            self._known.move_to_end(store_id)
+            kept = sum(len(each.by_path) for each in self._known.values())
+            while kept > _MOST:
+                kept -= len(self._known.popitem(last=False)[1].by_path)
+            return _Below(known.by_path, before, bounds)
+
+    def _followed(self, connection: Connection, store: int, store_id: str, before: str, newest: str) -> _Known | None:
+        known = self._known.get(store_id)
+        if known is not None and newest < known.high:  # an older state than another thread has seen, or a copy
+            return None
+        if known is None or not _has(connection, store, known.high):
+            known = self._known[store_id] = _Known(newest, newest)
+        if before <= known.low:
+            low = _earlier(connection, store, before)
+            if not known.asked and _is_long(connection, store, low, known.low):
+                known.asked = True
+                return None
+            known.by_path = sorted([*known.by_path, *_departed(connection, store, low, known.low)])
+            known.low = low
+        if newest > known.high:
+            by_path = list(known.by_path)  # a new list, since others may be reading the present one
+            for each in _departed(connection, store, known.high, newest):
+                insort(by_path, each)
+            known.by_path, known.high = by_path, newest
+        return known
+
+
+class _Below:
+    """Departures from paths within bounds, by versions from `before` on."""
+
+    def __init__(self, by_path: list[Departure], before: str, bounds: tuple[str, str]) -> None:
+        self._by_path, self._before = by_path, before
+        bound = before.rstrip("!~")
+        self._at = time_in_id(bound) or time_in_id(bound + "0" * _RANDOM_DIGITS)
+        self._end = bisect_left(by_path, (bounds[1],))
+
+    def from_path(self, start: str) -> Iterator[Departure]:
+        """The departures from `start` on, by path."""
+        for number in range(bisect_left(self._by_path, (start,)), self._end):
+            found = self._by_path[number]
+            if found.version_id >= self._before and not self._is_younger(found.memory_id):
+                yield found
+
+    def _is_younger(self, memory_id: str) -> bool:
+        """Return whether a memory was created later: its id has the time."""
+        born = None if self._at is None else time_in_id(memory_id)
+        return born is not None and self._at is not None and born > self._at
+
+
+DEPARTURES = Departures()
+
+
+def _departed(connection: Connection, store: int, low: str, high: str) -> list[Departure]:
+    """Departures by versions with `low < id <= high`."""
+    found = cast("list[tuple[str, str, str]]", connection.rows(_DEPARTED, (store, low, high)))
+    return [Departure(path, version_id, memory_id) for version_id, memory_id, path in found]
+
+
+def _has(connection: Connection, store: int, version_id: str) -> bool:
+    return bool(connection.rows("SELECT 1 FROM versions WHERE store = ? AND id = ?", (store, version_id)))
+
+
+def _earlier(connection: Connection, store: int, before: str) -> str:
+    """The newest version id below a bound, or the empty string."""
+    found = connection.rows("SELECT max(id) FROM versions WHERE store = ? AND id < ?", (store, before))
+    return cast("str", found[0][0] or "")
+
+
+def _is_long(connection: Connection, store: int, low: str, high: str) -> bool:
+    sql = f"SELECT 1 FROM versions WHERE store = ? AND id > ? AND id <= ? LIMIT 1 OFFSET {_FEW}"
+    return bool(connection.rows(sql, (store, low, high)))

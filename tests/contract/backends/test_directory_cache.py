@@ -1,0 +1,192 @@
+"""Reads of a directory that are answered from memory never differ from those answered by the database."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from types import CodeType, FrameType
+
+import pytest
+
+import retentive
+from retentive import MemoryStore
+from retentive.storage.files import cache, tree
+from retentive.storage.files.backend import DirectoryBackend
+from retentive.storage.sql import snapshot
+from support.second_process import SecondProcess
+
+SETTLED_S = 0.03  # older than a clock tick, so that marks are trusted
+NAMES = ("a.txt", "d/b.txt", "d/e/c.txt")
+LIST: dict[str, object] = {"command": "view", "path": "/memories"}
+
+
+def view(name: str) -> dict[str, object]:
+    return {"command": "view", "path": f"/memories/{name}"}
+
+
+def functions_called(work: Callable[[], object]) -> set[CodeType]:
+    found: set[CodeType] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            found.add(frame.f_code)
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def uses_database(store: MemoryStore, command: dict[str, object]) -> bool:
+    """Whether a command reads the store in a transaction."""
+    return snapshot.select_head.__code__ in functions_called(lambda: store.execute(command))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "memory"
+
+
+@pytest.fixture
+def root(place: Path) -> Path:
+    return place / "memories"
+
+
+@pytest.fixture
+def store(place: Path) -> Iterator[MemoryStore]:
+    """A store whose reads are all answered from memory."""
+    with retentive.open(place) as opened:
+        made = opened.store()
+        for name in NAMES:
+            made.execute({"command": "create", "path": f"/memories/{name}", "file_text": f"text of {name}"})
+        time.sleep(SETTLED_S)
+        warm(made)
+        yield made
+
+
+def warm(store: MemoryStore) -> None:
+    for _ in range(3):
+        for command in (LIST, view("d"), *map(view, NAMES)):
+            store.execute(command)
+    assert not any(uses_database(store, command) for command in (LIST, view("d"), *map(view, NAMES)))
+
+
+def test_reads_of_unchanged_files_run_no_transaction(store: MemoryStore) -> None:
+    """The fixture checks it. Every commit, also of the same process, ends it for one read of each."""
+    store.execute({"command": "create", "path": "/memories/new", "file_text": ""})
+    assert uses_database(store, view("a.txt"))
+    assert not uses_database(store, view("a.txt"))
+
+
+def test_files_that_this_process_wrote_are_not_read(store: MemoryStore) -> None:
+    """If each change of a file gets another time, its mark is known from the write on."""
+    backend = store._core.backend
+    assert isinstance(backend, DirectoryBackend)
+    if not backend._files._scratch.has_fine_times:
+        pytest.skip("the file system has times of clock ticks")
+    commands: list[dict[str, object]] = [
+        {"command": "create", "path": "/memories/new", "file_text": "one"},
+        {"command": "str_replace", "path": "/memories/new", "old_str": "one", "new_str": "two"},
+        {"command": "rename", "old_path": "/memories/new", "new_path": "/memories/d/newer"},
+        view("d/newer"),
+        LIST,
+        {"command": "insert", "path": "/memories/d/newer", "insert_line": 0, "insert_text": "top"},
+        {"command": "rename", "old_path": "/memories/d", "new_path": "/memories/f"},
+        LIST,
+        {"command": "delete", "path": "/memories/f/newer"},
+    ]
+    for command in commands:
+        called = functions_called(lambda command=command: store.execute(command))  # type: ignore[misc]
+        assert tree._read.__code__ not in called, command
+
+
+def test_other_handles_and_processes_are_seen_at_once(place: Path, store: MemoryStore) -> None:
+    """A view after the reply to a change always shows it."""
+    with SecondProcess() as another, retentive.open(place) as opened:
+        another.open(str(place))
+        handle = opened.store()
+        for number in range(20):
+            old, new = str(number - 1) if number else "text of a.txt", str(number)
+            change: dict[str, object] = {"command": "str_replace", "path": "/memories/a.txt"}
+            change |= {"old_str": old, "new_str": new}
+            said = another.execute(change) if number % 2 else handle.execute(change).text
+            assert said.startswith("The memory file has been edited")
+            assert store.execute(view("a.txt")).text.endswith(f"\t{new}")
+            assert store.execute(view("a.txt")).text.endswith(f"\t{new}")
+            assert f"{len(new)}B\t/memories/a.txt" in store.execute(LIST).text
+
+
+def test_a_change_of_the_database_by_another_program_is_seen(place: Path, store: MemoryStore) -> None:
+    """A text that was damaged in the database is not shown any more."""
+    with closing(sqlite3.connect(place / ".retentive" / "memory.db")) as other, other:
+        other.execute("UPDATE versions SET text = CAST('text of A.txt' AS BLOB) WHERE path = '/memories/a.txt'")
+    assert store.execute(view("a.txt")).text == "Error: The memory /memories/a.txt is damaged"
+
+
+@pytest.mark.parametrize("name", ["memories", "memories/d", "memories/d/e"])
+def test_a_link_in_place_of_a_directory_is_not_followed(place: Path, store: MemoryStore, name: str) -> None:
+    """Even if it leads to the same unchanged files."""
+    (place / name).rename(place / "elsewhere")
+    (place / name).symlink_to(place / "elsewhere")
+    said = store.execute(view("d/e/c.txt"))
+    assert said.is_error
+    assert "text of" not in said.text
+    assert "c.txt" not in store.execute(LIST).text
+
+
+def test_replaced_empty_directories_and_links_are_seen(root: Path, store: MemoryStore) -> None:
+    """Entries that are no memories belong to what a listing compares."""
+    (root / "empty").mkdir()
+    (root / "link").symlink_to("nowhere")
+    assert store.execute(LIST).text.count("\n") == 5
+    warm(store)
+    (root / "empty" / "new.txt").write_text("new")
+    (root / "link").unlink()
+    (root / "link").write_text("no link")
+    said = store.execute(LIST).text
+    assert "3B\t/memories/empty/new.txt" in said
+    assert "7B\t/memories/link" in said
+
+
+def test_settings_of_another_handle_apply_at_once(place: Path, store: MemoryStore) -> None:
+    """The revision of the store stays the same, but the cached head does not."""
+    with retentive.open(place) as opened:
+        opened.store().change_settings({"list_rows": 1})
+    assert "[Truncated: 1 of " in store.execute(LIST).text
+
+
+def test_a_full_cache_drops_everything(monkeypatch: pytest.MonkeyPatch, store: MemoryStore) -> None:
+    """Replies stay the same, whatever the limit."""
+    expected = [store.execute(command).text for command in (LIST, *map(view, NAMES))]
+    for limit in (0, 1_100, 2_200):
+        monkeypatch.setattr(cache, "_MAX_BYTES", limit)
+        store.execute({"command": "create", "path": f"/memories/.{limit}", "file_text": ""})
+        for _ in range(3):
+            assert [store.execute(command).text for command in (LIST, *map(view, NAMES))] == expected
+
+
+def test_a_forked_child_and_its_parent_read_and_write(store: MemoryStore) -> None:
+    """The connection of the cache is closed before the fork, and opened again in both."""
+    child = os.fork()
+    if child == 0:
+        change = {"command": "create", "path": "/memories/child", "file_text": "by the child"}
+        done = not store.execute(change).is_error and "text of" in store.execute(view("a.txt")).text
+        os._exit(0 if done else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert store.execute(view("child")).text.endswith("by the child")
+    warm(store)
+
+
+def test_an_erased_store_is_gone_at_once(place: Path, store: MemoryStore) -> None:
+    """Nothing of it is answered from memory."""
+    with retentive.open(place) as opened:
+        opened.erase("default")
+    assert store.execute(view("a.txt")).is_error
+    assert "text of" not in store.execute(view("a.txt")).text

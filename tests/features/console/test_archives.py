@@ -1,0 +1,67 @@
+"""Pages of the export and of the backup, and their files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import MemoryStore
+from retentive.server.jobs import KIND, JobState
+from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.restore import restore
+from support.console import Person
+from support.http_api import Api
+
+
+@pytest.mark.parametrize(
+    ("wanted", "start"), [("tar.gz", b"\x1f\x8b"), ("tar", b"retentive-export.json"), ("files", b"")]
+)
+def test_an_export_has_each_format(person: Person, store: MemoryStore, at: str, wanted: str, start: bytes) -> None:
+    page = person.get(f"{at}/export")
+    assert "2 memories" in page.text
+    assert f"{at}/export/file" in [action for _, action, _ in page.forms]
+    file = person.http.get(f"{at}/export/file?format={wanted}&notes=1")
+    assert file.content.startswith(start)
+    assert (b"plain\n" in file.content) == (wanted != "tar.gz")
+    assert file.headers["content-disposition"].startswith("attachment")
+    assert file.headers["content-security-policy"].startswith("sandbox")
+    assert person.http.get(f"{at}/export/file?format=zip").status_code == 400
+
+
+def test_a_backup_has_the_stores_of_the_key_and_can_be_restored(
+    api: Api, person: Person, store: MemoryStore, tmp_path: Path
+) -> None:
+    store.change_settings({"audit": True})
+    other = Person(api, api.with_key("admin", stores=(store.id,)).key)
+    page = other.get("/console/backup")
+    assert "1 store with 2 memories" in page.text
+    assert "/console/backup/file" in page.links
+    file = tmp_path / "saved.tar.gz"
+    file.write_bytes(other.http.get("/console/backup/file").content)
+    other.close()
+    with open_archive(str(file)) as archive, retentive.open(f"sqlite:///{tmp_path}/m.db") as opened:
+        done = restore(archive, opened.backend)
+        assert [each.id for each in done] == [store.id]
+        assert opened.store(store.id).read("/memories/b.txt") == "plain\n"
+    assert "backup" in [each.operation for each in store.audit.entries()]
+
+
+def test_a_key_without_stores_gets_no_backup(api: Api, store: MemoryStore) -> None:
+    other = Person(api, api.with_key("admin", stores=("memstore_other",)).key)
+    assert "/console/backup/file" not in other.get("/console/backup").links
+    assert other.get("/console/backup/file").status == 400
+    other.close()
+
+
+def test_the_backup_page_shows_the_job(api: Api, person: Person) -> None:
+    assert "makes no backups by itself" in person.get("/console/backup").text
+    at = "2026-11-20T03:00:00+00:00"
+    state = JobState("backup", "at 03:00", "failed", at, finished_at=at, message="unavailable")
+    api.place.opened.records.put(KIND, "backup", state.to_text())
+    assert json.loads(state.to_text())["state"] == "failed"
+    page = person.get("/console/backup").text
+    api.place.opened.records.put(KIND, "backup", None)
+    assert "When at 03:00 State failed" in page

@@ -1,0 +1,136 @@
+"""Pages of the past: marks for what is new, changed and gone since then, and the last change of each entry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import MemoryStore
+from retentive.console.pages import listing
+from retentive.history.since import since
+from retentive.store import core_of
+from support.console import Person, Seen
+from support.http_api import Api
+
+
+@pytest.fixture
+def lived(store: MemoryStore) -> MemoryStore:
+    """A store after revision 3, with changes of each kind since."""
+    store.create("/memories/notes/new.md", "x", actor="session:s4")
+    store.create("/memories/fresh/deep/new.md", "x", actor="session:s4")
+    store.create("/memories/new.md", "x", actor="session:s4")
+    store.write("/memories/notes/a.md", "changed\n", actor="session:s5")
+    store.delete("/memories/b.txt", actor="user:ann")
+    store.create("/memories/brief.md", "x")
+    store.delete("/memories/brief.md")
+    return store
+
+
+def rows(page: Seen) -> dict[str, str]:
+    """Text of each row of the listing, by its first word."""
+    table = page.body.partition("<tbody>")[2].partition("</tbody>")[0]
+    texts = [" ".join(re.sub(r"<[^>]+>", " ", each).split()) for each in table.split("<tr>")[1:]]
+    return {text.partition(" ")[0]: text for text in texts}
+
+
+def test_marks_of_the_root(person: Person, lived: MemoryStore, at: str) -> None:
+    page = person.get(f"{at}/tree/?at=r3")
+    found = rows(page)
+    assert list(found) == ["b.txt", "notes/", "fresh/", "new.md"]
+    assert found["b.txt"].endswith("gone")
+    assert found["notes/"].endswith("1 new 1 changed")
+    assert found["fresh/"].endswith("1 new")
+    assert found["new.md"].endswith("new")
+    assert "Since then: 7 changes by 4 actors; 3 new, 1 changed, 1 gone" in page.text
+    assert {f"{at}/m/new.md", f"{at}/tree/fresh", f"{at}/m/b.txt?at=r3", f"{at}/since/?at=r3"} <= set(page.links)
+    assert "unchanged" in rows(person.get(f"{at}/tree/?at=r8"))["notes/"]
+
+
+def test_the_permanent_link_names_the_version(person: Person, lived: MemoryStore, at: str) -> None:
+    last = lived.versions("/memories/notes/new.md")[0]
+    page = person.get(f"{at}/tree/notes?at=r4")
+    assert f"{at}/tree/notes?at={last.id}" in page.links
+    assert rows(person.get(f"{at}/tree/notes?at={last.id}")).keys() == rows(page).keys()
+
+
+def test_a_memory_of_the_past_is_compared_with_now(person: Person, lived: MemoryStore, at: str) -> None:
+    then, now = (lived.versions("/memories/notes/a.md")[each].id for each in (1, 0))
+    page = person.get(f"{at}/m/notes/a.md?at=r3")
+    assert "changed since then" in page.text
+    assert f"{at}/diff/{then}..{now}" in page.links
+    assert "gone since then" in person.get(f"{at}/m/b.txt?at=r3").text
+    assert "unchanged since then" in person.get(f"{at}/m/new.md?at=r6").text
+
+
+def test_a_directory_of_the_past_is_compared_with_now(person: Person, lived: MemoryStore, at: str) -> None:
+    page = person.get(f"{at}/since/?at=r3")
+    assert "Now, compared with r3" in page.text
+    for text in ("removed plain", "added changed", "removed three", "/memories/fresh/deep/new.md"):
+        assert text in page.text
+    assert "added one" not in page.text
+    below = person.get(f"{at}/since/notes?at=r3").text
+    assert "/memories/notes/new.md" in below
+    assert "fresh" not in below
+    assert "?at=r3&view=unified" in person.get(f"{at}/since/notes?at=r3").links
+    for wrong in ("since/?at=never", "since/", "since/?at=r999"):
+        assert person.get(f"{at}/{wrong}").status in {400, 404}
+
+
+def test_the_last_change_of_each_entry(person: Person, lived: MemoryStore, at: str) -> None:
+    lived.delete("/memories/notes/new.md", actor="job:expiry")
+    found = rows(person.get(f"{at}/tree/"))
+    assert "job:expiry deleted new.md" in found["notes/"]
+    assert "session:s4 created deep/new.md" in found["fresh/"]
+    assert "session:s4 created" in found["new.md"]
+    assert "session:s1 created a.md" in rows(person.get(f"{at}/tree/?at=r1"))["notes/"]
+
+
+def test_changes_that_are_too_many_are_not_read(
+    person: Person, lived: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("retentive.console.pages.tree.SINCE", 3)
+    monkeypatch.setattr(listing, "RECENT", 1)
+    page = person.get(f"{at}/tree/?at=r3")
+    assert "more than 3 changes" in page.text
+    assert "unchanged" not in page.text
+    assert "before" in rows(person.get(f"{at}/tree/"))["notes/"]
+
+
+def test_a_key_for_some_paths_sees_only_their_marks(api: Api, lived: MemoryStore, at: str) -> None:
+    other = Person(api, api.with_key("read", stores=(lived.id,), paths=("/memories/notes/**",)).key)
+    page = other.get(f"{at}/tree/?at=r2")
+    assert list(rows(page)) == ["notes/"]
+    assert "2 changes by 2 actors; 1 new, 1 changed, 0 gone" in page.text
+    assert "fresh" not in other.get(f"{at}/since/?at=r2").text
+    other.close()
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[MemoryStore]:
+    """A store of its own."""
+    with retentive.open(f"sqlite:///{tmp_path}/m.db") as place:
+        yield place.store("s")
+
+
+def test_the_fates_of_memories(alone: MemoryStore) -> None:
+    alone.create("/memories/moved.md", "x")
+    alone.create("/memories/again.md", "x")
+    alone.create("/memories/same.md", "x")
+    alone.rename("/memories/moved.md", "/memories/there.md")
+    alone.delete("/memories/again.md")
+    alone.history.undo("HEAD")
+    alone.create("/memories/again2.md", "x")
+    found = core_of(alone).peek(since("r3", 100))
+    fates = {version.path: fate for fate, version in found.fates.values()}
+    assert fates == {
+        "/memories/there.md": "changed",
+        "/memories/again.md": "changed",
+        "/memories/again2.md": "new",
+    }
+    assert (found.changes, found.is_cut, found.last is not None) == (4, False, True)
+    assert core_of(alone).peek(since("r3", 2)).is_cut
+    assert core_of(alone).peek(since("HEAD", 100)).fates == {}

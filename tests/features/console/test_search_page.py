@@ -1,0 +1,58 @@
+"""The choices of a search: by directory, actor and age."""
+
+from __future__ import annotations
+
+import pytest
+
+from retentive import MemoryStore
+from retentive.console.pages import finding
+from support.console import Person
+
+
+@pytest.fixture
+def found(store: MemoryStore) -> MemoryStore:
+    """A store with three memories that have a word."""
+    store.create("/memories/notes/b.md", "rare word\n", actor="session:s1")
+    store.create("/memories/plans/c.md", "rare word again\n", actor="session:s2")
+    store.create("/memories/plans/d.md", "rare\n", actor="session:s2")
+    return store
+
+
+def test_each_choice_narrows_the_search(person: Person, found: MemoryStore, at: str) -> None:
+    page = person.get(f"{at}/search?q=rare")
+    assert "3 memories" in page.text
+    assert "Below /memories/plans 2 /memories/notes 1" in page.text
+    assert "Last changed by session:s2 2 session:s1 1" in page.text
+    assert "Changed Last 24 hours 3 Last 7 days 3 Last 30 days 3" in page.text
+    for link, count in (("actor=session%3As2", 2), ("actor=session%3As1", 1), ("since=1d", 3), ("plans", 2)):
+        url = next(each for each in page.links if "/search?" in each and link in each)
+        chosen = person.get(url)
+        assert f"{count} memor" in chosen.text, url
+        assert chosen.problems() == []
+    assert "By anybody" in person.get(f"{at}/search?q=rare&actor=session:s2").text
+    both = person.get(f"{at}/search?q=rare&actor=session:*&under=notes/")
+    assert "1 memory" in both.text
+    assert "Nothing found" in person.get(f"{at}/search?q=rare&since=2100-01-01").text
+
+
+@pytest.mark.parametrize("wrong", ["actor=x", "since=never"])
+def test_a_wrong_choice_is_refused(person: Person, at: str, wrong: str) -> None:
+    assert person.get(f"{at}/search?q=rare&{wrong}").status == 400
+
+
+def test_a_choice_of_a_private_search_has_no_address(person: Person, found: MemoryStore, at: str) -> None:
+    page = person.submit(f"{at}/search", "/search", q="rare")
+    assert not [link for link in page.links if "rare" in link]
+    fields = next(fields for method, to, fields in page.forms if method == "post" and "q" in fields and fields["q"])
+    chosen = person.post(f"{at}/search", {**fields, "actor": "session:s1"})
+    assert "1 memory" in chosen.text
+    assert "rare" not in chosen.url
+
+
+def test_a_choice_looks_among_the_best(
+    person: Person, found: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding, "FILTERED", 2)
+    monkeypatch.setattr(finding, "HITS", 1)
+    assert "among the best 2 of 3" in person.get(f"{at}/search?q=rare&actor=session:*").text
+    assert "The best 1 are shown" in person.get(f"{at}/search?q=rare").text

@@ -1,0 +1,153 @@
+"""The list of stores: figures, orders and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import MemoryStore
+from retentive.console.overview import Overview
+from retentive.console.pages import stores
+from retentive.console.web import console
+from support.console import Person
+from support.http_api import Api, serving
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Iterator[tuple[Api, list[MemoryStore]]]:
+    """A server with five stores, the first of which was changed last."""
+    with (
+        retentive.open(f"sqlite:///{tmp_path}/m.db") as opened,
+        serving(opened, more=lambda server: console(server).routes()) as api,
+    ):
+        made = [opened.store(f"store-{number}") for number in range(5)]
+        for number, each in reversed(list(enumerate(made))):
+            for name in range(number + 1):
+                each.create(f"/memories/{name}.md", "text", actor=f"session:s{number}")
+        yield api, made
+
+
+def order(text: str) -> list[str]:
+    return sorted((f"store-{number}" for number in range(5) if f"store-{number}" in text), key=text.index)
+
+
+@pytest.mark.parametrize(
+    ("sort", "expected"),
+    [("", "01234"), ("?sort=name", "01234"), ("?sort=memories", "43210"), ("?sort=today", "43120"),
+     ("?sort=size", "14320"), ("?sort=full", "01234"), ("?sort=waiting", "20134"), ("?sort=findings", "10234"),
+     ("?sort=audit", "30124")],
+)  # fmt: skip
+def test_each_order(many: tuple[Api, list[MemoryStore]], sort: str, expected: str) -> None:
+    api, made = many
+    made[2].change_settings({"review": ["session:new"]})
+    made[2].create("/memories/proposed.md", "x", actor="session:new")
+    made[3].change_settings({"audit": True})
+    made[1].change_settings({"sensitive": "off"})
+    made[1].create("/memories/k.md", "key AKIAIOSFODNN7EXAMPLQ\n")
+    made[0].write("/memories/0.md", "newest")
+    person = Person(api)
+    person.get(f"/console/s/{made[1].id}/sensitive?scan=1")
+    assert order(person.get(f"/console/{sort}").text) == [f"store-{each}" for each in expected]
+    person.close()
+
+
+def test_each_figure_leads_to_the_list_in_its_order(many: tuple[Api, list[MemoryStore]]) -> None:
+    api, made = many
+    person = Person(api)
+    page = person.get("/console/")
+    assert "15 changes today" in page.text
+    assert "0 proposals wait 0 stores near a limit" in page.text
+    assert "0 memories with sensitive findings, 0 of 5 scanned Off audit logs: 0 on" in page.text
+    made[2].change_settings({"review": ["session:new"], "max_memories": 3, "audit": True, "sensitive": "off"})
+    made[2].write("/memories/0.md", "key AKIAIOSFODNN7EXAMPLQ\n")
+    made[2].write("/memories/1.md", "x", actor="session:new")
+    assert "Not verified audit logs: 1 on" in person.get("/console/").text
+    person.get(f"/console/s/{made[2].id}/sensitive?scan=1")
+    person.get(f"/console/s/{made[2].id}/audit?verify=1")
+    page = person.get("/console/")
+    assert "16 changes today 1 proposal waits in 1 store 1 store near a limit" in page.text
+    assert "1 memory with a sensitive finding, 1 of 5 scanned Sound audit logs: 1 on, 1 verified" in page.text
+    assert {f"/console/?sort={each}" for each in ("today", "waiting", "full", "findings", "audit")} <= set(page.links)
+    assert "1 with findings" in page.text
+    person.get(f"/console/s/{made[2].id}/audit?verify=1&expect=9:{'0' * 64}")
+    assert "Not sound" in person.get("/console/").text
+    person.close()
+
+
+@pytest.mark.parametrize("scope", ["read", "review", "erase"])
+def test_a_figure_needs_its_scope(many: tuple[Api, list[MemoryStore]], scope: str) -> None:
+    api, _ = many
+    person = Person(api, api.with_key("read", scope).key)
+    text = person.get("/console/").text
+    assert "15 changes today" in text
+    assert ("proposals wait" in text) == (scope == "review")
+    assert ("sensitive findings" in text) == (scope == "erase")
+    assert "audit logs" not in text
+    person.close()
+
+
+def test_a_key_for_some_paths_sees_no_totals(many: tuple[Api, list[MemoryStore]]) -> None:
+    api, made = many
+    person = Person(api, api.with_key("read", paths=("/memories/0.md",)).key)
+    page = person.get("/console/")
+    assert len(order(page.text)) == len(made)
+    assert "today" not in page.text
+    assert 'class="spark"' not in page.body
+    person.close()
+
+
+def test_pages_of_the_list(many: tuple[Api, list[MemoryStore]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "ROWS", 2)
+    person, found = Person(many[0]), list[list[str]]()
+    url = "/console/?sort=memories"
+    for _ in range(3):
+        page = person.get(url)
+        found.append(order(page.text))
+        url = next((each for each in page.links if "after=" in each), "")
+        assert "sort=memories" in url or not url
+    assert found == [["store-4", "store-3"], ["store-2", "store-1"], ["store-0"]]
+    assert url == ""
+    assert order(person.get("/console/?after=memstore_unknown").text) == ["store-0", "store-1"]
+    assert person.get("/console/?sort=colour").status == 400
+    person.close()
+
+
+def test_many_stores_are_counted_in_steps(many: tuple[Api, list[MemoryStore]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each view reads some of the stores that are not on the page, so that the first byte comes soon."""
+    monkeypatch.setattr(stores, "ROWS", 1)
+    monkeypatch.setattr(stores, "AT_ONCE", 1)
+    monkeypatch.setattr(stores, "MORE", 2)
+    person = Person(many[0])
+    first = person.get("/console/?sort=name")
+    assert "of 5 stores. Count more" in first.text
+    assert 'hx-get="/console/?sort=name&amp;more=1"' in first.body
+    assert first.problems() == []
+    for _ in range(3):
+        page = person.get("/console/?sort=name&more=1")
+    assert "Count more" not in page.text
+    assert "15 changes today" in page.text
+    person.close()
+
+
+def test_the_bars_are_the_days(many: tuple[Api, list[MemoryStore]]) -> None:
+    person = Person(many[0])
+    page = person.get("/console/?q=store-3")
+    assert f'aria-label="Changes on each of the last 14 days: {"0, " * 13}4"' in page.body
+    person.close()
+
+
+def test_old_figures_are_read_again(many: tuple[Api, list[MemoryStore]]) -> None:
+    now = [0.0]
+    overview, store = Overview(clock=lambda: now[0]), many[1][0]
+    info = many[0].place.info(store.id)
+    assert not overview.is_fresh(info, ())
+    overview.read(info, (), lambda _: store)
+    assert overview.is_fresh(info, ())
+    now[0] = 61.0
+    assert not overview.is_fresh(info, ())
+    overview.read(info, (), lambda _: store)
+    store.create("/memories/more.md", "x")
+    assert not overview.is_fresh(many[0].place.info(store.id), ())

@@ -1,0 +1,73 @@
+"""A browser for tests of the console. Importing this skips the module without one, and in the quick profile."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from support.http_api import Api
+from support.profiles import LONG, REQUIRED
+
+if not LONG:
+    pytest.skip("a browser takes minutes: RETENTIVE_PROFILE=long", allow_module_level=True)
+CHROMIUM = shutil.which("chromium") or ""
+AXE = Path(os.environ.get("RETENTIVE_AXE", ".cache/axe")) / "node_modules/axe-core/axe.min.js"
+if not CHROMIUM and not REQUIRED:
+    pytest.skip("chromium is not installed", allow_module_level=True)
+from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402 - only with a browser
+
+__all__ = ["AXE", "LOOKS", "RULES", "Browser", "Looks", "Page", "browser", "connected", "expect", "signed_in"]
+
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+Looks: TypeAlias = tuple[str, int, bool]
+LOOKS: list[Looks] = list(product(("light", "dark"), (1440, 390), (True, False)))
+"""Colour scheme, width, and whether JavaScript is on."""
+# Advice of Chromium: a form with a key has no name of a user. And its note about the header of the sign-out.
+HARMLESS = re.compile("Password forms should have|Clear-Site-Data header")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, for a module: while it runs, other tests could not run an event loop."""
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@contextmanager
+def signed_in(
+    browser: Browser, api: Api, *, scheme: str = "light", width: int = 1440, js: bool = True, problems: list[str]
+) -> Iterator[Page]:
+    """A page of a person who has signed in with the form. `problems` gets what no page may do."""
+    context = browser.new_context(
+        color_scheme="dark" if scheme == "dark" else "light",
+        viewport={"width": width, "height": 900},
+        java_script_enabled=js,
+        base_url=api.url,
+    )
+    page = context.new_page()
+    page.on("console", lambda message: problems.append(message.text) if not HARMLESS.search(message.text) else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("dialog", lambda dialog: problems.append(dialog.message))
+    page.on("request", lambda asked: None if asked.url.startswith(api.url) else problems.append(asked.url))
+    page.goto("/console/")
+    page.fill("#key", api.key)
+    page.click("button.main")
+    yield page
+    context.close()
+
+
+def connected(page: Page, url: str) -> None:
+    """Open a page, and wait for the head of its stream."""
+    with page.expect_response(lambda answer: "/events?" in answer.url) as stream:
+        page.goto(url)
+    assert stream.value.status == 200

@@ -32,7 +32,8 @@ def test_a_deprecated_route(
             assert api.get("/v1/memory_stores").headers["deprecation"] == "@1801353600"  # as RFC 9745 has it
         assert "deprecation" not in api.get(at).headers
         api.post(f"{at}/settings", {"list_rows": 5})
-    assert [record.getMessage() for record in caplog.records] == [each.sentence for each in EXAMPLES]
+    warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warned == [each.sentence for each in EXAMPLES]
 
 
 def test_the_document_marks_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
     )
     road: Any = None
     if needed == _ONLY_APPLIED:
-        return applied(road, attempt)
+        return STAGES[-1](road, attempt)
     for stage in reversed(tuple(compress(STAGES, needed))):
         road = partial(stage, road)
     outcome: Outcome[R] = road(attempt)

@@ -35,7 +35,7 @@ from retentive.storage.objects.records import (
     unpack,
 )
 from retentive.storage.objects.requests import BUSY, Missing, Tag, Taken, Unsure
-from retentive.storage.objects.turns import WriterTurns, turns_on_this_host
+from retentive.storage.objects.turns import WriterTurns, turns_alone, turns_on_this_host
 
 MANIFESTS = "manifests"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.03, 0.25
@@ -192,7 +192,12 @@ class ManifestSwap:
     def contention(self, store_id: str) -> WriterTurns:
         turns = self._contention.get(store_id)
         if turns is None:
-            turns = turns_on_this_host(self._requests.place, store_id, timeout_s=self._requests.timeout_s)
+            requests = self._requests
+            turns = (
+                turns_alone(timeout_s=requests.timeout_s)
+                if requests.is_in_process
+                else turns_on_this_host(requests.identity, store_id, timeout_s=requests.timeout_s)
+            )
         return self._contention.setdefault(store_id, turns)
 
     def compare_and_swap(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:

@@ -155,6 +155,11 @@ def turns_on_this_host(*names: str, timeout_s: float = LOCK_TIMEOUT_S, directory
             identity = f"{_BOOT_ID.read_text('ascii')}{about.st_dev}-{about.st_ino}-{token}"
             host = hashlib.sha256(identity.encode()).hexdigest()[: 2 * _HOST_BYTES]
             return WriterTurns(host, os.path.join(directory, token), timeout_s=timeout_s)
+    return turns_alone(timeout_s=timeout_s)
+
+
+def turns_alone(*, timeout_s: float = LOCK_TIMEOUT_S) -> WriterTurns:
+    """Turns of a writer that shares no lock with other processes."""
     return WriterTurns(os.urandom(_HOST_BYTES).hex(), timeout_s=timeout_s)
 
 

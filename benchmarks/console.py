@@ -31,7 +31,7 @@ from figures import Sheet, announce, duration, judged, parser, steps, surroundin
 from retentive import MemoryStore
 from retentive.audit.chain import append
 from retentive.console.rendering import STATIC, static_file
-from retentive.console.table import PAGES
+from retentive.console.routes import PAGES
 from retentive.console.web import console
 from retentive.storage.contract import Actor, Change, Transaction, Version, as_actor, now_us
 

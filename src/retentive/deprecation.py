@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, TypeAlias
 
-Kind: TypeAlias = Literal["name", "parameter", "setting", "command", "option", "route"]
+DeprecatedKind: TypeAlias = Literal["name", "parameter", "setting", "command", "option", "route"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Deprecation:
     `GET /v1/old/{id}`. `since` is the version that deprecated it, on the date `on`.
     """
 
-    kind: Kind
+    kind: DeprecatedKind
     name: str
     use: str
     since: str
@@ -42,12 +42,12 @@ DEPRECATIONS: tuple[Deprecation, ...] = ()
 _announced: set[Deprecation] = set()
 
 
-def find(kind: Kind, name: object) -> Deprecation | None:
+def find(kind: DeprecatedKind, name: object) -> Deprecation | None:
     """The deprecation of a thing. None if it is not deprecated."""
     return next((each for each in DEPRECATIONS if (each.kind, each.name) == (kind, name)), None)
 
 
-def warn(kind: Kind, *names: object) -> None:
+def warn(kind: DeprecatedKind, *names: object) -> None:
     """Raise a `DeprecationWarning` for each deprecated thing. It names the line outside of this package."""
     for name in names if DEPRECATIONS else ():
         found = find(kind, name)
@@ -63,7 +63,7 @@ def _frames_of_package() -> int:
     return count
 
 
-def announce(kind: Kind, name: str, say: Callable[[str], object]) -> None:
+def announce(kind: DeprecatedKind, name: str, say: Callable[[str], object]) -> None:
     """Pass the sentence to `say` if the thing is deprecated, once in each process."""
     found = find(kind, name)
     if found is not None and found not in _announced:

@@ -91,7 +91,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
             local["replies"] = replies
         _refuse(local, "has no effect on a server, which has its own settings, keys and sentences")
         from retentive.remote.access import Access  # noqa: PLC0415
-        from retentive.remote.hosted import open_location  # noqa: PLC0415 - the HTTP client is imported late
+        from retentive.remote.opening import open_location  # noqa: PLC0415 - the HTTP client is imported late
 
         access = Access(api_key, None if ca_file is None else os.fspath(ca_file), insecure=insecure, hosted=hosted)
         return open_location(str(location), access, actor=as_actor(actor), create=create)

@@ -15,12 +15,12 @@ from retentive.audit.stage import audited, entry_of_failure, entry_of_read, need
 from retentive.engine.attempt import Attempt, Proceed
 from retentive.engine.command_handlers import CommandResult, Viewed, brought_by
 from retentive.engine.context import StoreContext
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.idempotency import forget_now_and_then, idempotent
 from retentive.engine.operation import REFUSALS, AuditOnly, Operation, Outcome, ReadOperation, WriteOperation
 from retentive.engine.reach import ReachedSnapshot, ReachedTransaction
 from retentive.engine.rendering import Say, error_reply, notes_of, paths_named, rendered
 from retentive.engine.repeated_requests import once_per_request
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import PermissionDenied, Refused, RetentiveError, StoreFull, error_of
 from retentive.redaction.examiner import AHEAD_CHARS, TextExaminer
 from retentive.review.stage import seen_by, under_review

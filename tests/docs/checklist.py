@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from retentive.console.table import PAGES
+from retentive.console.routes import PAGES
 from retentive.engine.operation import Operation, Read, WriteOperation
 from retentive.server.table import ROUTES
 from support.modules import import_all, reads_by_function

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 
 import httpx2
 
-from retentive.console.table import PAGES
+from retentive.console.routes import PAGES
 from support.http_api import Api
 
 TAGS = frozenset(

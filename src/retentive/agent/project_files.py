@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, Unpack
 
 from retentive.engine.command_handlers import HANDLERS
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import AuditOnly, WriteOperation
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import Refused, RetentiveError
 from retentive.integrations.memory import Author
 from retentive.mounts.tree import Mounts, place_of

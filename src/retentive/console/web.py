@@ -14,10 +14,11 @@ from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
-from retentive.console import caching, guard
+from retentive.console import caching, request_checks
 from retentive.console.live import EVENT_STREAM, SIGNED_OUT, Live
 from retentive.console.overview import Overview
 from retentive.console.rendering import FLUSH, STATIC, environment, static_file
+from retentive.console.routes import PAGES
 from retentive.console.sessions import (
     IDLE_S,
     LONGEST_S,
@@ -27,7 +28,6 @@ from retentive.console.sessions import (
     form_token,
     is_form_token,
 )
-from retentive.console.table import PAGES
 from retentive.console.visits import (
     BASE,
     Download,
@@ -86,7 +86,7 @@ class Console:
         name = request.path_params["name"]
         if name not in STATIC:
             return self.failed(request, missing("page"), None)
-        headers = {**guard.HEADERS, "cache-control": "public, max-age=31536000, immutable"}
+        headers = {**request_checks.HEADERS, "cache-control": "public, max-age=31536000, immutable"}
         return Response(static_file(name), headers=headers, media_type=STATIC[name])
 
     async def login(self, request: Request) -> Response:
@@ -99,7 +99,7 @@ class Console:
         if request.method == "POST":
             form = await self._form(request)
             wanted = _own_url(_first(form, "next"))
-            before = request.cookies.get(guard.cookie_name("_form", secure=secure), "")
+            before = request.cookies.get(request_checks.cookie_name("_form", secure=secure), "")
             problem = "The sign-in page was open for too long. Try again."
             if before and is_form_token(before, _first(form, "csrf")):
                 problem = "Too many failed sign-ins. Wait a minute." if self.sessions.is_blocked(who) else ""
@@ -115,15 +115,15 @@ class Console:
         secret, secure = secrets.token_urlsafe(24), _is_secure(request)
         values = {"csrf": form_token(secret), "next": wanted, "problem": problem, "is_local": self.sessions.is_local}
         response = self._html(HtmlPage("login.html", values, status, "Sign in"), None)
-        response.headers.append("set-cookie", guard.cookie("_form", secret, secure=secure, max_age=IDLE_S))
+        response.headers.append("set-cookie", request_checks.cookie("_form", secret, secure=secure, max_age=IDLE_S))
         return response
 
     async def _signed_in(self, request: Request, record: KeyRecord, wanted: str) -> Response:
         token = await self.server.workers.run(partial(self.sessions.begin, record))
-        response = RedirectResponse(wanted, 303, {**guard.HEADERS, **guard.PRIVATE})
+        response = RedirectResponse(wanted, 303, {**request_checks.HEADERS, **request_checks.PRIVATE})
         secure = _is_secure(request)
-        response.headers.append("set-cookie", guard.cookie("", token, secure=secure, max_age=LONGEST_S))
-        response.headers.append("set-cookie", guard.cookie("_form", "", secure=secure, max_age=0))
+        response.headers.append("set-cookie", request_checks.cookie("", token, secure=secure, max_age=LONGEST_S))
+        response.headers.append("set-cookie", request_checks.cookie("_form", "", secure=secure, max_age=0))
         return response
 
     async def logout(self, request: Request) -> Response:
@@ -138,9 +138,9 @@ class Console:
             return self.failed(request, refusal, None)
         await self.server.workers.run(partial(self.sessions.end, token))
         self.live.end(token)
-        headers = {**guard.HEADERS, **guard.PRIVATE, "clear-site-data": '"cache"'}
+        headers = {**request_checks.HEADERS, **request_checks.PRIVATE, "clear-site-data": '"cache"'}
         response = RedirectResponse(f"{BASE}/login", 303, headers)
-        response.headers.append("set-cookie", guard.cookie("", "", secure=_is_secure(request), max_age=0))
+        response.headers.append("set-cookie", request_checks.cookie("", "", secure=_is_secure(request), max_age=0))
         return response
 
     async def page(self, request: Request, path: str) -> Response:
@@ -196,7 +196,7 @@ class Console:
 
     def _live(self, changes: LiveChanges, token: str, method: str) -> Response:
         self.live.check_limit(token)
-        headers = {**guard.HEADERS, **guard.PRIVATE, "x-accel-buffering": "no"}
+        headers = {**request_checks.HEADERS, **request_checks.PRIVATE, "x-accel-buffering": "no"}
         if method == "HEAD":
             return Response(None, 200, headers, media_type=EVENT_STREAM)
         return self.live.response(changes, token, headers)
@@ -207,7 +207,7 @@ class Console:
             if caching.is_known(headers, tag):
                 if route.seen is not None:
                     route.seen(visit)
-                return Response(None, 304, {**guard.HEADERS, **caching.kept(tag)})
+                return Response(None, 304, {**request_checks.HEADERS, **caching.kept(tag)})
             answer: PageAnswer = route.handler(visit)
         except (HttpError, RetentiveError) as error:
             found = error if isinstance(error, HttpError) else api_error(error)
@@ -215,7 +215,7 @@ class Console:
         if isinstance(answer, LiveChanges):
             return answer
         if isinstance(answer, Redirect):
-            response: Response = RedirectResponse(answer.url, 303, {**guard.HEADERS, **guard.PRIVATE})
+            response: Response = RedirectResponse(answer.url, 303, {**request_checks.HEADERS, **request_checks.PRIVATE})
         elif isinstance(answer, Download):
             return _file(answer)
         else:
@@ -228,7 +228,10 @@ class Console:
 
     def _html(self, page: HtmlPage, visit: Visit | None, csrf: str = "") -> Response:
         values = {"visit": visit, "csrf": csrf, "title": page.title, "area": "", "info": _info(visit), **page.values}
-        template, headers = environment().get_template(page.template), {**guard.HEADERS, **guard.PRIVATE}
+        template, headers = (
+            environment().get_template(page.template),
+            {**request_checks.HEADERS, **request_checks.PRIVATE},
+        )
         if page.is_streamed:
             headers["x-accel-buffering"] = "no"
             return StreamingResponse(_pieces(template.generate(values)), page.status, headers, media_type="text/html")
@@ -242,20 +245,22 @@ class Console:
 
     def _refused(self, request: Request) -> HttpError | None:
         """The reason to refuse a request before its form is read."""
-        if not guard.is_known_host(guard.host_of(request.headers), self.hosts):
+        if not request_checks.is_known_host(request_checks.host_of(request.headers), self.hosts):
             return invalid("the server does not know this host name; --console-hosts lists those of the console")
         if request.method not in {"GET", "HEAD", "POST"}:
             return HttpError(405, "invalid_request_error", "method not allowed", "method_not_allowed")
-        if request.method == "POST" and guard.is_foreign(request.headers):
+        if request.method == "POST" and request_checks.is_foreign(request.headers):
             return forbidden("another site sent this request")
         return None
 
     def _to_login(self, request: Request) -> Response:
         if EVENT_STREAM in request.headers.get("accept", ""):  # a live page that connects again
-            return Response(SIGNED_OUT, 200, {**guard.HEADERS, **guard.PRIVATE}, media_type=EVENT_STREAM)
+            return Response(
+                SIGNED_OUT, 200, {**request_checks.HEADERS, **request_checks.PRIVATE}, media_type=EVENT_STREAM
+            )
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         ending = f"?next={quote(wanted, safe='')}" if request.method in {"GET", "HEAD"} and wanted != f"{BASE}/" else ""
-        return RedirectResponse(f"{BASE}/login{ending}", 303, {**guard.HEADERS, **guard.PRIVATE})
+        return RedirectResponse(f"{BASE}/login{ending}", 303, {**request_checks.HEADERS, **request_checks.PRIVATE})
 
     def _route(self, path: str, method: str) -> PageRoute:
         found = self.by_path.get(path, {})
@@ -267,7 +272,7 @@ class Console:
         return route
 
     def _token(self, request: Request) -> str:
-        return request.cookies.get(guard.cookie_name("", secure=_is_secure(request)), "")
+        return request.cookies.get(request_checks.cookie_name("", secure=_is_secure(request)), "")
 
     async def _form(self, request: Request) -> Mapping[str, list[str]]:
         """Fields of a form. Raises `HttpError` for another media type and a body that is too long."""
@@ -301,8 +306,8 @@ class _Endpoint:
 
 def _file(answer: Download) -> Response:
     headers = {
-        **guard.HEADERS,
-        **guard.PRIVATE,
+        **request_checks.HEADERS,
+        **request_checks.PRIVATE,
         "content-security-policy": "sandbox; default-src 'none'",
         "content-disposition": f"attachment; filename*=UTF-8''{quote(answer.name, safe='')}",
     }
@@ -310,7 +315,7 @@ def _file(answer: Download) -> Response:
 
 
 def _is_secure(request: Request) -> bool:
-    return guard.is_secure(request.url.scheme, guard.host_of(request.headers))
+    return request_checks.is_secure(request.url.scheme, request_checks.host_of(request.headers))
 
 
 def _info(visit: Visit | None) -> StoreInfo | None:

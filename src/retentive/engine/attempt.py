@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from retentive.engine.context import StoreContext
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import Outcome, WriteOperation
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage.contract import Transaction

@@ -8,8 +8,8 @@ from typing import Any
 
 from retentive.engine.command_handlers import CommandResult, RunCommand
 from retentive.engine.context import StoreContext
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import WriteOperation
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.storage.contract import Transaction
 from retentive.values.commands import Append, Clear, Command, Create, Delete, View, Write, parse

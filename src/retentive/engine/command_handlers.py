@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
 
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import ReadOperation, WriteOperation
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import Conflicting, Damaged, Phrase, Refused
 from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction
 from retentive.storage.lookup import locate

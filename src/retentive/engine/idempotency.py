@@ -23,8 +23,8 @@ from typing import Any, cast
 from retentive.engine.attempt import Attempt, Proceed
 from retentive.engine.command_handlers import CommandResult, RunCommand
 from retentive.engine.context import StoreContext
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import Outcome
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import NotFound, Phrase, Refused, RetentiveError
 from retentive.storage.contract import Transaction
 from retentive.values.commands import StrReplace, WriteCommand, paths_of

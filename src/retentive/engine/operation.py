@@ -11,7 +11,7 @@ from retentive.errors import Conflict, InvalidInput, NotFound, Refused, Retentiv
 from retentive.values.records import Recorded
 
 if TYPE_CHECKING:
-    from retentive.engine.writer import GuardedWriter
+    from retentive.engine.guarded_writer import GuardedWriter
     from retentive.storage.contract import Snapshot, Transaction
     from retentive.values.paths import MemoryPath
     from retentive.values.settings import Settings

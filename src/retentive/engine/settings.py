@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from retentive.engine.events import record_event
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import WriteOperation
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import ReadOnly
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage.contract import Transaction

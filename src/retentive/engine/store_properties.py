@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from retentive.engine.events import record_event
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import WriteOperation
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import ReadOnly
 from retentive.storage.contract import Transaction
 from retentive.values.properties import Properties, properties_of

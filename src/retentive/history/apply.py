@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from retentive.engine.writer import GuardedWriter, Stored
+from retentive.engine.guarded_writer import GuardedWriter, Stored
 from retentive.errors import InvalidInput, Refused
 from retentive.history.changes import LoggedChange
 from retentive.history.plan import Conflict, State, Targets

@@ -10,10 +10,10 @@ from typing import Any
 
 from retentive.audit.chain import LISTED_CHANGES
 from retentive.engine.context import StoreContext
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.idempotency import forget_old
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import Read, WriteOperation
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError
 from retentive.history import clocks, expiry_rules
 from retentive.history.clocks import CLOCK, SEEN, CheckedClock, ClockJump

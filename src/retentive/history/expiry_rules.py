@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from retentive.engine.writer import WriteRules
+from retentive.engine.guarded_writer import WriteRules
 from retentive.storage.contract import Actor, Memory, Version
 from retentive.values.patterns import covers
 from retentive.values.records import to_us

@@ -9,8 +9,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, get_args
 
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import ReadOperation, WriteOperation
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.history.apply import RestoreOutcome, Step, carry_out, clashing, in_the_way, steps
 from retentive.history.changes import Predecessors, grouped

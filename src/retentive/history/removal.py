@@ -12,9 +12,9 @@ from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.engine.context import StoreContext
 from retentive.engine.events import record_event
+from retentive.engine.guarded_writer import GuardedWriter, WriteRules
 from retentive.engine.operation import Operation, WriteOperation
 from retentive.engine.trust.overlay import CONFIRMED
-from retentive.engine.writer import GuardedWriter, WriteRules
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly
 from retentive.history.scope import versions_of
 from retentive.review.proposals import forget_proposals

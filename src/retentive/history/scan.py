@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, Unpack
 
 from retentive.engine.context import StoreContext
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import Read, WriteOperation
 from retentive.engine.trust.instructions import flagged_lines
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused
 from retentive.history.removal import finish, redact_versions
 from retentive.redaction.examiner import Examined, TextExaminer

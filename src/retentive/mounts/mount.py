@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from retentive.engine.command_handlers import CommandResult
+from retentive.engine.guarded_writer import GuardedWriter, WriteRules
 from retentive.engine.operation import WriteOperation
 from retentive.engine.rendering import OF_BACKENDS
 from retentive.engine.trust.overlay import HiddenMemories, TrustedSnapshot
-from retentive.engine.writer import GuardedWriter, WriteRules
 from retentive.errors import InvalidInput, Refused
 from retentive.review.stage import seen_by
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Transaction

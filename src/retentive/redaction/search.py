@@ -72,7 +72,7 @@ class Scanned:
 
     text: str
     regions: Mapping[Search, Sequence[tuple[int, int]]] | None = None
-    _pieces: dict[tuple[int, int, bool], Piece] = field(default_factory=dict)
+    _pieces: dict[tuple[int, int, bool], TextPart] = field(default_factory=dict)
 
     @cached_property
     def lower(self) -> str:
@@ -91,16 +91,18 @@ class Scanned:
         """Runs of parts in which a search may match."""
         return [(0, len(self.cuts) - 2)] if self.regions is None else self.regions[search]
 
-    def piece(self, first: int, last: int, *, lower: bool) -> Piece:
+    def piece(self, first: int, last: int, *, lower: bool) -> TextPart:
         """The text from one part to another, with the line end after it. A cached value."""
         known = self._pieces.get((first, last, lower))
         if known is None:
             start = self.cuts[first]
-            known = self._pieces[first, last, lower] = Piece(self.text[start : self.cuts[last + 1] + 1], start, lower)
+            known = self._pieces[first, last, lower] = TextPart(
+                self.text[start : self.cuts[last + 1] + 1], start, lower
+            )
         return known
 
 
-class Piece:
+class TextPart:
     """Some lines of a text as UTF-8, or in lower case, in which a lone surrogate is `?`. `start`: their position."""
 
     __slots__ = ("chars", "data", "is_ascii", "start")
@@ -186,7 +188,7 @@ class Search:
         for first, last in scanned.regions_of(self):
             yield from self._in_piece(scanned.piece(first, last, lower=self.lower), reach)
 
-    def _in_piece(self, piece: Piece, reach: Sequence[int]) -> Iterator[tuple[int, int]]:
+    def _in_piece(self, piece: TextPart, reach: Sequence[int]) -> Iterator[tuple[int, int]]:
         data, find, at, chars = piece.data, _by_re2(self.by_re2), 0, piece.start
         matches = iter(find(data))
         while (match := next(matches, None)) is not None:

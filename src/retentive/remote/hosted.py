@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from retentive.engine.command_handlers import CommandResult, RunCommand, RunView, Viewed
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import Operation, Outcome
 from retentive.engine.rendering import notes_of, paths_named, rendered
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import (
     AlreadyExists,
     Conflict,
@@ -28,7 +28,6 @@ from retentive.history.removal import Removed
 from retentive.pipeline import StoreCore
 from retentive.redaction.examiner import TextExaminer
 from retentive.remote import objects
-from retentive.remote.access import Access, Address
 from retentive.remote.history import RemoteHistory
 from retentive.remote.location import STORES, RemoteLocation
 from retentive.remote.methods import exchange, no_route, pages, unsupported
@@ -293,16 +292,6 @@ class HostedLocation(RemoteLocation):
             return (yield HttpRequest("GET", f"{STORES}/{segment(id_or_key)}"))
         except NotFound:
             raise NotFound(f"there is no memory store {id_or_key!r}") from None
-
-
-def open_location(url: str, access: Access, *, actor: Actor | None, create: bool) -> RemoteLocation:
-    """Open a server, or hosted memory stores. Raises `InvalidInput`."""
-    address = Address.parse(url, insecure=access.insecure)
-    if not access.is_hosted(address.host):
-        return RemoteLocation(address, access, actor=actor, create=create)
-    if actor is not None:
-        raise InvalidInput("hosted memory stores record the actor of the API key; leave out `actor`")
-    return HostedLocation(address, access, actor=None, create=create)
 
 
 def parsed_command(command: object) -> Command | Clear:

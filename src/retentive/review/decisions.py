@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from retentive.engine.events import record_event
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import WriteOperation
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import Conflict, NotFound, PermissionDenied, Refused
 from retentive.review.proposals import (
     AFTER,

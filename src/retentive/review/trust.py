@@ -9,10 +9,10 @@ from typing import Any
 
 from retentive.engine.context import StoreContext
 from retentive.engine.events import record_event
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import Read, WriteOperation
 from retentive.engine.trust.levels import TRUSTED, Level, Levels, author_of, check_level, described, doubted_names
 from retentive.engine.trust.overlay import CONFIRMED, Assessment, marks_of
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
 from retentive.values.one_level import path_after

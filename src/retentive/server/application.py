@@ -38,7 +38,7 @@ from retentive.server.limits import BodyBudget, RateLimits
 from retentive.server.mcp import McpEndpoint
 from retentive.server.metrics import metrics
 from retentive.server.openapi import document
-from retentive.server.routes import Route
+from retentive.server.route import Route
 from retentive.server.table import ROUTES
 from retentive.server.telemetry import Telemetry
 from retentive.server.uploads import UPLOAD_S, read_upload

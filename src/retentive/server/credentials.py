@@ -12,7 +12,7 @@ from retentive.errors import InvalidInput
 from retentive.server.calls import RouteCall
 from retentive.server.errors import forbidden, invalid
 from retentive.server.keys import KeyRecord
-from retentive.server.routes import Route
+from retentive.server.route import Route
 from retentive.storage.contract import Actor
 from retentive.values.records import RequestKey
 

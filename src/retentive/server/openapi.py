@@ -9,7 +9,7 @@ from typing import Final
 from retentive import __version__, deprecation
 from retentive.server.calls import Json
 from retentive.server.fields import Field
-from retentive.server.routes import Route
+from retentive.server.route import Route
 from retentive.server.schemas import TEXT, JsonSchema, all_schemas, array, fixed, nullable, ref
 from retentive.server.table import ROUTES
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from retentive.server.calls import RouteAnswer, RouteCall
-    from retentive.server.routes import Route
+    from retentive.server.route import Route
     from retentive.server.tracing import Tracing
 
 LOGGERS = ("retentive", "uvicorn", "mcp")

@@ -10,11 +10,11 @@ from heapq import nlargest, nsmallest
 from operator import attrgetter
 from typing import NamedTuple
 
+from retentive.engine.guarded_writer import NEAR
 from retentive.engine.operation import ReadOperation
 from retentive.engine.trust.instructions import KIND as INSTRUCTIONS
 from retentive.engine.trust.levels import described, is_used
 from retentive.engine.trust.overlay import Assessment
-from retentive.engine.writer import NEAR
 from retentive.history import expiry_rules
 from retentive.redaction.examiner import TextExaminer
 from retentive.review.proposals import PROPOSAL

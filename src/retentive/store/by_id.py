@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from retentive.engine.command_handlers import CommandResult, taken
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import Read, WriteOperation
 from retentive.engine.queries import read_fact
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, NotFound, Phrase, Refused
 from retentive.history.past import PastSnapshot, past_of
 from retentive.pipeline import StoreCore

@@ -13,10 +13,10 @@ import retentive
 from retentive import MemoryStore, pipeline
 from retentive.audit.stage import audited
 from retentive.engine.attempt import Attempt, Proceed
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.idempotency import idempotent
 from retentive.engine.operation import Outcome
 from retentive.engine.repeated_requests import once_per_request, request_key
-from retentive.engine.writer import GuardedWriter
 from retentive.pipeline import STAGES, applied
 from retentive.review.stage import under_review
 from retentive.store import for_request

@@ -8,7 +8,7 @@ import pytest
 
 from retentive import MemoryStore
 from retentive.console import caching
-from retentive.console.table import PAGES
+from retentive.console.routes import PAGES
 from retentive.store import core_of
 from support.console import Person, Seen
 from support.http_api import Api

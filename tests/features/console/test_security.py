@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from retentive import MemoryStore
+from retentive.console.routes import PAGES
 from retentive.console.sessions import IDLE_S, LONGEST_S, InProcess, OneTimeCode, Sessions
-from retentive.console.table import PAGES
 from retentive.console.visits import PageRoute
 from support.console import Person, pages_of
 from support.http_api import Api

@@ -17,8 +17,8 @@ import pytest
 import retentive
 from retentive import MemoryStore, Mounts, Retentive
 from retentive.agent import start_project
+from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import WriteOperation
-from retentive.engine.writer import GuardedWriter
 from retentive.errors import PermissionDenied, ReadOnly, RetentiveError
 from retentive.storage.contract import Change, Transaction
 from retentive.storage.sealed.keys import KeyRing

@@ -13,7 +13,7 @@ from retentive import MemoryStore
 from retentive.server.fields import Field
 from retentive.server.key_store import KeyStore
 from retentive.server.keys import SCOPES, id_in, new_key
-from retentive.server.routes import Route
+from retentive.server.route import Route
 from retentive.server.table import ROUTES
 from retentive.store.location_records import LocationRecords
 from support.http_api import Answer, Api

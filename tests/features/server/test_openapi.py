@@ -14,7 +14,7 @@ import pytest
 
 from retentive import MemoryStore
 from retentive.server.keys import id_in
-from retentive.server.routes import Route
+from retentive.server.route import Route
 from retentive.server.table import ROUTES
 from retentive.server.table.transfers import ARCHIVES
 from support.http_api import Api

@@ -1,8 +1,8 @@
-"""The table of all routes. `routes.py` describes a row."""
+"""The table of all routes. `route.py` describes a row."""
 
 from __future__ import annotations
 
-from retentive.server.routes import Route
+from retentive.server.route import Route
 from retentive.server.table.history import HISTORY_ROUTES, REVIEW_ROUTES, VERSION_ROUTES
 from retentive.server.table.keys import KEY_ROUTES
 from retentive.server.table.stores import PLACE_ROUTES

@@ -20,7 +20,7 @@ from retentive.server.handlers import (
     review,
     versions,
 )
-from retentive.server.routes import Route
+from retentive.server.route import Route
 from retentive.server.table.shared import (
     CREATED,
     DRY_RUN,

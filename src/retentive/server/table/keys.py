@@ -17,7 +17,7 @@ from retentive.server.handlers import (
     keys,
 )
 from retentive.server.keys import SCOPES
-from retentive.server.routes import Route
+from retentive.server.route import Route
 from retentive.server.table.shared import ADMIN, KEYS, RATE_LIMIT
 from retentive.values.patterns import check_actor_pattern, check_name_pattern, check_path_pattern
 

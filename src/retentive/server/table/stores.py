@@ -17,7 +17,7 @@ from retentive.server.handlers import (
     memories,
     stores,
 )
-from retentive.server.routes import Route
+from retentive.server.route import Route
 from retentive.server.table.shared import (
     ADMIN,
     AT,

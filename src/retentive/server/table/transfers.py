@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retentive.server.fields import FLAG, NAME, Field, choice, text
 from retentive.server.handlers import transfers
-from retentive.server.routes import Route
+from retentive.server.route import Route
 from retentive.server.table.shared import ADMIN, DRY_RUN, PREFIX, STORE, WRITE
 
 ARCHIVES = ("application/x-tar", "application/gzip")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retentive.server.fields import Field, choice, required, text
 from retentive.server.handlers import trust
-from retentive.server.routes import Route
+from retentive.server.route import Route
 from retentive.server.table.shared import ADMIN, LIMIT, PAGE, PREFIX, REVIEW, STORE
 
 PATTERN = required("pattern", text(300, min_chars=1), "Pattern of contributors, such as session:s1 or source:web:*")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retentive.server.fields import NAME, Field, choice, required, text, texts
 from retentive.server.handlers import jobs, webhooks
-from retentive.server.routes import Route
+from retentive.server.route import Route
 from retentive.server.table.shared import ADMIN, LIMIT, PAGE
 from retentive.server.webhooks import EVENTS
 

@@ -22,7 +22,7 @@ from retentive.server.handlers import (
     search,
     tool,
 )
-from retentive.server.routes import Route
+from retentive.server.route import Route
 from retentive.server.table.shared import ADMIN, AT, ERASE, LIMIT, PAGE, PREFIX, READ, STORE, WRITE
 from retentive.values.patterns import check_path_pattern
 from retentive.values.settings import NAMES

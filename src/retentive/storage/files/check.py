@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 from retentive.storage.contract import StoreInfo
 from retentive.storage.exchange import Scratch
 from retentive.storage.files.comparison import is_recorded
-from retentive.storage.files.directories import Opened
+from retentive.storage.files.directories import OpenedDirectory
 from retentive.storage.files.journal import JournalFile
 from retentive.storage.files.layout import PRIVATE, parts_of
 from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number
@@ -58,7 +58,7 @@ def examine_plain(root: str) -> Iterator[Finding]:
     base = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         tree, foreign, usable = FileTree(base, ("memories",), Scratch(-1)), list[Finding](), 0
-        with Opened(base, ("memories",)) as directory:
+        with OpenedDirectory(base, ("memories",)) as directory:
             for path, why in _walk(directory, ROOT):
                 if path.endswith("/"):
                     continue
@@ -129,7 +129,10 @@ class _StoreFiles:
 
     def foreign(self) -> Iterator[Finding]:
         """Yield a finding for each file without a record, and for each empty directory."""
-        with suppress(FileNotFoundError), Opened(self._base, self._parts) as directory:  # the first memory creates it
+        with (
+            suppress(FileNotFoundError),
+            OpenedDirectory(self._base, self._parts) as directory,
+        ):  # the first memory creates it
             for path, why in _walk(directory, ROOT):
                 if path.endswith("/"):
                     yield found("directory_empty", self._id, visible(path[:-1]))
@@ -174,7 +177,7 @@ def _no_text(data: bytes | None) -> str | None:
 def _left_over(base: int) -> int:
     """Number of temporary files that killed processes did not remove."""
     old = time.time() - _LEFT_AFTER_S
-    with suppress(OSError), Opened(base, (PRIVATE, "tmp")) as scratch, os.scandir(scratch) as entries:
+    with suppress(OSError), OpenedDirectory(base, (PRIVATE, "tmp")) as scratch, os.scandir(scratch) as entries:
         files = [entry.name for entry in entries if entry.stat(follow_symlinks=False).st_mtime < old]
         return sum(not _is_spare(name, scratch) for name in files)
     return 0
@@ -210,7 +213,7 @@ def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
             yield path, why
             continue
         try:
-            with Opened(directory, [entry.name]) as inner:
+            with OpenedDirectory(directory, [entry.name]) as inner:
                 yield from _walk(inner, path)
         except OSError:
             yield path, "cannot be opened"

@@ -24,7 +24,7 @@ from retentive.values.provenance import joined
 _MAX_TRIES = 5
 
 
-class Records(Protocol):
+class StoreRecords(Protocol):
     """Records of one store, in the database or cached."""
 
     @property
@@ -64,7 +64,7 @@ class Comparison:
     raises or resolves the difference. Writers pass `verified`, which collects the files that match.
     """
 
-    records: Records
+    records: StoreRecords
     known: KnownFiles
     differs: Callable[[str], None]
     verified: VerifiedFiles | None = None

@@ -13,7 +13,7 @@ from retentive.storage.disk import DIRECTORY_MODE
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Opened:
+class OpenedDirectory:
     """Context with the descriptor of the subdirectory `names` of the directory that is open as `base`.
 
     With `make`, missing directories are created. Raises OSError. A class, since a generator takes twice the time.

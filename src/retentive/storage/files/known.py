@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from retentive.storage.files.listing import Listing
+from retentive.storage.files.listing import FileListing
 from retentive.storage.files.tree import FileKind, FileTree, Found, Mark, mark_of
 from retentive.values.text import is_text
 
@@ -31,7 +31,7 @@ class KnownFiles:
     unwritten: set[str] = field(default_factory=set)
     pending: frozenset[str] = frozenset()
     unsaved: dict[str, tuple[str, Mark]] = field(default_factory=dict)  # marks that are not yet stored in the database
-    _listings: dict[str, tuple[list[MemoryRow], Listing]] = field(default_factory=dict)
+    _listings: dict[str, tuple[list[MemoryRow], FileListing]] = field(default_factory=dict)
     _no_text: dict[str, Mark] = field(default_factory=dict)  # path -> mark of a file that is not the text of a memory
 
     def note(self, path: str, version: str, found: Found) -> None:
@@ -72,7 +72,7 @@ class KnownFiles:
         return known is not None and known[0] == rows and self.tree.has_listing(under, known[1])
 
     def keep_listing(
-        self, under: str, rows: list[MemoryRow], files: Mapping[str, os.stat_result], listing: Listing | None
+        self, under: str, rows: list[MemoryRow], files: Mapping[str, os.stat_result], listing: FileListing | None
     ) -> None:
         """Remember the entries below a path, if their marks prove that they are these memories and no others."""
         if listing is None or any(self.marks.get(row[0]) != (row[1], mark_of(files[row[0]])) for row in rows):

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 
-from retentive.storage.files.directories import Opened
+from retentive.storage.files.directories import OpenedDirectory
 
 _mark = attrgetter("st_mode", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 
 
 @dataclass(slots=True)
-class Listing:
+class FileListing:
     """Names in one directory in the order of the file system, the mark of each entry, and the directories below."""
 
     names: list[str]
     marks: list[tuple[int, ...]]
-    inner: list[tuple[str, Listing]] = field(default_factory=list)
+    inner: list[tuple[str, FileListing]] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -26,14 +26,14 @@ class Listing:
         return len(self.names) + sum(listing.size for _, listing in self.inner)
 
 
-def list_directory(directory: int) -> tuple[Listing, list[os.stat_result | None]]:
+def list_directory(directory: int) -> tuple[FileListing, list[os.stat_result | None]]:
     """Names and marks in the directory that is open as `directory`, without those below, and the state of each entry.
 
     The state is None if the entry was removed meanwhile.
     """
     names = os.listdir(directory)
     found = [_state(name, directory) for name in names]
-    return Listing(names, [() if status is None else _mark(status) for status in found]), found
+    return FileListing(names, [() if status is None else _mark(status) for status in found]), found
 
 
 def _state(name: str, directory: int) -> os.stat_result | None:
@@ -43,7 +43,7 @@ def _state(name: str, directory: int) -> os.stat_result | None:
         return None
 
 
-def is_unchanged(listing: Listing, directory: int) -> bool:
+def is_unchanged(listing: FileListing, directory: int) -> bool:
     """Return whether the directory that is open as `directory` still has these contents. Raises OSError.
 
     All loops are in C: for 1,000 files this takes a third of the time of a scan.
@@ -54,7 +54,7 @@ def is_unchanged(listing: Listing, directory: int) -> bool:
     if list(map(_mark, map(state, listing.names))) != listing.marks:
         return False
     for name, inner in listing.inner:
-        with Opened(directory, (name,)) as descriptor:
+        with OpenedDirectory(directory, (name,)) as descriptor:
             if not is_unchanged(inner, descriptor):
                 return False
     return True

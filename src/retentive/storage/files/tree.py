@@ -23,9 +23,9 @@ from typing import NamedTuple, TypeAlias
 from retentive.errors import Refused, RetentiveError, Unavailable
 from retentive.storage.disk import os_error
 from retentive.storage.exchange import Scratch, exchange, rename_if_free
-from retentive.storage.files.directories import Opened
+from retentive.storage.files.directories import OpenedDirectory
 from retentive.storage.files.layout import PRIVATE
-from retentive.storage.files.listing import Listing, is_unchanged, list_directory
+from retentive.storage.files.listing import FileListing, is_unchanged, list_directory
 from retentive.values.paths import MAX_PATH_BYTES, MAX_SEGMENTS, ROOT, MemoryPath, visible
 
 RACY_NS = 20_000_000  # a file that changes within a clock tick of a stat may look unchanged (10 ms); Git's rule
@@ -143,7 +143,7 @@ class FileTree:
                 return None
             raise os_error(error) from None
 
-    def scan(self, under: str, known: Container[str] = ()) -> tuple[dict[str, os.stat_result], Listing | None]:
+    def scan(self, under: str, known: Container[str] = ()) -> tuple[dict[str, os.stat_result], FileListing | None]:
         """Stat results of all files below a path that have valid memory paths, as input of `found_of` and `mark_of`.
 
         The listing has all entries below the path. It is None if there is no directory. Paths in `known` are not
@@ -162,7 +162,7 @@ class FileTree:
             raise os_error(error) from None
         return files, None
 
-    def has_listing(self, under: str, listing: Listing) -> bool:
+    def has_listing(self, under: str, listing: FileListing) -> bool:
         """Return whether the directory at a path has these contents. False if in doubt."""
         with suppress(OSError), self._opened(self._names(under)) as directory:
             return is_unchanged(listing, directory)
@@ -310,8 +310,8 @@ class FileTree:
     def _names(self, path: str) -> list[str]:
         return [*self._parts, *path.split("/")[2:]]
 
-    def _opened(self, names: Sequence[str], *, make: bool = False) -> Opened:
-        return Opened(self._base, names, make=make)
+    def _opened(self, names: Sequence[str], *, make: bool = False) -> OpenedDirectory:
+        return OpenedDirectory(self._base, names, make=make)
 
 
 def mark_of(status: os.stat_result) -> Mark:
@@ -349,7 +349,7 @@ def _read(name: str, directory: int) -> bytes | None:
         os.close(descriptor)
 
 
-def _scan(directory: int, under: str, files: dict[str, os.stat_result], known: Container[str]) -> Listing:
+def _scan(directory: int, under: str, files: dict[str, os.stat_result], known: Container[str]) -> FileListing:
     roomy = under.count("/") <= MAX_SEGMENTS and len(under.encode("utf-8", "surrogatepass")) < _ROOMY_BYTES
     listing, found = list_directory(directory)
     for name, status in zip(listing.names, found, strict=True):
@@ -362,7 +362,7 @@ def _scan(directory: int, under: str, files: dict[str, os.stat_result], known: C
             files[path] = status
         elif stat.S_ISDIR(status.st_mode):
             # The directory may have been removed or replaced with a link.
-            with suppress(FileNotFoundError, NotADirectoryError), Opened(directory, (name,)) as inner:
+            with suppress(FileNotFoundError, NotADirectoryError), OpenedDirectory(directory, (name,)) as inner:
                 listing.inner.append((name, _scan(inner, path, files, known)))
     return listing
 
@@ -377,7 +377,7 @@ def is_memory_path(path: str) -> bool:
 
 def count_quarantined(base: int) -> int:
     """Number of entries in quarantine below the directory open as `base`."""
-    with suppress(OSError), Opened(base, _QUARANTINE) as quarantine:
+    with suppress(OSError), OpenedDirectory(base, _QUARANTINE) as quarantine:
         return len(os.listdir(quarantine))
     return 0
 
@@ -411,6 +411,6 @@ def _prune(directory: int, depth: int = 0) -> None:
         names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     for name in names:
         with suppress(OSError):
-            with Opened(directory, (name,)) as inner:
+            with OpenedDirectory(directory, (name,)) as inner:
                 _prune(inner, depth + 1)
             os.rmdir(name, dir_fd=directory)

@@ -23,7 +23,7 @@ from retentive.storage.contract import Actor, Clock, NewId, Snapshot, Transactio
 from retentive.storage.findings import Finding, found
 from retentive.storage.objects import reachability
 from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer
-from retentive.storage.objects.manifest import ManifestSwap
+from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reader import Cache, Gone, ObjectStorage, Reader
 from retentive.storage.objects.requests import BUSY, ObjectLocation, Requests

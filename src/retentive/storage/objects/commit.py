@@ -11,7 +11,8 @@ from functools import partial
 
 from retentive.errors import NotFound, RetentiveError, Unavailable
 from retentive.storage.contract import Transaction
-from retentive.storage.objects.manifest import Held, Manifest, ManifestSwap, alive
+from retentive.storage.objects.manifest import Manifest
+from retentive.storage.objects.manifest_swap import Held, ManifestSwap, alive
 from retentive.storage.objects.ordered_map import Rebuild
 from retentive.storage.objects.reachability import put_mark, reachable
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, NewPages, NewTexts, ObjectStorage, Reader, pack_of

@@ -15,7 +15,8 @@ from functools import partial
 
 from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.storage.findings import Finding, found
-from retentive.storage.objects.manifest import MANIFESTS, Manifest, ManifestSwap
+from retentive.storage.objects.manifest import MANIFESTS, Manifest
+from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, ObjectStorage, Reader, by_pack, pack_of, without
 from retentive.storage.objects.records import GARBAGE, MapValue, Ref, check_name, is_obsolete, text_in, unpack

@@ -19,7 +19,8 @@ from typing import Unpack
 
 from retentive.errors import Closed, Damaged, InvalidInput, NotFound
 from retentive.storage.contract import DEFAULT_WORKSPACE, Actor, Backend, NewStore, StoreInfo, StoreSelection, now_us
-from retentive.storage.objects.manifest import MANIFESTS, Held, Manifest, ManifestSwap
+from retentive.storage.objects.manifest import MANIFESTS, Manifest
+from retentive.storage.objects.manifest_swap import Held, ManifestSwap
 from retentive.storage.objects.reachability import marks_of, put_mark
 from retentive.storage.objects.reader import ObjectStorage
 from retentive.storage.objects.records import check_head, head_of, pack, unpack

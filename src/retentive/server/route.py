@@ -1,4 +1,4 @@
-"""The table of all routes. Routing, checks of fields, scopes, the OpenAPI document and a test of isolation use it."""
+"""A row of the table of routes. Routing, checks of fields, scopes and the OpenAPI document use the table."""
 
 from __future__ import annotations
 

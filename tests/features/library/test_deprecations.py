@@ -13,12 +13,12 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, deprecation
-from retentive.deprecation import DEPRECATIONS, Deprecation, Kind
+from retentive.deprecation import DEPRECATIONS, Deprecation, DeprecatedKind
 from support.command_line import here
 from support.pages import ROOT
 
 
-def example(kind: Kind, name: str) -> Deprecation:
+def example(kind: DeprecatedKind, name: str) -> Deprecation:
     return Deprecation(kind, name, use="the new one", since="1.2", on=date(2027, 1, 31), removed_in="2.0")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, deprecation
-from retentive.deprecation import DEPRECATIONS, Deprecation, DeprecatedKind
+from retentive.deprecation import DEPRECATIONS, DeprecatedKind, Deprecation
 from support.command_line import here
 from support.pages import ROOT
 

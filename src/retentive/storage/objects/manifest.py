@@ -201,11 +201,11 @@ class ManifestSwap:
         return self._contention.setdefault(store_id, turns)
 
     def compare_and_swap(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:
-        """Replace a manifest. Returns the current manifest and the result: True, False if another writer won, or None.
+        """Replace a manifest. Returns the current manifest, and True on success, False if another writer won, or None.
 
         None means that the current state does not contain the replacement, but the outcome of a request is unknown: the
-        request may still take effect. It is sent again with the same bytes and the same condition, so at most one of
-        the two requests succeeds. Raises `OutcomeUnknown`.
+        request may still take effect. The request is sent again with the same bytes and the same condition, so at most
+        one of the two requests succeeds. Raises `OutcomeUnknown`.
         """
         contention = self.contention(manifest.id)
         manifest = replace(manifest, commits=(*manifest.commits, contention.commit_id())[-COMMITS_KEPT:])

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from retentive.errors import Unavailable
 
-LOCK_TIMEOUT_S = 30.0  # longest wait of a command for other processes
+LOCK_TIMEOUT_S = 30.0  # maximum time that a command waits for other processes
 
 
 def _between(shortest: float, longest: float) -> float:

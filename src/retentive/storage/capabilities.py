@@ -30,7 +30,7 @@ class PlainFiles(ABC):
         """Directory that contains the memories of a store as plain files."""
 
     def external_edits(self, store: StoreInfo) -> list[str]:
-        """Paths of memories whose files were edited, and the edit is not recorded yet. Records nothing."""
+        """Paths of memories whose files have edits that are not recorded yet. Records nothing."""
         return []
 
     @abstractmethod
@@ -89,7 +89,7 @@ class Clocked(ABC):
 
 
 class Encrypting(ABC):
-    """Capability of backends that encrypt stores with keys this process may not have."""
+    """Capability of backends that encrypt stores with keys that this process may not have."""
 
     @abstractmethod
     def unlock(self, store: StoreInfo) -> None:
@@ -119,7 +119,7 @@ def directory_of(backend: Backend, store: StoreInfo) -> str | None:
 
 
 def external_edits(backend: Backend, store: StoreInfo) -> list[str]:
-    """Paths of memories whose files were edited, and the edit is not recorded yet."""
+    """Paths of memories whose files have edits that are not recorded yet."""
     files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
     return [] if files is None else files.external_edits(store)
 

@@ -6,12 +6,12 @@ Guarantees (tested by `retentive.testing.backend_suite`):
 * `write` is exclusive per memory store, atomic, and durable when it returns: it survives `kill -9` and power loss. A
   write that raises has no effect, now or after any recovery, unless it raises `OutcomeUnknown`.
 * `read` sees one consistent state, at least as new as the last write that returned anywhere.
-* `work` is a function, not a `with` block: it may run more than once, and several may share one commit. It must only
-  read the snapshot and record changes.
+* `work` is a function, not a `with` block: it may run more than once, and several such functions may share one commit.
+  It must only read the snapshot and record changes.
 * Texts are verified when they are read: `get`, `version`, `text` and `texts` pass stored bytes through `verified` or
   `verify_version`, which raise `Damaged` unless the bytes match the sha256 of their version.
-* All methods may be called from any thread. Only one side may use a backend opened before a fork, unless the backend
-  documents otherwise.
+* All methods may be called from any thread. If a backend was opened before a fork, only one of the two processes may
+  use it, unless the backend documents otherwise.
 * Methods raise the errors of `retentive.errors`; driver errors never escape.
 """
 
@@ -116,7 +116,7 @@ class StoreSelection(TypedDict, total=False):
 
 
 def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes | None]:
-    """Return a version and its stored bytes (None for a deletion).
+    """Return the version and its stored bytes (None if it is a deletion or redacted).
 
     Raises `Damaged` if the bytes do not match the version.
     """
@@ -173,7 +173,7 @@ class Snapshot(ABC):
         limit: int | None = None,
         oldest_first: bool = False,
     ) -> Iterator[Version]:
-        """Versions, newest first unless `oldest_first`: all, or of one memory (across its renames), path or revision.
+        """Versions of the store, a memory (across renames), a path or a revision. Newest first unless `oldest_first`.
 
         `revision_of` is a version id. It selects all versions of the revision to which this version belongs, or no
         versions if the id is unknown. `after` and `before` are exclusive bounds: version ids, or any strings to compare
@@ -198,9 +198,10 @@ class Snapshot(ABC):
     # Derived methods. A backend overrides a method if its storage can answer faster.
 
     def expect(self, path: str) -> None:  # noqa: B027 - nothing needs to be done
-        """Prepare for `get` with a canonical path other than the root, before anything was read from this snapshot.
+        """Announce the path of the first `get`, before any other read of this snapshot.
 
-        A backend may then read the settings and the entry together. Damage of the text is reported by `get` only.
+        The path is canonical and not the root. A backend may then read the settings and the entry together. Only `get`
+        reports a damaged text.
         """
 
     def find(self, memory_id: str) -> Memory | None:
@@ -224,7 +225,7 @@ class Snapshot(ABC):
     ) -> Iterator[tuple[Memory, bytes | None]]:
         """At most `limit` memories strictly below a canonical path, from `start` on, in byte order of their paths.
 
-        `start` is the least path, or any string to compare with paths. With `texts`, each memory has its bytes.
+        `start` is the lowest path to return, or any string to compare with paths. Without `texts`, bytes are None.
         """
         found = islice((memory for memory in self.memories(under) if memory.path >= start), limit)
         return ((memory, self.text(memory.version_id) if texts else None) for memory in found)
@@ -232,17 +233,17 @@ class Snapshot(ABC):
     def walk_naming(
         self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
     ) -> tuple[list[Memory], str | None]:
-        """Of `limit` memories of a walk, at least those whose `provenance_text` has one of some names or a backslash.
+        """Walk `limit` memories; return at least those whose `provenance_text` contains one of `names` or a backslash.
 
-        None stands for all names. Also returns the path from which to go on; None at the end.
+        If `names` is None, all are returned. Also returns the path at which to continue, or None at the end.
         """
         found = [memory for memory, _ in self.walk(under, start=start, limit=limit)]
         return found, path_after(found[-1].path) if found and len(found) == limit else None
 
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
-        """The memories directly in a directory, and for each directory in it the first memory there.
+        """Memories directly in a directory, and the first memory of each subdirectory, in byte order of their paths.
 
-        In byte order of their paths. `start` is that of `walk`, and `limit` counts memories and directories.
+        `start` has the same meaning as for `walk`. `limit` counts memories and subdirectories.
         """
 
         def walk(at: str, size: int) -> Iterator[Memory]:
@@ -264,9 +265,9 @@ class Snapshot(ABC):
         before: str | None = None,
         oldest_first: bool = False,
     ) -> tuple[list[Version], str | None]:
-        """Of the next `most` versions, at least those at or below a path and by an actor, given as text.
+        """Look at the next `most` versions. Return at least those at or below `path` and by `actor` (in text form).
 
-        Also returns the id of the last one that was looked at; None at the end of the history.
+        Also returns the id of the last version that was looked at, or None at the end of the history.
         """
         found = list(self.versions(after=after, before=before, limit=most, oldest_first=oldest_first))
         return found, found[-1].id if found and len(found) == most else None
@@ -287,10 +288,11 @@ class Snapshot(ABC):
     def earlier(
         self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
     ) -> Iterator[Version] | None:
-        """Those of `as_of` strictly below a canonical path, in byte order of paths; None if only `as_of` has them.
+        """Versions of `as_of` strictly below a canonical path, in byte order of paths, or None.
 
-        `start` and `limit` are those of `walk`; with `one_level`, those that `one_level` would return of that state.
-        Redacted versions have no path and are left out.
+        If None is returned, the caller must select the versions from `as_of`. `start` and `limit` have the same meaning
+        as for `walk`. If `one_level` is true, only those versions are returned that the method `one_level` would show
+        for the earlier state. Redacted versions have no path and are left out.
         """
         return None
 
@@ -334,9 +336,9 @@ class Transaction(Snapshot):
         """
 
     def tick(self) -> int:
-        """Time in microseconds for the id of an event, later than those of all versions.
+        """Time in microseconds for the id of an event, later than the times of all versions.
 
-        The default relies on a clock that never goes back; then later versions are later than the event.
+        The default assumes a clock that never goes back, so that versions written later are later than the event.
         """
         newest = next(self.versions(limit=1), None)
         return max(now_us(), 0 if newest is None else to_us(newest.created_at) + 1)
@@ -373,7 +375,7 @@ class Backend(ABC):
         workspace: str = DEFAULT_WORKSPACE,
         properties: str | None = None,
     ) -> StoreInfo:
-        """Create a memory store. If the workspace has a store with this key, or the id exists, return it unchanged.
+        """Create a memory store. If the key exists in the workspace, or the id exists, return that store unchanged.
 
         `store_id` and `created_at` preserve the identity of a store that is copied from another location.
         """

@@ -13,7 +13,7 @@ FILE_MODE = 0o600  # owner only: a permissive umask (as in containers) must not 
 DIRECTORY_MODE = 0o700
 CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)  # Windows lacks it and does not need it
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-BINARY = getattr(os, "O_BINARY", 0)  # of Windows, which otherwise changes the ends of lines
+BINARY = getattr(os, "O_BINARY", 0)  # Windows only; without this flag, Windows changes line endings
 _NETWORK = frozenset([
     "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4",
     "ocfs2", "smb3", "smbfs",
@@ -23,7 +23,7 @@ _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def need_posix(what: str, instead: str = "") -> None:
-    """Raise `InvalidInput` on Windows, where `what` does not work. `instead` says what does, after a semicolon."""
+    """Raise `InvalidInput` on Windows, where `what` does not work. `instead` adds an alternative to the message."""
     if sys.platform == "win32":
         raise InvalidInput(f"{what} needs Linux or macOS{instead and f'; {instead}'}")
 

@@ -34,7 +34,7 @@ class Scratch:
     def __init__(self, directory: int) -> None:
         self.directory = directory
         self.spares = Spares(directory)
-        self.has_fine_times: bool | None = None  # None until the first new file shows it
+        self.has_fine_times: bool | None = None  # None until it is tested with the first new file
         self._made = 0
 
     def write(self, data: bytes) -> str:
@@ -66,7 +66,7 @@ class Scratch:
         return f"{os.getpid()}-{id(self):x}-{self._made}"
 
     def discard(self, name: str) -> None:
-        """Remove a file if it exists, or make it a spare."""
+        """Make a file a spare if possible; otherwise remove it if it exists."""
         if not self.spares.keep(name):
             self._unlink(name)
 
@@ -87,10 +87,10 @@ class Scratch:
 
 
 def _has_fine_times(descriptor: int) -> bool:
-    """Return whether each change of a file after a `stat` gets another time. Leaves one byte in the file.
+    """Return whether each change of a file after a `stat` gets a new timestamp. Leaves one byte in the file.
 
-    Linux 6.13 and newer do so on most file systems ("multigrain timestamps"): a change after a `stat` gets the exact
-    time, any other change the time of the last tick of the clock. Changes within much less than a tick show it.
+    This is so on most file systems since Linux 6.13 ("multigrain timestamps"): a change after a `stat` gets the exact
+    time, but any other change gets the time of the last clock tick. The test makes several changes within one tick.
     """
     for _ in range(_TRIES):
         start, times = time.monotonic(), set()

@@ -19,8 +19,8 @@ _OPENING = "the next command at the location does it"
 class Kind:
     """Kind of finding: severity, meaning and advice.
 
-    `mends`: `--repair` corrects the finding if the correct value can be derived from other stored data. `discards`:
-    `--discard` removes the data of the finding.
+    If `mends` is true, `--repair` corrects the finding, provided that the correct value can be derived from other
+    stored data. If `discards` is true, `--discard` removes the data of the finding.
     """
 
     code: str

@@ -3,9 +3,10 @@
 SQLite cannot wait for its own lock: a process can only try again after a pause, and others overtake it. A waiter for
 `flock` is woken at once, and the kernel releases the lock of a killed process.
 
-`flock` has no timeout. If the lock is taken, a thread of its own waits for it and does the work, so that the caller can
-give up at a deadline. To hand the lock from that thread to the caller would cost one more switch of threads while other
-processes wait. The thread stays for the next time, because to start one takes 80 us of processor time, to wake one 15.
+`flock` has no timeout. If another process holds the lock, a separate thread waits for it and does the work, so that the
+caller can give up at a deadline. Handing the lock from that thread to the caller would cost one more thread switch
+while other processes wait. The thread is kept for the next wait, because starting a thread takes 80 us of processor
+time, but waking it takes only 15 us.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from retentive.storage import forking
 from retentive.storage.backoff import LOCK_TIMEOUT_S, wait_until
 from retentive.storage.disk import FILE_MODE, os_error
 
-if sys.platform != "win32":  # which has no flock; there the lock of SQLite suffices
+if sys.platform != "win32":  # Windows has no flock; SQLite's own lock suffices there
     import fcntl
 
 IDLE_S = 1.0  # after this time without a wait, the thread ends
@@ -32,14 +33,14 @@ BUSY = "another process holds the memory store"
 
 
 class LockFile:
-    """Lock file at `path`. All threads of the process share the lock, so only one at a time may use the object.
+    """Lock file at `path`. All threads of the process share the lock, so only one thread at a time may use the object.
 
-    `descriptor` is -1 if the lock cannot be acquired at once, since the file is closed or a thread waits for the lock.
-    A closed file locks nothing, but does not prevent work.
+    `descriptor` is -1 if the lock cannot be acquired at once, because the file is closed or a thread waits for the
+    lock. After the file is closed, work runs without a lock.
     """
 
     if sys.platform != "win32":
-        flock = staticmethod(fcntl.flock)  # with these, the queue acquires and releases a free lock without a frame
+        flock = staticmethod(fcntl.flock)  # the queue calls it directly, to save a Python frame
         AT_ONCE = fcntl.LOCK_EX | fcntl.LOCK_NB
         UNLOCK = fcntl.LOCK_UN
 
@@ -111,9 +112,9 @@ class LockFile:
     ) -> None:
         """Let another thread acquire the lock and call `work`, and wait until `work` releases `ended`.
 
-        The lock stays acquired, unless `work` releases it. At the deadline, a time of `time.monotonic`, raises
-        `Unavailable` if `work` has not been called, and then never calls it. Each object is used for either shared or
-        exclusive locks here, since a waiter that gives up acquires the lock for the next caller.
+        The lock stays acquired, unless `work` releases it. If `work` has not been called by the deadline (a time of
+        `time.monotonic`), raises `Unavailable` and never calls `work`. All calls on one object must use the same value
+        of `shared`: after a caller gives up, the thread keeps waiting and gets the lock for the next caller.
         """
         is_over = False
         try:
@@ -129,7 +130,7 @@ class LockFile:
     def _start_waiting(self, work: Callable[[], object], operation: int) -> None:
         with self._mutex:
             self._work = work
-            if self._waits:  # for an earlier caller, who gave up
+            if self._waits:  # the thread still waits for an earlier caller, who gave up
                 return
             self._waits, self.descriptor = self._file >= 0, -1
             has_thread, self._serves = self._serves, self._waits
@@ -172,7 +173,7 @@ class LockFile:
             work()
 
     def _stop_waiting(self, *, acquired: bool) -> Callable[[], object] | None:
-        """End the wait. Returns the work to do under the lock; without any, the lock is released again."""
+        """End the wait. Returns the work to do with the lock held; if there is no work, releases the lock."""
         work = None
         with self._mutex:
             self._waits, self.descriptor = False, self._file
@@ -185,7 +186,7 @@ class LockFile:
         return work
 
     def _withdrawn(self) -> bool:
-        """Withdraw the work. Returns False if it has been called already."""
+        """Withdraw the work. Returns False if the work has already started."""
         with self._mutex:
             work, self._work = self._work, None
             return work is not None

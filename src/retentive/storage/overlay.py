@@ -1,8 +1,9 @@
 """Base class of snapshots that modify another snapshot: decrypted texts, applied proposals, or an earlier state.
 
 A subclass overrides only the methods whose result differs. The base class delegates every method, even those that
-`Snapshot` implements with other methods. A subclass that changes texts must therefore override `text`, `texts`, `sizes`
-and `as_of` too, and one that hides memories `one_level` and `earlier`; one that changes `versions` overrides `scan`.
+`Snapshot` implements with other methods. A subclass that changes texts must therefore also override `text`, `texts`,
+`sizes` and `as_of`. A subclass that hides memories must override `one_level` and `earlier`, and a subclass that changes
+`versions` must override `scan`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Unpack
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
 from retentive.values.one_level import P, directory_of, one_level, path_after
 
-_MOST = 1_000  # memories of one batch of a walk
+_MOST = 1_000  # memories in one batch of a walk
 _path = attrgetter("path")
 
 
@@ -95,7 +96,7 @@ class Overlay(Snapshot):
     def walk_naming(
         self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
     ) -> tuple[list[Memory], str | None]:
-        return Snapshot.walk_naming(self, under, names, start=start, limit=limit)  # the walk of the subclass
+        return Snapshot.walk_naming(self, under, names, start=start, limit=limit)  # calls `walk` of the subclass
 
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
         return self._inner.one_level(under, start=start, limit=limit)
@@ -121,7 +122,7 @@ def walk_shown(
     limit: int | None = None,
     texts: bool = False,
 ) -> Iterator[tuple[Memory, bytes | None]]:
-    """A walk of `inner` that leaves out and does not count some memories. It reads batches, as few as it needs."""
+    """Walk `inner`, but return and count only memories for which `shows` is true. Reads no more batches than needed."""
     if limit is None:
         yield from (found for found in inner.walk(under, start=start, texts=texts) if shows(found[0]))
         return
@@ -140,7 +141,10 @@ def walk_shown(
 def one_level_shown(
     inner: Snapshot, shows: Callable[[Memory], bool], under: str, *, start: str = "", limit: int | None = None
 ) -> Iterator[Memory]:
-    """One level of `inner` that leaves out some memories. Reads on in a directory whose first memory is left out."""
+    """One level of `inner`, without memories that `shows` rejects.
+
+    A subdirectory is represented by its first memory that `shows` accepts.
+    """
 
     def read(at: str, size: int) -> Iterator[Memory]:
         return inner.one_level(under, start=at, limit=size)
@@ -161,7 +165,7 @@ def earlier_shown(
     limit: int | None = None,
     is_level: bool = False,
 ) -> Iterator[Version] | None:
-    """`earlier` of `inner` that leaves out some versions. None if `inner` has only `as_of`."""
+    """Versions of `inner.earlier` for which `shows` is true. None if `inner` supports only `as_of`."""
     if inner.earlier(before, under, limit=0) is None:
         return None
 
@@ -184,7 +188,10 @@ def _shown(
     limit: int | None,
     walk: Callable[[str, str], Iterator[P]] | None,
 ) -> Iterator[P]:
-    """What is shown of batches from `start` on. In one level, `walk` finds what a directory shows if not its first."""
+    """Entries for which `shows` is true, read in batches from `start` on.
+
+    For one level, `walk` finds the first shown entry of a directory if the very first entry is hidden.
+    """
     left, size = limit, _MOST if limit is None else limit
     while left is None or left > 0:
         batch = list(read(start, size))
@@ -203,7 +210,7 @@ def _shown(
 
 
 def earlier_of(versions: Iterable[Version], under: str, start: str, *, is_level: bool) -> Iterator[Version]:
-    """What `Snapshot.earlier` returns, from what `as_of` returns."""
+    """Result of `Snapshot.earlier`, computed from the result of `as_of`."""
     low, high = f"{under}/", f"{under}0"
     found = sorted((each for each in versions if max(low, start) <= each.path < high), key=_path)
     if not is_level:

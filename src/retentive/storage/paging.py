@@ -14,7 +14,7 @@ PAGE_VERSIONS = 500
 FIRST_PAGES = (20, 100)  # smaller, because most readers of a long history want its newest versions
 PAGE_STORES = 200
 FEW_MEMORIES = 20  # up to this number, memories are looked up one at a time
-_LOOKUP = 8  # memories that one pass reads in the time of a lookup by id
+_LOOKUP = 8  # a pass over all memories reads this many in the time of one lookup by id
 
 
 def all_stores(backend: Backend) -> Iterator[StoreInfo]:
@@ -26,12 +26,12 @@ def all_stores(backend: Backend) -> Iterator[StoreInfo]:
 
 
 def stores_of_users(backend: Backend) -> Iterator[StoreInfo]:
-    """All memory stores, oldest first, without the one that holds the records of the location."""
+    """All memory stores, oldest first, except the store that holds the records of the location."""
     return (info for info in all_stores(backend) if info.id != SYSTEM_STORE)
 
 
 def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str, Memory]:
-    """The present memories with these ids. For a good part of a store, all its memories are read in one pass."""
+    """The present memories with these ids. If they are a large part of the store, all memories are read in one pass."""
     if len(memory_ids) > FEW_MEMORIES and _LOOKUP * len(memory_ids) > snapshot.usage().memories:
         return {memory.id: memory for memory in snapshot.memories(ROOT) if memory.id in memory_ids}
     looked_up = (snapshot.find(memory_id) for memory_id in memory_ids)

@@ -1,4 +1,4 @@
-"""Connection pool shared by the threads of one process, and turns of threads that read."""
+"""Connection pool shared by the threads of one process, and a lock with which reading threads take turns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from retentive.errors import Damaged, Unavailable
 
 MAX_IDLE = 8
-SLOW_S = 0.02  # a reader that takes longer does not delay others any more
+SLOW_S = 0.02  # a reader that takes longer loses its turn, so that others need not wait
 
 
 class Closable(Protocol):
@@ -59,7 +59,7 @@ class Pool(Generic[C]):
             self.give_back(connection, has_failed=has_failed)
 
     def take(self) -> C:
-        """Borrow a connection. The caller calls `give_back`."""
+        """Borrow a connection. The caller must return it with `give_back`."""
         with self._mutex:
             if self._held or (self._limit is not None and self._busy >= self._limit):
                 self._wait()
@@ -86,7 +86,7 @@ class Pool(Generic[C]):
         """Return a borrowed connection. It is closed if it has failed, or if enough others are idle."""
         with self._mutex:
             if has_failed or not connection.usable or len(self._idle) >= (self._limit or MAX_IDLE):
-                connection.close()  # before a fork that waits for it
+                connection.close()  # while it counts as busy, so that a fork waits for the close
             else:
                 self._idle.append(connection)
             self._busy -= 1
@@ -117,9 +117,10 @@ class Pool(Generic[C]):
 class ReadTurns:
     """Lets threads do short work one after the other, because they cannot run Python at the same time anyway.
 
-    SQLite's module releases Python's global lock several times in each statement, and each time wakes a thread that
-    wants it too: with 64 threads that read, one view took 90 switches of threads. A thread that waits for its turn does
-    not want the global lock. Work that takes longer than `SLOW_S` loses its turn, so no thread waits for slow work.
+    SQLite's module releases Python's global lock several times in each statement, and each time wakes another thread
+    that waits for the lock: with 64 reading threads, one view took 90 thread switches. A thread that waits for its turn
+    does not compete for the global lock. Work that takes longer than `SLOW_S` loses its turn, so no thread waits for
+    slow work.
     """
 
     def __init__(self) -> None:

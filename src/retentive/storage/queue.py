@@ -2,8 +2,8 @@
 
 With one connection per thread, 64 clients reach 970 commits per second and a p99 of 932 ms, since SQLite's lock is
 neither fair nor shared. With one queue, whose head runs all waiting jobs in one transaction, they reach 13,800 commits
-per second and 8 ms (measured on two cores, ext4). There is no background thread: the caller at the head leads, runs the
-batch, and hands the lead to the next waiting caller.
+per second and a p99 of 8 ms (measured on two cores, ext4). There is no background thread: the caller at the head leads,
+runs the batch, and hands the lead to the next waiting caller.
 
 `WriteQueue` collects jobs. `run_batch` attempts the jobs of a batch together and, if storage fails, each of them alone.
 `run_together` is one attempt: it runs the jobs in a shared transaction, commits once, and sets the outcome of each job.
@@ -64,7 +64,7 @@ J = TypeVar("J", bound=Job)
 class WriteQueue(Generic[J]):
     """Runs jobs in batches, in the order of arrival. The function `run_batch` must set the outcome of every job.
 
-    Each batch runs with the `lock` between processes, if there is one.
+    If there is a `lock`, it is held while a batch runs, so that other processes wait.
     """
 
     def __init__(self, run_batch: Callable[[Sequence[J]], None], *, lock: LockFile | None = None) -> None:
@@ -94,7 +94,7 @@ class WriteQueue(Generic[J]):
         return job.outcome()
 
     def _wait_for(self, lock: LockFile, job: J) -> object:
-        """Let the thread that waits for the lock lead. The batch then has the jobs that arrived during the wait too."""
+        """Let the thread that waits for the lock run the batch, including the jobs that arrived during the wait."""
         job.chosen = True
         if job.turn is None:
             job.turn = threading.Lock()
@@ -112,12 +112,12 @@ class WriteQueue(Generic[J]):
             self._run_batch(batch)
         finally:
             if self._lock is not None:
-                self._lock.release()  # before the next job, whose thread otherwise finds the lock acquired
+                self._lock.release()  # before the handover, so that the next leader finds the lock free
             self._hand_over(done=batch)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Context in which no batch runs. New jobs wait until it ends."""
+        """Context in which no batch runs. New jobs wait until the context ends."""
         job = Job()
         if not self._must_lead(job, alone=True):
             raise AssertionError("another thread ran the job that pauses the queue")
@@ -188,7 +188,7 @@ X = TypeVar("X", bound=JobTransaction)
 
 @dataclass(slots=True)
 class Ran(Generic[X]):
-    """Job that has run, with the outcome that it has if the commit succeeds.
+    """Job that has run, and the outcome it gets if the commit succeeds.
 
     `transaction` is None if the job was undone.
     """

@@ -4,8 +4,8 @@
 `{root}/stores/{key}/memories/...`. `{root}/.retentive/` contains metadata, history and texts in SQLite.
 
 Files are written after the database commits (`observer.py`). During recovery, a file is stale if it is missing or
-empty, or if its text equals the text or the beginning of the text of a recorded version of its path. A stale file is
-rewritten. Any other text is an external edit and becomes a version.
+empty, or if it contains the text of a recorded version of its path, even if this text is cut off or partly zeros. A
+stale file is rewritten. Any other text is an external edit and becomes a version.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
 def _folds(root: str) -> bool:
     """True if the file system ignores case or Unicode form.
 
-    The listing decides: with FUSE, one file may have another inode number under each spelling.
+    This checks the names in a listing, since with FUSE a file may have a different inode number under each spelling.
     """
     return os.path.lexists(os.path.join(root, "MEMORIES")) and "MEMORIES" not in os.listdir(root)
 

@@ -1,9 +1,9 @@
-"""Records of the database that reads found, kept in memory while the database is unchanged.
+"""Cache of records that were read from the database. It is valid as long as the database is unchanged.
 
-A view of an unchanged file then takes a few `stat` and one look at SQLite's counter of changes (`PRAGMA data_version`),
-instead of a transaction with two statements. The counter differs as soon as another connection has committed, in this
-process or any other, also of another program. So what is cached is the state of the database at the time of the look,
-and reads stay linearizable. The files are compared with the cached records as with those of the database.
+With the cache, a view of an unchanged file takes a few `stat` calls and one read of SQLite's change counter (`PRAGMA
+data_version`), instead of a transaction with two statements. The counter changes as soon as another connection commits,
+in this process or in any other program. While the counter is the same, the cached records are the current state of the
+database, so reads stay linearizable. Files are compared with cached records just as with records from the database.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, select_head
 from retentive.storage.sqlite.connection import SqliteConnection, connect
 
 T = TypeVar("T")
-FIRST_READS = 2  # without a cache: a process that reads so little would only open another connection
+FIRST_READS = 2  # made without the cache, since opening its connection does not pay off for so few reads
 _MAX_BYTES = 32 * 1024 * 1024
 _ENTRY_BYTES = 1_024  # size of the objects of an entry, apart from its text
 _ROW_BYTES = 256
 
 
 class NotCached(Exception):
-    """The cache lacks an answer. The read is repeated in a transaction."""
+    """The cache cannot answer a query. The read is repeated in a transaction."""
 
 
 @dataclass(slots=True)
 class CachedRecords:
-    """Records of one memory store, in one state of the database. They answer as `SqlSnapshot` does."""
+    """Records of one memory store in one state of the database, with some of the methods of `SqlSnapshot`."""
 
     store_id: str
     head: StoreHead
@@ -67,7 +67,7 @@ class CachedRecords:
         return found
 
     def rows_below(self, columns: str, under: str) -> list[Row]:
-        """Path, version and size (as `columns` must say) of all memories below a path. Raises `NotCached`."""
+        """Path, version and size of all memories below a path; `columns` must name these. Raises `NotCached`."""
         found = cast("list[Row] | None", self.rows.get(under))
         if found is None:
             found = self.cache.load(lambda connection: self._snapshot(connection).rows_below(columns, under))
@@ -89,7 +89,7 @@ class CachedRecords:
 
 
 class CachedState:
-    """What is known of one state of the database. Threads may share it; what is added to an old state is not used."""
+    """Records of one state of the database. Threads may share it. Records added to an outdated state are not used."""
 
     def __init__(self, cache: RecordCache) -> None:
         self.stores: dict[str, CachedRecords] = {}
@@ -105,11 +105,11 @@ class CachedState:
         return found
 
     def load(self, query: Callable[[SqliteConnection], T]) -> T:
-        """Answer of the database, if it is still in this state. Raises `NotCached`."""
+        """Result of a query, if the database is still in this state. Raises `NotCached`."""
         return self._cache.load(self, query)
 
     def of(self, store_id: str, head: StoreHead) -> CachedRecords | None:
-        """Records of a store with this head. None if the store has changed since others were cached.
+        """Records of a store with this head. None if the cached records belong to another head.
 
         Each commit that changes a memory changes the head.
         """
@@ -117,7 +117,7 @@ class CachedState:
         return records if records.head == head else None
 
     def has_room(self, size: int) -> bool:
-        """Count `size` bytes more. If the cache is full, drop everything; False if it could never hold them."""
+        """Reserve `size` bytes. Empties the cache if it is full. Returns False if `size` alone exceeds the limit."""
         if size > _MAX_BYTES:
             return False
         self._bytes += size
@@ -136,14 +136,14 @@ class RecordCache:
         self.renew_after_fork()
 
     def renew_after_fork(self) -> None:
-        """Start anew, without the lock and the connection of the parent."""
+        """Start with an empty cache. In a forked child, this replaces the lock and the connection of the parent."""
         self._lock = threading.Lock()
         self._connection: SqliteConnection | None = None
         self._reads = 0
         self._changes, self._state = -1, CachedState(self)
 
     def now(self) -> CachedState | None:
-        """The present state of the database. None if it cannot be found out, or was not needed before."""
+        """The present state of the database. None for the first reads, or if the state cannot be determined."""
         if self._reads < FIRST_READS:
             self._reads += 1
             return None
@@ -152,7 +152,7 @@ class RecordCache:
                 if self._connection is None:
                     self._connection, self._changes = connect(self._path), -1
                 changes = _changes(self._connection)
-            except RetentiveError:  # the read that follows reports it
+            except RetentiveError:  # the read that follows reports the error
                 self._close()
                 return None
             if changes != self._changes:
@@ -160,11 +160,11 @@ class RecordCache:
             return self._state
 
     def load(self, state: CachedState, query: Callable[[SqliteConnection], T]) -> T:
-        """Answer of the database, if it was in this state before and after the query. Raises `NotCached`.
+        """Result of a query, if the database was in this state before and after the query. Raises `NotCached`.
 
-        This takes half the time of a transaction, which would read the head again too.
+        This takes half the time of a transaction, which would also have to read the head again.
         """
-        with self._lock, suppress(RetentiveError):  # the read that follows reports it
+        with self._lock, suppress(RetentiveError):  # the read that follows reports the error
             if self._state is state and self._connection is not None:
                 found = query(self._connection)
                 if _changes(self._connection) == self._changes:

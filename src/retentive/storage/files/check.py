@@ -27,7 +27,7 @@ from retentive.values.paths import ROOT, visible
 from retentive.values.text import is_text
 
 _LEFT_AFTER_S = 3_600.0  # a temporary file normally exists for a few milliseconds
-_MOST = 1_000  # limit for the findings of each code in one store
+_MOST = 1_000  # maximum number of findings of each code in one store
 
 
 def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
@@ -144,14 +144,14 @@ class _StoreFiles:
         if why is not None:
             yield found("file_foreign", self._id, f"{visible(path)} ({why})")
             return
-        with self._lock.held(shared=True):  # it may have been recorded or removed meanwhile
+        with self._lock.held(shared=True):  # the file may have been recorded or removed meanwhile
             has_record = self._snapshot.get_marked(path)[0].memory is not None
             if not has_record and self._tree.state(path).kind is FileKind.FILE:
                 yield found("file_new", self._id, path)
 
 
 def restore_texts(connection: Connection, store_id: str, read: Callable[[str], bytes | None]) -> None:
-    """Replace each damaged text in the database by the text of its file, if the file matches the recorded hash.
+    """Replace each damaged text in the database with the text of its file, if the file matches the recorded hash.
 
     The caller commits.
     """
@@ -184,7 +184,7 @@ def _left_over(base: int) -> int:
 
 
 def _is_spare(name: str, directory: int) -> bool:
-    """Return whether a file is a spare of a running process (`spares.py`), which has only zeros."""
+    """Return whether a file is a spare of a running process (`spares.py`): a spare contains only zeros."""
     try:
         with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory), "rb") as file:
             data = file.read(MAX_SPARE_BYTES + 1)
@@ -220,7 +220,7 @@ def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _why_not(path: str, status: os.stat_result) -> str | None:
-    """Reason why an entry is neither a directory nor a file that can be a memory, or None if it is one of them."""
+    """Reason why an entry can be neither a memory nor a directory of memories, or None if it can be one of the two."""
     if stat.S_ISLNK(status.st_mode):
         return "a link"
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):

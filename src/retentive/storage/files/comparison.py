@@ -75,20 +75,20 @@ class Comparison:
         return self.get_marked(path)[0]
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """The same, with the file mark stored with the memory."""
+        """Like `get`, but also returns the file mark stored with the memory."""
         entry, mark = self.compared(path)
         if entry.memory is not None:
             verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
         return entry, mark
 
     def compared(self, path: str) -> tuple[Entry, str | None]:
-        """The same, with a text that was not verified."""
+        """Like `get_marked`, but does not verify the text."""
         for _ in range(_MAX_TRIES):
             entry, mark = self.records.get_marked(path)
             if self.known.database_wins(path) or self._is_as_recorded(path, entry, mark):
                 break
             self.differs(path)
-        return entry, mark  # if it is edited continuously, the latest recorded state is a valid answer
+        return entry, mark  # if the file changes continuously, the latest recorded state is a valid answer
 
     def external_edits(self, path: str) -> list[Change]:
         """Changes that make the records match the files at, above and below a path.
@@ -103,7 +103,7 @@ class Comparison:
         return changes
 
     def edited(self) -> list[str]:
-        """Paths of all files that differ, without pending files."""
+        """Paths of all files that differ from their records, except files that are still to be written."""
         changes = self.external_edits(ROOT)
         paths = {change.path or (change.before.path if change.before is not None else "") for change in changes}
         return sorted(path for path in paths if not self.known.database_wins(path))
@@ -238,7 +238,7 @@ class Comparison:
 def is_recorded(text: bytes | None, entry: Entry) -> bool:
     """True if the text of a file is the recorded text.
 
-    If the recorded text is damaged, its hash decides, so that damage is not mistaken for an external edit.
+    If the text in the database is damaged, its hash decides, so that the damage is not mistaken for an external edit.
     """
     if text == entry.data or text is None or entry.memory is None:
         return text == entry.data

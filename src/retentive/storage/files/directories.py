@@ -16,7 +16,8 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class OpenedDirectory:
     """Context with the descriptor of the subdirectory `names` of the directory that is open as `base`.
 
-    With `make`, missing directories are created. Raises OSError. A class, since a generator takes twice the time.
+    With `make`, missing directories are created. Raises OSError. This is a class, because a generator context manager
+    takes twice the time.
     """
 
     __slots__ = ("_base", "_descriptor", "_make", "_names")

@@ -1,4 +1,4 @@
-"""Names that are one name on a file system that ignores case or Unicode form, as those of macOS do."""
+"""Detects names that are the same on a file system that ignores case or Unicode form, such as those of macOS."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable
 
 
 class Spellings:
-    """The spelling of each path and directory that a running transaction has written, and no file shows yet.
+    """Spellings of the paths and directories that a running transaction has written, but that have no file yet.
 
-    Case is compared by full case folding. Some file systems distinguish a few more names; two of those are then refused
-    within one transaction.
+    Case is compared by full case folding. Some file systems distinguish a few names that are equal by this comparison.
+    Two such names are then refused within one transaction.
     """
 
     def __init__(self) -> None:
         self._spelled: dict[str, str] = {}
 
     def clashes(self, path: str, unwritten: Iterable[str]) -> bool:
-        """Return whether a path, or a directory above it, is written here or in `unwritten` with another spelling."""
+        """Return whether a path, or a directory above it, has a different spelling here or in `unwritten`."""
         others = Spellings()
         for other in unwritten:
             others.add(other)

@@ -1,7 +1,7 @@
-"""A directory of memories without bookkeeping, such as one of the SDK's local tool. Reading creates nothing in it.
+"""A directory of memories without bookkeeping, as the SDK's local tool creates it. Reading creates nothing in it.
 
-The files become versions with the times of the files and with ids made from their paths and texts, so that every
-process reads the same history until the first change.
+The files become versions. Each version has the time of its file, and an id made from the path and the text, so that
+every process reads the same history until the first change.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class ForeignDirectory(Backend):
     def __init__(self, root: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
         self._root = os.path.abspath(root)
         self._clock, self._new_id = clock, new_id
-        self._lock = threading.Condition()  # its lock may be taken again by the same thread
+        self._lock = threading.Condition()  # a thread that holds its lock may acquire it again
         self._readers: Counter[int] = Counter()  # reads in progress, by thread
-        self._is_moving = False  # new reads wait
+        self._is_moving = False  # while true, new reads wait
         try:
             self._temporary: str | None = tempfile.mkdtemp(prefix="retentive-")
         except OSError as error:
@@ -82,7 +82,7 @@ class ForeignDirectory(Backend):
         return DirectoryBackend(self._root, clock=self._clock, new_id=self._new_id, private=private)
 
     def _adopted(self) -> DirectoryBackend:
-        """The backend with its bookkeeping in the directory."""
+        """The backend, after its bookkeeping was moved into the directory."""
         with self._lock:
             if self._temporary is not None:
                 self._is_moving = True
@@ -147,7 +147,7 @@ class ForeignDirectory(Backend):
 
 
 class _FileOrigin:
-    """Clock and ids of versions that are made from files: both depend on the file only."""
+    """Clock and ids for versions that are made from files. Both depend only on the file."""
 
     def __init__(self, now: int) -> None:
         self._now = now
@@ -155,12 +155,12 @@ class _FileOrigin:
         self._name = b""
 
     def time_us(self, mtime_ns: int) -> int:
-        """The time of a file in microseconds. A time in the future is replaced by now."""
+        """The time of a file in microseconds. A time in the future is replaced with the present time."""
         self.at_us = min(max(mtime_ns // 1_000, 2), self._now)
         return self.at_us
 
     def named(self, path: str, data: bytes) -> _FileOrigin:
-        """Make the ids from this path and text from now on."""
+        """Use this path and text for the ids that are made from now on."""
         self._name = path.encode("utf-8", "surrogateescape") + b"\0" + sha256(data).digest()
         return self
 
@@ -188,14 +188,14 @@ class _FileOrigin:
 
 
 def _oldest_ns(root: str, default_us: int) -> int:
-    """The time of the oldest file of the memories. Raises OSError."""
+    """Modification time of the oldest memory file in ns, or the default if there is no file. Raises OSError."""
     folders = os.walk(os.path.join(root, "memories"))
     files = (os.path.join(folder, name) for folder, _, names in folders for name in names)
     return min((os.lstat(file).st_mtime_ns for file in files), default=default_us * 1_000)
 
 
 def _move(temporary: str, root: str) -> None:
-    """Move closed bookkeeping into the directory, durably. Raises OSError, also if the directory has some by now."""
+    """Move closed bookkeeping into the directory, durably. Raises OSError, also if it already has bookkeeping."""
     part = os.path.join(root, f"{PRIVATE}.{secrets.token_hex(4)}.part")
     try:
         shutil.copytree(temporary, part)

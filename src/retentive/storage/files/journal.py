@@ -3,8 +3,8 @@
 Each version in the database names a file to write (`numbering.py`). After each sync of the file system, the database
 records the version up to which the files are durable. For later versions, the journal records which of them were
 written. The journal is the file `journal`, which is never synced. A process that locks this file has locked the whole
-directory. After a crash of the system the journal may have lost writes, so it is used only if some process has had the
-directory open without interruption since the journal was written (lock file `live`).
+directory. After a crash of the system the journal may have lost writes. It is therefore used only if the directory has
+always been open in at least one process since the journal was written (lock file `live`).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class KnownFiles:
     pending: frozenset[str] = frozenset()
     unsaved: dict[str, tuple[str, Mark]] = field(default_factory=dict)  # marks that are not yet stored in the database
     _listings: dict[str, tuple[list[MemoryRow], FileListing]] = field(default_factory=dict)
-    _no_text: dict[str, Mark] = field(default_factory=dict)  # path -> mark of a file that is not the text of a memory
+    _no_text: dict[str, Mark] = field(default_factory=dict)  # path -> mark of a file that cannot be a memory
 
     def note(self, path: str, version: str, found: Found) -> None:
         """Remember that the file at a path contains this version, if the mark of the file can be trusted."""
@@ -60,21 +60,21 @@ class KnownFiles:
         return True
 
     def is_unchanged(self, path: str, version: str) -> bool:
-        """Return whether the file at a path has the mark that proves that it contains this version."""
+        """Return whether the mark of the file at a path proves that the file contains this version."""
         known = self.marks.get(path)
         if known is None or known[0] != version or self.unwritten or self.pending:
             return False
         return self.tree.has_mark(path, known[1])
 
     def is_listed(self, under: str, rows: list[MemoryRow]) -> bool:
-        """Return whether the entries below a path are unchanged since they were found to be these memories."""
+        """Return whether the entries below a path are unchanged since a comparison showed that they match `rows`."""
         known = self._listings.get(under)
         return known is not None and known[0] == rows and self.tree.has_listing(under, known[1])
 
     def keep_listing(
         self, under: str, rows: list[MemoryRow], files: Mapping[str, os.stat_result], listing: FileListing | None
     ) -> None:
-        """Remember the entries below a path, if their marks prove that they are these memories and no others."""
+        """Remember the entries below a path, if the marks of all files prove that they match the memories in `rows`."""
         if listing is None or any(self.marks.get(row[0]) != (row[1], mark_of(files[row[0]])) for row in rows):
             self._listings.pop(under, None)
             return
@@ -91,7 +91,7 @@ class KnownFiles:
         return any(one == path or one.startswith(path + "/") or path.startswith(one + "/") for one in waiting)
 
     def text(self, path: str, found: Found) -> bytes | None:
-        """Text of a file that can be a memory, UTF-8 without NUL; None for any other file.
+        """Text of a file if the file can be a memory (UTF-8 without NUL), otherwise None.
 
         A file with a second hard link may belong to another application, so it is read only to compare it with its
         record.

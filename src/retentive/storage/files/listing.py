@@ -1,4 +1,4 @@
-"""Contents of a directory with all directories below it: names and marks, to find out quickly that nothing changed."""
+"""Listings of directories with their subdirectories: names and marks, to detect quickly that nothing changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _mark = attrgetter("st_mode", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 
 @dataclass(slots=True)
 class FileListing:
-    """Names in one directory in the order of the file system, the mark of each entry, and the directories below."""
+    """Names in one directory in the order of the file system, the mark of each entry, and subdirectories in `inner`."""
 
     names: list[str]
     marks: list[tuple[int, ...]]
@@ -22,14 +22,14 @@ class FileListing:
 
     @property
     def size(self) -> int:
-        """Number of entries, with those of the directories below."""
+        """Number of entries, including those of the subdirectories."""
         return len(self.names) + sum(listing.size for _, listing in self.inner)
 
 
 def list_directory(directory: int) -> tuple[FileListing, list[os.stat_result | None]]:
-    """Names and marks in the directory that is open as `directory`, without those below, and the state of each entry.
+    """Listing of the directory that is open as `directory`, without subdirectories, and the stat result of each entry.
 
-    The state is None if the entry was removed meanwhile.
+    The stat result is None if the entry was removed meanwhile.
     """
     names = os.listdir(directory)
     found = [_state(name, directory) for name in names]

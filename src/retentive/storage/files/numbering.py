@@ -50,7 +50,7 @@ def keep_numbering(connection: Connection) -> None:
 
 
 def paths_changed_since(connection: Connection, seq: int) -> dict[str, set[str]]:
-    """Paths, by number of the store, that versions after number `seq` wrote, deleted or renamed."""
+    """Paths that versions after number `seq` wrote, deleted or renamed, by store id."""
     paths: dict[str, set[str]] = defaultdict(set)
     found = connection.rows(
         "SELECT s.id, v.path, (SELECT p.path FROM versions p WHERE p.store = v.store AND p.memory = v.memory"

@@ -33,7 +33,7 @@ from retentive.storage.sqlite.backend import CommitObserver
 from retentive.storage.sqlite.commit import Writer
 from retentive.storage.sqlite.connection import SqliteConnection
 
-SYNC_AFTER = 512  # number of versions; a sync of the file system then adds about 20 microseconds to each command
+SYNC_AFTER = 512  # versions between syncs of the file system; a sync then costs each command about 20 us on average
 
 
 class FilesObserver(CommitObserver):
@@ -60,7 +60,7 @@ class FilesObserver(CommitObserver):
         self._live = LockFile(os.path.join(self._private, "live"))  # shared by each process that has the directory open
         self._is_alone = self._live.try_to_acquire()
         if not self._is_alone:
-            self._live.acquire(shared=True)  # exclusive until a sole process has finished its recovery
+            self._live.acquire(shared=True)  # waits while a process that was alone recovers
 
     def renew_after_fork(self) -> None:
         """Reopen the lock files in a forked child, which otherwise shares the locks of its parent."""
@@ -85,7 +85,7 @@ class FilesObserver(CommitObserver):
         )
 
     def start(self, exclusive: Callable[[], AbstractContextManager[Writer]]) -> None:
-        """Recover after a killed process, unless another process has the directory open and recovers."""
+        """Recover after a killed process, unless another process has the directory open, which then recovers."""
         try:
             if self._is_alone:
                 with self._journal_file.held():
@@ -116,7 +116,7 @@ class FilesObserver(CommitObserver):
         self._stores.pop(store_id, None)
 
     def known(self, store_id: str) -> KnownFiles | None:
-        """In-memory state of the files of a store. None if the store was not used."""
+        """In-memory state of the files of a store. None if this process has not used the store."""
         return self._stores.get(store_id)
 
     def _known(self, connection: Connection, store_id: str) -> KnownFiles:

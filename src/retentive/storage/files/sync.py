@@ -24,13 +24,13 @@ _CHUNK = 500  # number of values in one statement
 class SyncPlan:
     """Last change to each path, and the mark that its file had before the first change.
 
-    A file without a mark is examined.
+    A file without a known mark is examined before it is changed.
     """
 
     changes: dict[str, Change] = field(default_factory=dict)
     expected: dict[str, Mark] = field(default_factory=dict)
     touched_twice: set[str] = field(default_factory=set)
-    versions: dict[str, str] = field(default_factory=dict)  # the version that each change made, if it is known
+    versions: dict[str, str] = field(default_factory=dict)  # path -> version made by its change, if known
 
     def add(self, path: str, change: Change, version: str = "") -> None:
         """Add a change to a path."""
@@ -97,8 +97,8 @@ def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Seq
     """Rewrite files that may lack a committed change. True if every step succeeded.
 
     Only stale files are changed: missing or empty files, and files that contain the text of a recorded version of the
-    path, or a part of it, with zeros or nothing in place of the rest. In tests with power failures, hundreds of files
-    had an earlier version and dozens were empty; no file had any other text.
+    path, even if it is cut off or has zeros in place of some bytes. In tests with power failures, hundreds of files had
+    an earlier version and dozens were empty; no file had any other text.
     """
     snapshot = SqlSnapshot(connection, store_id)
     tree = known.tree
@@ -136,7 +136,10 @@ def _recorded_texts(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[s
 
 
 def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:
-    """Paths whose file can be left of an earlier recorded text of the path: the text, a beginning, or parts of it."""
+    """Paths whose file contains a recorded text of the path: complete, cut off, or with zeros in place of some bytes.
+
+    `present` maps each path to the contents of its file.
+    """
     stale: set[str] = set()
     paths = list(present)
     for start in range(0, len(paths), _CHUNK):

@@ -47,7 +47,7 @@ class DirectorySnapshot(SqlSnapshot):
         self._kept: CachedRecords | None = None
 
     def keep_in(self, state: CachedState) -> None:
-        """Keep what is read from now on for later reads, as long as the database is in this state."""
+        """Add the records that are read from now on to `state`, which later reads use while it is current."""
         self._kept = state.of(self.store_id, self.head)
 
     def get(self, path: str) -> Entry:
@@ -99,7 +99,7 @@ class CachedSnapshot(Snapshot):
         self._known = known
         head = records.head
         self._head = head
-        self.settings, self.properties = head.settings, head.properties  # every read reads them
+        self.settings, self.properties = head.settings, head.properties  # attributes, since every read uses them
 
     settings: str | None = None
     properties: str | None = None
@@ -255,7 +255,7 @@ class DirectoryTransaction(SqlTransaction):
             raise Unsynced
 
     def _check_spelling(self, change: Change) -> None:
-        """Refuse a new path that would have the file of another path of this batch, which is not written yet."""
+        """Refuse a new path whose file would also be the file of another path that is not written yet."""
         if not self.known.folds or change.path is None:
             return
         if change.before is not None:
@@ -279,7 +279,7 @@ class DirectoryTransaction(SqlTransaction):
             found = known.tree.state(path)
             files = known.tree.scan(path)[0].keys()
             if files and files <= plan.changes.keys() | leaving:
-                plan.expected.pop(path, None)  # only the commit frees this path, so the path is examined after it
+                plan.expected.pop(path, None)  # only the commit frees this path, so it is examined after the commit
                 return
         if found.kind is not FileKind.MISSING:
             raise Refused("path_taken", path=path)

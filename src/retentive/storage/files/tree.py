@@ -28,7 +28,7 @@ from retentive.storage.files.layout import PRIVATE
 from retentive.storage.files.listing import FileListing, is_unchanged, list_directory
 from retentive.values.paths import MAX_PATH_BYTES, MAX_SEGMENTS, ROOT, MemoryPath, visible
 
-RACY_NS = 20_000_000  # a file that changes within a clock tick of a stat may look unchanged (10 ms); Git's rule
+RACY_NS = 20_000_000  # a change within a clock tick (10 ms) of a `stat` may be invisible; Git has the same rule
 MAX_FILE_BYTES = 256 * 1024 * 1024  # larger files are not read as memories
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 _ROOMY_BYTES = MAX_PATH_BYTES - 100  # in a directory with a path up to this length, plain names are within all limits
@@ -98,10 +98,10 @@ class FileTree:
             raise os_error(error) from None
 
     def has_mark(self, path: str, mark: Mark) -> bool:
-        """Return whether the file at a path has this mark, and directories above it. False if in doubt.
+        """Return whether the file at a path has this mark, and only real directories are above it. False if in doubt.
 
-        The kernel resolves the path at once, so a link that is put in place of a directory at this very moment could be
-        followed. Still the file with the mark is the one meant, and nothing but the mark is read.
+        The kernel resolves the whole path, so it could follow a link that replaces a directory at this very moment.
+        This is harmless: only a mark is read, and a file with this mark is the expected file.
         """
         found = self._root + path[_ROOT_LENGTH:]
         end, base = found.find("/"), self._base
@@ -116,7 +116,7 @@ class FileTree:
         return stat.S_ISREG(status.st_mode) and mark_of(status) == mark
 
     def _obstacle(self, names: Sequence[str]) -> Found:
-        """The entry that is in place of a directory: a file, which may be a memory, or an entry of another kind."""
+        """State of a path below an entry that is not a directory: `BELOW_FILE` if the entry is a file, else `OTHER`."""
         for end in range(1, len(names) + 1):
             *above, name = names[:end]
             try:
@@ -170,7 +170,7 @@ class FileTree:
 
     @property
     def has_fine_times(self) -> bool:
-        """Return whether a change right after a `stat` changes the mark, so that it can always be trusted."""
+        """True if even a change right after a `stat` changes the mark of a file, so all marks can be trusted."""
         return self._scratch.has_fine_times is True
 
     def put(self, path: str, data: bytes, expected: Mark) -> Mark:
@@ -192,7 +192,7 @@ class FileTree:
                 self._scratch.discard(scratch)
 
     def _mark(self, name: str, directory: int, before: Mark | None = None) -> Mark:
-        """Mark of a file of ours, if it can be trusted and the file is unchanged since the mark `before` was read."""
+        """Mark of a file that we wrote, or () if the mark cannot be trusted or the file has changed since `before`."""
         if not self.has_fine_times or before == ():
             return ()
         try:
@@ -268,7 +268,7 @@ class FileTree:
         _warn(_ALTERED, path)
 
     def _quarantine(self, path: str) -> None:
-        """Move the entry at a path to quarantine, or the entry above it that is not a directory. Raises OSError."""
+        """Move the entry at a path to quarantine, or an entry above it that is not a directory. Raises OSError."""
         names = self._names(path)
         for end in range(len(self._parts) + 1, len(names) + 1):
             *above, name = names[:end]
@@ -339,7 +339,7 @@ def _read(name: str, directory: int) -> bytes | None:
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
             return None
         data = os.read(descriptor, status.st_size + 1)
-        if len(data) <= status.st_size:  # fewer bytes than asked for: this is the end
+        if len(data) <= status.st_size:  # fewer bytes than requested: end of the file
             return data
         parts = [data]
         while parts[-1]:

@@ -106,7 +106,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
 
         Other writers of this process wait only during the commits.
         """
-        with suppress(RetentiveError):  # the change is committed; a later writer compacts, and `purge` finds the marks
+        with suppress(RetentiveError):  # the change is committed; if this fails, other writers or `purge` do it
             held = self._committer.compactions_due.pop(store_id, None)
             if held is not None:
                 prepared = self._committer.prepare(held)
@@ -139,7 +139,8 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
         """Delete orphans of crashed writers, and pages replaced by compaction, that are older than `older_than_s`.
 
         Writers may continue during the collection. Ages below two hours are refused: a slow writer may still commit
-        such objects. Ages count by the clock of the storage, so a host with a wrong clock deletes no object in flight.
+        such objects. Ages are measured with the clock of the storage. A host with a wrong clock therefore does not
+        delete objects that are about to be committed.
         """
         self._begin(store_id)
         if older_than_s < 2 * WRITTEN_IS_GOOD_FOR_S:

@@ -46,7 +46,7 @@ class _Batch:
     written: set[str] = field(default_factory=set)
     doubtful: set[str] = field(default_factory=set)
     marks: list[str] = field(default_factory=list)
-    # State of the current attempt, and its state before the job that runs.
+    # State of the current attempt, and a copy of the state from before the running job.
     manifest: Manifest = field(init=False)
     pages: NewPages = field(init=False)
     before: tuple[int, NewPages] = field(init=False)
@@ -110,7 +110,7 @@ class _Batch:
         return replace(self.manifest, log={**self.manifest.log, **garbage(parts)}) if parts else self.manifest
 
     def _read_again(self, ran: Sequence[Ran[ObjectsTransaction]], *, all_changed: bool) -> Held:
-        """Return the manifest on which a refusal may be based.
+        """Return a manifest that is recent enough to justify the refusal of a job.
 
         The manifest is read again if the refusal could be due to an old state or to objects that were deleted. If
         writers compete, it is read after the texts are uploaded, to shorten the time between this read and the commit.
@@ -177,7 +177,7 @@ class Committer:
     def committed(self, before: Manifest, after: Held, *, marks: Sequence[str], orphans: Sequence[str]) -> None:
         """Record a successful commit with its marks, and the orphans of its failed attempts."""
         log = self._storage.sizes.log
-        if after.manifest.weight // log > before.weight // log:  # a failed compaction is retried later
+        if after.manifest.weight // log > before.weight // log:  # again at each multiple of `log`, in case one fails
             self.compactions_due[before.id] = after
         if after.manifest.edits or before.edits or marks or orphans:
             self._left_to_erase(before.id, orphans, is_due=_garbage_in(after.manifest.log) >= _MANY, marks=marks)
@@ -213,7 +213,7 @@ class Committer:
             reader.keep_pages(rebuild.written)
             self._left_to_erase(store_id, [], is_due=_garbage_in(rebuild.edits) > 0)
             return
-        names = list(rebuild.written)  # they may contain texts that were redacted since
+        names = list(rebuild.written)  # these unused pages may contain texts that have been redacted since
         going = names if now.erased else reachable(now, reader, values=False).passed(names)
         reader.storage.requests.delete([reader.key(PAGES, name) for name in going])
 

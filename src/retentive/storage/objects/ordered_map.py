@@ -35,8 +35,8 @@ Pages: TypeAlias = Callable[[Sequence[Ref]], list[Page]]
 class Sizes:
     """Maximum number of items in the log, a leaf, a node and the root.
 
-    These limits keep a manifest below some tens of KB. With 10,000 memories, a compaction rewrites some 40 pages: with
-    half the log, that was one of six requests of 16 threads.
+    These limits keep a manifest below some tens of KB. With 10,000 memories, a compaction rewrites about 40 pages. With
+    a log of half this size, compactions made one sixth of the requests of 16 threads.
     """
 
     log: int = 256

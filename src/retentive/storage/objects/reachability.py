@@ -26,7 +26,7 @@ from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.paths import ROOT
 
 COLLECT_AFTER_S = 86_400.0
-_CHECKS = 5  # attempts for one store; purge and collection delete objects to which the manifest just read still refers
+_CHECKS = 5  # attempts for one store, since purge and collection may delete objects of the manifest that was just read
 _MARKS = "purging"
 
 
@@ -56,15 +56,15 @@ class Reach:
         return kind == SIDE or rest in self.pages or rest in self.packs or rest in self.garbage
 
     def passed(self, names: Iterable[str]) -> list[str]:
-        """The pages among `names` to which neither this manifest nor a later one can refer."""
+        """The pages among `names` to which neither this manifest nor any later manifest can refer."""
         return [name for name in names if name not in self.pages and is_obsolete(name, self.generation)]
 
 
 def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damaged: list[str] | None = None) -> Reach:
     """Find all objects reachable from a manifest. Without `values`, find only pages, and read no leaf.
 
-    A page that cannot be read raises `Damaged`. If the list `damaged` is given, its name is added to the list instead
-    (if the page exists), and the walk continues.
+    A page that cannot be read raises `Damaged`. If the list `damaged` is given, the name of the page is added to the
+    list instead (if the page exists), and the walk continues.
     """
     reach = Reach(manifest.generation)
     reach.add(manifest.log.items())
@@ -105,7 +105,7 @@ def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int
 
 
 def examine(storage: ObjectStorage, manifests: ManifestSwap, before: datetime, *, quick: bool) -> Iterator[Finding]:
-    """Yield missing objects, damaged objects and orphans older than `before`, for every store; read-only.
+    """Yield missing objects, damaged objects and orphans older than `before`, for every store. Writes nothing.
 
     `quick` skips the contents of packs.
     """
@@ -161,7 +161,7 @@ def _compare(
 
 
 def corrected(manifest: Manifest, reader: Reader) -> Manifest:
-    """Manifest with counts recomputed from its memories and versions. The same manifest if its counts were correct."""
+    """Manifest with counts recomputed from its memories and versions. Returns `manifest` if they were correct."""
     if manifest.erased is not None:
         return manifest
     snapshot = ObjectsSnapshot(manifest, reader)
@@ -212,7 +212,7 @@ def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
 
 
 def delete_obsolete(manifest: Manifest, reader: Reader) -> None:
-    """Delete every page to which neither this manifest nor a later one can refer."""
+    """Delete every page to which neither this manifest nor any later manifest can refer."""
     there = [name.partition("/")[2] for name in reader.listed(PAGES)]
     passed = reachable(manifest, reader, values=False).passed(there)
     reader.storage.requests.delete([reader.key(PAGES, name) for name in passed])

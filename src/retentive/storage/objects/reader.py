@@ -90,7 +90,7 @@ def encode_pack(texts: Mapping[int, bytes]) -> bytes:
 def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
     """Decode a pack into texts by reference. Raises `Damaged`, `UnknownSchema`.
 
-    The digest of the table protects the other texts when one is erased and the pack is written again.
+    The digest of the table protects the remaining texts when a text is erased and the pack is rewritten.
     """
     check_head("pack", data)
     body, length, expected = data[:-_TAIL_CHARS], data[-_TAIL_CHARS:-DIGEST_CHARS], data[-DIGEST_CHARS:]
@@ -165,7 +165,7 @@ class NewTexts:
         self.pack, self.new, self._end = os.urandom(10).hex(), {}, len(_HEAD)
 
     def unused(self) -> tuple[list[str], list[str]]:
-        """Data of earlier attempts that is not used: texts in packs that are used, and the names of all other packs."""
+        """Unused data of earlier attempts: texts in packs that are still used, and names of wholly unused packs."""
         used = set(self.used)
         packs = by_pack(used)
         unused = by_pack(ref for ref in self._written if ref not in used)
@@ -310,7 +310,7 @@ class Reader:
         return found
 
     def is_whole(self, pack: str) -> bool:
-        """Return whether a pack can be decoded; also if it is missing. Its texts are verified when they are read."""
+        """Return True if a pack can be decoded or is missing. Its texts are verified only when they are read."""
         try:
             self.keep_texts(self._whole(pack))
         except Gone:

@@ -26,7 +26,7 @@ LONG_CHARS = 1_024  # a longer record value is stored in the pack
 INLINE, PACKED = "=", "@"  # prefix of a record value in the map, or of a reference to a record value in a pack
 _DIGEST_BYTES = 8
 DIGEST_CHARS = 2 * _DIGEST_BYTES
-_LEVEL = 1  # level of zlib: twice as fast as the default, with output a tenth larger
+_LEVEL = 1  # compression level: twice as fast as the default of zlib, with output a tenth larger
 
 
 class VersionRow(NamedTuple):
@@ -175,7 +175,7 @@ def unpack(kind: str, data: bytes) -> Any:
     content = check_head(kind, data)
     body = content[DIGEST_CHARS:]
     try:
-        if content == digest(body).encode() + body:  # zlib ignores some bits at its end
+        if content == digest(body).encode() + body:  # zlib alone ignores some bits at the end
             return json.loads(zlib.decompress(body))
     except (zlib.error, ValueError, RecursionError):
         pass
@@ -210,7 +210,7 @@ def name_for(data: bytes, *, generation: int | None = None) -> str:
 
 
 def is_obsolete(name: str, generation: int) -> bool:
-    """Return whether a page that a manifest of this generation does not refer to can never become reachable again."""
+    """Return whether a page can never become reachable again if a manifest of this generation does not refer to it."""
     found = re.match("([0-9a-f]+)-", name)
     return found is not None and int(found[1], 16) < generation
 

@@ -72,7 +72,7 @@ _memories: dict[str, Any] = {}
 
 
 def check_process(opened_in: int | None) -> None:
-    """Raise `InvalidInput` if the current process is not the one with the id `opened_in`."""
+    """Raise `InvalidInput` if the id of the current process is not `opened_in`."""
     if opened_in is not None and os.getpid() != opened_in:
         raise InvalidInput(_FORKED)
 
@@ -121,7 +121,7 @@ class ObjectLocation:
         return cls(scheme, bucket, prefix, config, allow_http == "true", quirk, float(timeout))
 
     def clients(self) -> list[Any]:
-        """Create obstore clients without and with retries. Raises `InvalidInput`."""
+        """Create two obstore clients: one without retries, and one with retries. Raises `InvalidInput`."""
         obstore = library()
         if self.scheme == "memory":
             return [_memories.setdefault(f"{self.bucket}/{self.prefix or ''}", obstore.store.MemoryStore())] * 2
@@ -170,7 +170,7 @@ class Requests:
         self.identity = "\0".join((location.scheme, location.bucket, location.prefix or "", *location.config.values()))
         self.timeout_s = location.timeout_s  # maximum time that a command waits for the storage
         self._probing = threading.Lock()
-        # The services of the clouds support conditional writes; other endpoints are probed.
+        # The cloud providers' own services support conditional writes; other endpoints are probed.
         is_elsewhere = any(_ENDPOINT.match(name.upper()) for name in os.environ) or _ENDPOINTS & location.config.keys()
         self._probed = location.scheme == "memory" or not is_elsewhere or location.quirk is not None
         self._unquoted = location.quirk == UNQUOTED_ETAG
@@ -219,7 +219,7 @@ class Requests:
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Read a byte range of an object. Raises `Missing` if the object does not exist or is shorter.
 
-        If the object was replaced, the bytes are those of the new object.
+        If the object was replaced, the bytes come from the new object.
         """
         with _mapped(is_range=True):
             return bytes(self.client().get_range(key, start=start, length=length))
@@ -239,7 +239,7 @@ class Requests:
             self.client().put(key, data, use_multipart=False)
 
     def time(self) -> float:
-        """Present time by the clock of the storage, in seconds since 1970: that of an object written for it."""
+        """Present time by the clock of the storage, in seconds since 1970, taken from an object written for this."""
         key = _probe_key()
         try:
             self.put(key, b"1")
@@ -248,7 +248,7 @@ class Requests:
         except Missing:
             raise Unavailable(_FAILED) from None
         finally:
-            with suppress(RetentiveError):  # the time matters more than the object that it leaves
+            with suppress(RetentiveError):  # the time matters more than a leftover object
                 self.delete([key])
         return written.timestamp()
 
@@ -279,7 +279,7 @@ class Requests:
             made = self.client(retries=False).put(key, data, mode=mode, use_multipart=False)
             return Tag(made["e_tag"], made["version"])
         except (library().exceptions.BaseError, OSError, ValueError) as error:
-            if "409 Conflict" in str(error):  # S3 replies this to a concurrent conditional write that it did not do
+            if "409 Conflict" in str(error):  # S3 replies this if it rejects a concurrent conditional write
                 raise Taken from None
             found = _meaning(error, is_write=True)
             is_sent = not _NEVER_SENT.search(str(error))
@@ -296,7 +296,7 @@ class Requests:
             except Unsure:
                 raise Unavailable("the object storage did not respond") from None
             finally:
-                with suppress(RetentiveError):  # the result of the probe matters more than the object that it leaves
+                with suppress(RetentiveError):  # the result of the probe matters more than a leftover object
                     self.delete([key])
             self._probed = True
 
@@ -351,7 +351,7 @@ def _meaning(error: Exception, *, is_write: bool) -> Exception:
 
 
 def together(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Run calls, up to 16 in parallel. Raises the first error after all calls have finished. Do not nest."""
+    """Run calls, up to 16 in parallel. Raises the first error after all calls have finished. Calls must not nest."""
     if len(calls) < 2:
         return [call() for call in calls]
     futures = [_threads().submit(call) for call in calls]

@@ -25,7 +25,7 @@ from retentive.storage.objects.records import check_name, name_for, pack, unpack
 from retentive.storage.objects.requests import BUSY, Missing, together
 
 SIDE = "side"
-MOST = 32  # parts of similar size, after which they are merged
+MOST = 32  # if there are more parts of similar size, they are merged
 _KEPT_S = 86_400.0  # removals are kept this long, since an older write may still arrive
 _TIME_DIGITS, _STAMP_CHARS = 14, 22
 _NAME = re.compile(r"[0-9a-f]{39}")

@@ -130,7 +130,7 @@ class ObjectsSnapshot(Snapshot):
         begun, changed = set[str](), set[str]()
         for row in self._rows(before, None):
             (begun if row.first else changed).add(row.memory)
-        for row in self._present(ROOT):  # memories that have not changed since
+        for row in self._present(ROOT):  # memories without later versions
             if row.id < before and row.memory not in changed | begun:
                 yield row.as_version()
         sought, older = changed - begun, self._rows("", before)

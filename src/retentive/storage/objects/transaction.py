@@ -24,7 +24,7 @@ from retentive.storage.objects.records import MEMORY, VERSION, VersionRow, garba
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.records import to_us
 
-_LONG_LOG = 4  # a transaction compacts at once if it adds this many times the keys that make a compaction due
+_LONG_LOG = 4  # a transaction that adds this many times `Sizes.log` keys to the log compacts at once
 
 
 class ObjectsTransaction(ObjectsSnapshot, Transaction):
@@ -94,7 +94,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._count(row, source)
         vacant = None
         if source is not None and source.path != change.path:
-            there = self._row_at(source.path)  # another memory may have this path since the same write
+            there = self._row_at(source.path)  # an earlier change of this write may have reused the path
             vacant = source.path if there is not None and there.memory == memory else None
         return self._add(row, vacant=vacant)
 

@@ -1,9 +1,9 @@
 """Turns of the writers of one memory store: a lock between the processes of a host, and random waits between hosts.
 
 Object storage has no queue: the first writer to replace the manifest wins, and the requests of the others are wasted.
-The processes of one host therefore take turns with a lock file, so that a host is one writer. Between hosts, the ids of
-the latest commits show how many write, and each writer measures how long an attempt takes; both give random waits. The
-lock only saves requests: a writer that cannot have it relies on compare-and-swap alone.
+The processes of one host therefore take turns with a lock file, so that a host acts as one writer. Writers on different
+hosts wait for random times. The length of these waits depends on the number of hosts among the latest commit ids, and
+on the measured duration of an attempt. The lock only saves requests: a writer without it relies on compare-and-swap.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from retentive.storage.lock_file import LockFile
 _HOST_BYTES, _PROCESS_BYTES = 3, 2  # at the start of a commit id
 _COMMIT_BYTES = 4
 _LATEST = 32  # number of latest commits in which active writers are counted
-_ALERT = 16  # number of consecutive commits without others after which contention has ended
+_ALERT = 16  # after this many consecutive commits without other writers, contention has ended
 _LONGEST_S = 1.0
 _SPREAD = 4  # measured with 16 processes: 1.9 attempts for each commit; with 2 it took 2.7, with 1 it took 6
 _LOCK_WAIT_S = 10.0  # 16 processes hold the lock for some 10 ms each, and ten times as long on a busy machine
-_DISTRUST_S = 10.0  # time without the lock after a wait in vain: its holder has stopped
+_DISTRUST_S = 10.0  # after a wait for the lock timed out, the lock is not used for this time, as its holder may hang
 _STRIPES = 3  # hexadecimal digits: at most 4,096 empty files, however many stores there are
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -39,8 +39,8 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class WriterTurns:
     """Turns of one writer among the other writers of a memory store. One thread at a time may use it.
 
-    `host` is the beginning of the commit ids of all writers that lock the file at `lock_path`. If there is none, it is
-    random. A wait for the lock ends after a third of `timeout_s`, the time that a command may take.
+    `host` is the beginning of the commit ids of all writers that lock the file at `lock_path`. If there is no lock
+    file, `host` is random. A wait for the lock ends after at most a third of `timeout_s`, the timeout of a command.
     """
 
     def __init__(self, host: str, lock_path: str | None = None, *, timeout_s: float = LOCK_TIMEOUT_S) -> None:
@@ -65,22 +65,22 @@ class WriterTurns:
         return self._writer + os.urandom(_COMMIT_BYTES).hex()
 
     def begin(self) -> None:
-        """Begin a commit. Unless others are known, acquire the lock now if it is free.
+        """Begin a commit. If no other writer is known, acquire the lock now, provided that it is free.
 
-        Otherwise a writer uploads its texts first and acquires the lock in `wait`, to hold it for a shorter time.
+        If another writer is known, `wait` acquires the lock after the upload of the texts, to hold it for less time.
         """
         if not self.is_seen and self._may_lock() and not self._acquired(wait_s=0.0):
             self.met()
 
     def end(self) -> None:
-        """End a commit, whatever became of it."""
+        """End a commit, whatever its outcome."""
         if self._lock is not None:
             self._lock.release()
             self._lock.close()
             self._lock = None
 
     def met(self) -> None:
-        """Another writer is active."""
+        """Record that another writer is active."""
         self._alert = _ALERT
 
     def lost(self) -> None:
@@ -109,7 +109,10 @@ class WriterTurns:
         return self._lock_path is not None and time.monotonic() >= self._distrusted_until
 
     def _acquired(self, *, wait_s: float) -> bool:
-        """Acquire the lock. Returns False if another process holds it. Without a usable file, nothing is locked."""
+        """Acquire the lock. Returns False if another process holds it.
+
+        If the lock file cannot be opened, returns True, and the writer continues without a lock.
+        """
         try:
             lock = LockFile(str(self._lock_path))
         except OSError:
@@ -136,7 +139,7 @@ def _granted(lock: LockFile, wait_s: float) -> bool:
 
 
 def others_among(commits: Sequence[str], writer: str) -> int:
-    """The number of other writers, or of other hosts if `writer` is a host, among the latest commits."""
+    """Number of other writers in the latest commits, or of other hosts if `writer` is the prefix of a host."""
     return len({commit[: len(writer)] for commit in commits[-_LATEST:]} - {writer})
 
 
@@ -146,7 +149,7 @@ def window_s(others: int, attempt_s: float) -> float:
 
 
 def turns_on_this_host(*names: str, timeout_s: float = LOCK_TIMEOUT_S, directory: str | None = None) -> WriterTurns:
-    """Turns of a writer of the memory store with these names. The processes of this user share a lock, if possible."""
+    """Turns of a writer of the memory store identified by `names`. Processes of this user share a lock, if possible."""
     directory = _own_directory() if directory is None else directory
     if directory is not None:
         with suppress(OSError):
@@ -165,7 +168,7 @@ def turns_alone(*, timeout_s: float = LOCK_TIMEOUT_S) -> WriterTurns:
 
 @cache
 def _own_directory() -> str | None:
-    """A directory for lock files that only this user can use. None if there is none."""
+    """Directory for lock files that only this user can access, or None if there is no such directory."""
     if not hasattr(os, "geteuid"):
         return None
     with suppress(OSError):

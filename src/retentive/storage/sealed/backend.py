@@ -129,7 +129,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         return ((key, keys.open_record(kind, key, value)) for key, value in found)
 
     def _keys_at_hand(self, store_id: str) -> StoreKeys:
-        """The keys of a store, from the cache if it has them."""
+        """The keys of a store, from the cache if possible."""
         held = self._opened.get(store_id)
         return held[1] if held is not None else self.read(store_id, lambda _: self._opened[store_id][1])
 
@@ -220,7 +220,7 @@ class StoreStatus:
 class Rotated:
     """Result of a key rotation: numbers of memory stores, by the outcome for their data keys.
 
-    `rewrapped` data keys are now wrapped with the current key, and `current` ones already were. Stores that are
+    `rewrapped` data keys are now wrapped with the current key, and `current` data keys already were. Stores that are
     `locked`, `destroyed` or `unsealed` (not encrypted) were skipped.
     """
 
@@ -240,7 +240,7 @@ def rotate(backend: SealedBackend, *, progress: Callable[[int], None] | None = N
     """Wrap the data keys of all memory stores with the current key. Texts stay unchanged. The stores may be in use.
 
     An interrupted rotation can be run again. `progress` is called with the number of processed stores. After the
-    rotation, no file of the backend contains the previously wrapped keys.
+    rotation, no file of the backend contains the old wrapped keys.
     """
     done = Rotated()
     for store in all_stores(backend):

@@ -150,7 +150,7 @@ class KeyRing:
             ) from None
 
     def _newest(self) -> _Ring:
-        """The keys in the file now, since another process may have added one."""
+        """The ring, reloaded if the key file has changed, since another process may have added a key."""
         if self._path is not None:
             with suppress(OSError):
                 if _mark(os.stat(self._path)) == self._mark:

@@ -119,7 +119,7 @@ class SealedSnapshot(Overlay):
     def walk(
         self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
     ) -> Iterator[tuple[Memory, bytes | None]]:
-        if self._keys.seal_paths:  # the inner backend has another order of the paths
+        if self._keys.seal_paths:  # the inner backend sorts by encrypted paths
             return Snapshot.walk(self, under, start=start, limit=limit, texts=texts)
         found = self._inner.walk(under, start=start, limit=limit, texts=texts)
         return (self._walked(memory, data, texts=texts) for memory, data in found)
@@ -127,7 +127,7 @@ class SealedSnapshot(Overlay):
     def walk_naming(
         self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
     ) -> tuple[list[Memory], str | None]:
-        return Snapshot.walk_naming(self, under, names, start=start, limit=limit)  # the provenance is in the seal
+        return Snapshot.walk_naming(self, under, names, start=start, limit=limit)  # the provenance is encrypted
 
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
         if self._keys.seal_paths:

@@ -188,8 +188,8 @@ class ServerBackend(SqlBackend, Clocked):
     def _landed(self, changed: SqlTransaction) -> bool:
         """Return whether a commit took place although its reply was lost.
 
-        It locks and reads the row of the store, which waits until the server has committed or rolled back the
-        transaction. Then it makes a small write, which waits until the cluster has replicated the data read. Raises
+        Locks and reads the row of the store, which waits until the server has committed or rolled back the transaction.
+        Then makes a small write, which waits until the cluster has replicated the data that was read. Raises
         `OutcomeUnknown` if the server remains unreachable.
         """
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline())

@@ -1,7 +1,7 @@
 """Transaction of a database server for the jobs of one batch, with two round trips for most batches.
 
-The first round trip locks the row of the store and reads the entries that the jobs read first, as far as the jobs name
-them. The statements that write are sent with the commit.
+The first round trip locks the row of the store and reads the entry that each job will read first, if the job names it.
+The write statements are sent with the commit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ServerSharedTransaction:
     def _look_ahead(self, chosen: Sequence[str]) -> tuple[StoreHead, dict[str, list[Row]]]:
         """Lock the row of the store. Returns its head, and the rows of the queries for the entries at these paths.
 
-        The entries are those after the lock, since each statement sees what was committed before it starts.
+        The entries include all commits before the lock, since each statement sees every commit before its start.
         """
         store_id = self._store_id
         asked = [_query(partial(select_head, store_id=store_id, lock=self._backend.lock))]
@@ -80,9 +80,9 @@ class ServerSharedTransaction:
 
 
 class BatchTransaction(ServerTransaction):
-    """Transaction of one job. `ahead` has the rows of entries that were read for the whole batch, by path.
+    """Transaction of one job. `ahead` maps paths to the rows of entries that were read for the whole batch.
 
-    The transactions of a batch share `ahead`, and remove what they change.
+    The transactions of a batch share `ahead`, and each removes the entries that it changes.
     """
 
     ahead: dict[str, list[Row]]
@@ -101,7 +101,7 @@ class BatchTransaction(ServerTransaction):
         return super().record(changes, actor)
 
     def _forget(self, changed: str) -> None:
-        """Remove the entries that depend on a path: its own, and those above and below it."""
+        """Remove the entries at, above and below a changed path, since all of them depend on it."""
         self.ahead.pop(changed, None)
         for path in tuple(self.ahead):
             if path.startswith(f"{changed}/") or changed.startswith(f"{path}/"):
@@ -131,7 +131,7 @@ def first_path(work: Callable[..., object]) -> str | None:
 
 
 class _Asked(Exception):
-    """Ends a function at its query."""
+    """Raised to stop a function at its first query."""
 
 
 class _Noted:

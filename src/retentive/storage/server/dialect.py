@@ -33,7 +33,7 @@ class ServerConnection(Connection, Protocol):
     def begin_write(self) -> None:
         """Start a write transaction.
 
-        Depending on the server, it sees the commits before each of its statements, or those before its first read.
+        Depending on the server, each statement sees all earlier commits, or all see the commits before the first read.
         """
 
     def begin_read(self) -> None:

@@ -53,9 +53,9 @@ _described = lru_cache(maxsize=1_024)(FieldDescriptorPacket)
 
 
 class _RawConnection(pymysql.Connection):
-    """Connection of PyMySQL that decodes the same description of a column once.
+    """Connection of PyMySQL that decodes each distinct column description only once.
 
-    The server sends it with each result, and to decode it took a third of the time of a view.
+    The server sends the descriptions with each result, and decoding them took a third of the time of a view.
     """
 
     def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:

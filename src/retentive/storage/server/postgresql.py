@@ -29,7 +29,7 @@ from retentive.storage.server.dialect import (
 from retentive.storage.server.postgresql_wire import NoAnswer, Wire
 from retentive.storage.sql.connection import Row, Value
 
-_SCHEMA_LOCK = 0x636F6D6D6F6E  # any number works that is the same in every process: "common"
+_SCHEMA_LOCK = 0x636F6D6D6F6E  # arbitrary, but the same in every process ("common" in ASCII)
 _BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _COMMIT = "current_setting('synchronous_commit')"
@@ -41,7 +41,7 @@ _SETTINGS = (
     " set_config('tcp_keepalives_count', '3', LOCAL),"
     f" set_config('synchronous_commit', {_DURABLE}, LOCAL)"
 )
-_MAX_BYTES = 512 * 1024 * 1024  # a value may have 1 GB, and its text form may be twice as long as the bytes
+_MAX_BYTES = 512 * 1024 * 1024  # PostgreSQL allows 1 GB, and the text form may double the size
 
 
 class PostgresqlConnection(ServerConnection):

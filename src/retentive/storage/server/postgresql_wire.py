@@ -87,7 +87,7 @@ class Wire:
         return self.ask_all([(sql, values)])[-1]
 
     def ask_all(self, queries: Sequence[tuple[str, Sequence[Value]]]) -> list[list[Row]]:
-        """Send the batch with more queries, and return the rows of each of these."""
+        """Send the batch together with `queries`, and return the rows of each query."""
         for sql, values in queries:
             self.send(sql, values)
         return self.sync()[-len(queries) :]
@@ -167,13 +167,13 @@ class Wire:
 
 @cache
 def _numbered(sql: str) -> bytes:
-    """Convert `?` placeholders to those of PostgreSQL: `$1` for the first one."""
+    """Convert `?` placeholders to those of PostgreSQL: `$1`, `$2` and so on."""
     first, *rest = sql.split("?")
     return "".join([first, *(f"${number}{part}" for number, part in enumerate(rest, start=1))]).encode()
 
 
 def _encoded(values: Sequence[Value]) -> tuple[tuple[int, ...], list[bytes | None], list[int]]:
-    """Types, encoded values and formats. This is one loop, since an edit has some fifty values."""
+    """Types, encoded values and formats of `values`. A single loop for speed, since an edit has about fifty values."""
     types: list[int] = []
     given: list[bytes | None] = []
     formats: list[int] = []

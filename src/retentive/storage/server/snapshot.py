@@ -11,7 +11,7 @@ from retentive.storage.sql.transaction import SqlTransaction
 
 
 class ServerSnapshot(SqlSnapshot):
-    """Snapshot whose statements all dialects understand."""
+    """Snapshot that uses only statements that work on every server."""
 
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
         return Snapshot.one_level(self, under, start=start, limit=limit)

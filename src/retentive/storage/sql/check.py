@@ -1,4 +1,4 @@
-"""Checks of SQL storage beyond the contract: schema, indexes, and rows and texts that belong to nothing."""
+"""Checks of SQL storage beyond the contract: schema, indexes, rows without a store, and texts without a version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import NOT_NUMBERING, TABLES_OF_STORES, ForeignSchema, Schema
 from retentive.values.records import HIGHEST_COUNTER, time_in_id, to_us
 
-_MOST = 1_000  # limit for the findings of each code
+_MOST = 1_000  # maximum number of findings of each code
 _LIVING = "SELECT no FROM stores WHERE erased_at IS NULL"
 _ORPHANS = (
     "FROM versions v WHERE v.text IS NOT NULL AND (v.text_of IS NULL OR v.text_of <> v.id) AND NOT EXISTS"
@@ -22,7 +22,7 @@ _BEHIND = (
     f"SELECT s.id FROM stores s WHERE s.erased_at IS NULL AND (s.last_at >= {HIGHEST_COUNTER} OR s.last_at <"
     " (SELECT v.created_at FROM versions v WHERE v.store = s.no ORDER BY v.id DESC LIMIT 1))"
 )
-_WITHOUT_TIME = (  # a store with such a time cannot be opened, and not be listed
+_WITHOUT_TIME = (  # a store with such a creation time can be neither opened nor listed
     "SELECT no, id FROM stores WHERE erased_at IS NULL AND created_at NOT BETWEEN"
     f" {to_us(datetime.min.replace(tzinfo=UTC))} AND {to_us(datetime.max.replace(tzinfo=UTC))}"
 )
@@ -85,7 +85,7 @@ def _missing_indexes(connection: Connection, schema: Schema) -> list[str]:
 
 
 def repair_times(connection: Connection) -> None:
-    """Replace creation times of stores that cannot be read by those in their ids. The caller commits."""
+    """Replace unreadable creation times of stores with the times in their ids. The caller commits."""
     for number, store_id in connection.rows(_WITHOUT_TIME):
         at = time_in_id(str(store_id))
         if at is not None and at < HIGHEST_COUNTER:

@@ -1,8 +1,8 @@
-"""Paths that memories left, by a deletion or for another path: kept in this process, and followed version by version.
+"""Departures: paths that memories left by deletion or rename, cached in this process and updated with each new version.
 
-Together with the present memories they are the only ones that can have been at a path earlier, so that an earlier state
-of a directory needs neither all memories nor all versions. An index in the database would make every write slower. A
-path that was redacted meanwhile is a candidate without a version, so it is never shown.
+A memory that was at a path earlier is either still there or among the departures. An earlier state of a directory can
+therefore be read without reading all memories or all versions. An index in the database would make every write slower.
+If a path was redacted meanwhile, no version has this path any more, so it is not shown.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from retentive.storage.sql.connection import Connection
 from retentive.values.records import time_in_id
 
 _MOST = 200_000
-"""Departures kept of all stores; the store that was not read for longest is forgotten first."""
+"""Maximum number of departures kept for all stores. The least recently read store is forgotten first."""
 _FEW = 20_000
-"""Versions that are read at once. Older ones are read when an earlier state is asked for again."""
+"""If the first request for an earlier state would read more versions, they are read at the second request."""
 _RANDOM_DIGITS = 18
-"""Digits of an id after those of the time."""
+"""Number of random digits in an id, which follow the digits of the time."""
 _DEPARTED = (
     "SELECT v.id, v.memory, w.path FROM versions v CROSS JOIN versions w WHERE v.store = ? AND w.store = v.store"
     " AND w.id = (SELECT max(x.id) FROM versions x WHERE x.store = v.store AND x.memory = v.memory AND x.id < v.id)"
@@ -32,7 +32,7 @@ _DEPARTED = (
 
 
 class Departure(NamedTuple):
-    """A path, the version with which a memory left it, and the memory."""
+    """A path that a memory left, the id of the version that did so, and the id of the memory."""
 
     path: str
     version_id: str
@@ -41,38 +41,38 @@ class Departure(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """Departures of one store by versions after `low` up to `high`, by path."""
+    """Departures of one store from versions with `low < id <= high`, sorted by path."""
 
     low: str
     high: str
     by_path: list[Departure] = field(default_factory=list)
     asked: bool = False
-    """True if a state before `low` was asked for."""
+    """True if a state before `low` was requested, but too many versions would have been read."""
 
 
 class Departures:
-    """Departures of the stores whose earlier states were read last. Threads may share it."""
+    """Departures of the stores whose earlier states were read most recently. Threads may share the object."""
 
     def __init__(self) -> None:
         self.renew_after_fork()
         forking.watch(self)
 
     def renew_after_fork(self) -> None:
-        """Start again in a forked child: a thread that does not exist there may have held the lock."""
+        """Start empty in a forked child, where the lock may be held by a thread that does not exist there."""
         self._lock = threading.Lock()
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
     def forget(self, store_id: str) -> None:
-        """Forget a store, of which versions or memories were removed."""
+        """Forget the departures of a store after versions or memories of the store were removed."""
         with self._lock:
             self._known.pop(store_id, None)
 
     def below(
         self, connection: Connection, store: int, store_id: str, before: str, bounds: tuple[str, str]
     ) -> _Below | None:
-        """Memories that left a path within bounds with a version from `before` on. None if they are not known.
+        """Departures from paths within `bounds` by versions from `before` on, or None if they are not known.
 
-        They are not known if too many versions would have to be read, unless this was so before.
+        They are not known if too many versions would have to be read. The next call then reads these versions.
         """
         newest = connection.rows("SELECT max(id) FROM versions WHERE store = ?", (store,))[0][0]
         with self._lock:
@@ -88,7 +88,7 @@ class Departures:
 
     def _followed(self, connection: Connection, store: int, store_id: str, before: str, newest: str) -> _Known | None:
         known = self._known.get(store_id)
-        if known is not None and newest < known.high:  # an older state than another thread has seen, or a copy
+        if known is not None and newest < known.high:  # another thread saw a newer state, or this is a copy
             return None
         if known is None or not _has(connection, store, known.high):
             known = self._known[store_id] = _Known(newest, newest)
@@ -117,14 +117,14 @@ class _Below:
         self._end = bisect_left(by_path, (bounds[1],))
 
     def from_path(self, start: str) -> Iterator[Departure]:
-        """The departures from `start` on, by path."""
+        """Departures from the path `start` and higher paths, in order of paths."""
         for number in range(bisect_left(self._by_path, (start,)), self._end):
             found = self._by_path[number]
             if found.version_id >= self._before and not self._is_younger(found.memory_id):
                 yield found
 
     def _is_younger(self, memory_id: str) -> bool:
-        """Return whether a memory was created later: its id has the time."""
+        """Return whether a memory was created after `before`, according to the time in its id."""
         born = None if self._at is None else time_in_id(memory_id)
         return born is not None and self._at is not None and born > self._at
 

@@ -1,7 +1,7 @@
-"""Directories in SQLite, now and earlier, without the rows of memories that are not shown.
+"""Present and earlier contents of directories in SQLite, without reading the rows of memories that are not shown.
 
-One level is a recursive query that seeks each entry. A memory that is at a path now and was there earlier is found by
-its newest version then; one that was there and has left is among the departures.
+For one level, a recursive query seeks each entry. In an earlier state, a memory that has stayed at its path is found
+from its present row, with its newest version before the bound. A memory that has left its path is a departure.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from retentive.values.one_level import directory_of, path_after
 from retentive.values.records import time_in_id
 
 _INNER = "instr(substr(f.path, ?), '/')"
-_NEXT = (  # the least path after the entry of `f.path`: that of a memory, or all of a directory (`0` follows `/`)
+_NEXT = (  # lowest path after the memory at `f.path`, or after the whole subdirectory of `f.path` (`0` follows `/`)
     f"CASE {_INNER} WHEN 0 THEN f.path || char(1) ELSE substr(f.path, 1, ? + {_INNER} - 2) || '0' END"
 )
 _LATEST = 1 << 62
 _NEWEST = "(SELECT max(w.id) FROM versions w WHERE w.store = {0} AND w.memory = {1} AND w.id < ?)"
-_STAYED = (  # the memory was at its path: its newest version then, before the bound
+_STAYED = (  # the newest version before the bound shows that the memory was already at its present path
     f"v.store = m.store AND v.id = {_NEWEST.format('m.store', 'm.id')} AND v.path = m.path AND v.operation <> 'deleted'"
 )
 
@@ -30,9 +30,9 @@ _STAYED = (  # the memory was at its path: its newest version then, before the b
 def one_level(
     connection: Connection, store: int, columns: str, bounds: tuple[str, str], *, start: str, limit: int | None
 ) -> list[Row]:
-    """Columns of the memories of one level, and of the first memory of each directory, in byte order of their paths.
+    """Columns of the memories directly in a directory and of the first memory of each subdirectory, in path order.
 
-    `bounds` are those of all paths below the directory.
+    `bounds` enclose all paths below the directory.
     """
     return _seek(connection, store, columns, bounds, start=start, limit=limit)
 
@@ -47,7 +47,7 @@ def _seek(
     limit: int | None,
     only: tuple[str, tuple[Value, ...]] = ("", ()),
 ) -> list[Row]:
-    """One level of the memories that meet a condition."""
+    """Like `one_level`, but only for memories that meet the SQL condition `only`."""
     (low, high), (condition, values) = bounds, only
     name = len(low) + 1  # position of the first character after the directory
     first = f"SELECT m.path FROM memories m WHERE m.store = ? AND m.path >= {{}} AND m.path < ?{condition}"
@@ -65,9 +65,9 @@ def _seek(
 
 
 class EarlierDirectory:
-    """Versions of the memories that were below a directory before a version id. None of its methods reads all of them.
+    """Versions of the memories that were below a directory before a version id.
 
-    `columns` are columns of versions, among them the path and the operation.
+    `columns` are columns of the table of versions, and include the path and the operation.
     """
 
     def __init__(self, connection: Connection, store: int, columns: str, bounds: tuple[str, str], before: str) -> None:
@@ -78,9 +78,9 @@ class EarlierDirectory:
         self._born = _LATEST if born is None else born
 
     def rows(self, store_id: str, *, start: str, limit: int | None, is_level: bool) -> Iterator[Row] | None:
-        """Rows of at most `limit` memories from a path on, by path. None if all memories must be read.
+        """Rows of at most `limit` memories, in order of paths from `start` on. None if all memories must be read.
 
-        In one level, the first memory of each directory stands for it.
+        With `is_level`, each subdirectory is represented by its first memory.
         """
         departed = self._departed(store_id, start, is_level=is_level)
         if departed is None:
@@ -111,7 +111,7 @@ class EarlierDirectory:
         return self._found(found.from_path, max(low, start), is_level=is_level)
 
     def _found(self, from_path: Callable[[str], Iterator[Departure]], start: str, *, is_level: bool) -> Iterator[Row]:
-        """Versions of the departures, of which only the first one of each entry is needed in one level."""
+        """Versions of the departures. With `is_level`, only the first version of each entry is needed."""
         at: str | None = start
         while at is not None:
             start, at = at, None
@@ -137,7 +137,7 @@ class EarlierDirectory:
         return path_after(directory_of(self._bounds[0][:-1], path) or path)
 
     def _each_once(self, stayed: Iterable[Row], departed: Iterator[Row], *, is_level: bool) -> Iterator[Row]:
-        """Both kinds by path; a memory that left a path and came back is among both."""
+        """Merge the rows by path, without duplicates: a memory that left a path and came back is in both inputs."""
         least = ""
         for row in merge(stayed, departed, key=lambda row: cast("str", row[self._path])):
             path = str(row[self._path])

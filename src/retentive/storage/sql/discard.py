@@ -19,7 +19,7 @@ _ROWS = {
 def discard(connection: Connection, finding: Finding, keep: Keep, *, lock: str) -> None:
     """Save the rows of a finding, then delete these rows or clear their columns. The caller commits.
 
-    Raises `InvalidInput`.
+    Raises `InvalidInput` if the data is in use.
     """
     if finding.code == "rows_left":
         number = int(finding.name.rpartition("/")[2])

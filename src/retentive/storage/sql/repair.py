@@ -17,7 +17,7 @@ from retentive.storage.sql.snapshot import StoreHead, select_head
 from retentive.values.paths import ancestors
 from retentive.values.records import HIGHEST_COUNTER, time_in_id
 
-_OF_ANOTHER_AGE = (  # if its newest version is right and it was not pruned, which `history/expiry.py` records
+_OF_ANOTHER_AGE = (  # memories with a correct newest version, if no history was pruned (see `history/expiry.py`)
     "SELECT m.path, v.id, v.created_at, v.revision FROM memories m JOIN versions v ON v.store = m.store AND v.id ="
     " (SELECT min(o.id) FROM versions o WHERE o.store = m.store AND o.memory = m.id)"
     " WHERE m.store = ? AND m.created_at <> v.created_at AND v.operation = 'created' AND EXISTS"
@@ -48,7 +48,7 @@ class _Version:
 
     @property
     def is_on_time(self) -> bool:
-        """True unless the id contains another time than the row. Ids of other applications contain no time."""
+        """False if the id contains a time that differs from `at`. Ids of other applications contain no time."""
         return time_in_id(self.id) in {None, self.at}
 
 
@@ -65,7 +65,7 @@ class _Memory:
 
 def repair_store(connection: Connection, store_id: str, *, lock: str) -> None:
     """Rebuild pointers, lost rows, counters and times of a store. The caller commits."""
-    with suppress(NotFound):  # erased meanwhile
+    with suppress(NotFound):  # the store was erased meanwhile
         head = select_head(connection, store_id, lock=lock)
         _repair_times(connection, head.no)
         repair = _StoreRepair(connection, head)
@@ -122,8 +122,8 @@ class _StoreRepair:
     def _find_text(self, version: _Version) -> None:
         """Correct the pointer of a version to the row with its text, or copy a text with the same hash to this row.
 
-        Nothing is changed if the id of the version itself may be damaged: if its time differs from that of the row, or
-        if the pointer names a missing id with the same time.
+        Nothing is changed if the id of the version itself may be damaged: the time in the id differs from the time of
+        the row, or the pointer names a missing id with the same time as the row.
         """
         ids = {each.id for each in self._versions}
         same_time = version.text_of is not None and time_in_id(version.text_of) == version.at
@@ -156,7 +156,7 @@ class _StoreRepair:
     def _compare(self, memory: _Memory, newest: _Version) -> None:
         """Correct the columns of a memory or of its newest version.
 
-        The hash of the text and the time in the id show which is wrong.
+        The hash of the text and the time in the id show which of the two is wrong.
         """
         known = newest.is_on_time and self._fits(newest.text_of, newest)
         same_text = (memory.text_of, memory.size, memory.sha256) == (newest.text_of, newest.size, newest.sha256)
@@ -214,7 +214,7 @@ class _StoreRepair:
         return bool(self._rows(sql))
 
     def count(self) -> None:
-        """Correct the counters. They are not changed if a memory is lost or damaged, because they are then evidence."""
+        """Correct the counters. If a memory is lost or damaged, the numbers of memories and bytes stay as evidence."""
         head = self._head
         in_order = list(_in_order(self._versions))
         head.revision = max([_plausible(head.revision), *(each.revision for each in in_order)])
@@ -248,7 +248,7 @@ def fits(data: object, size_bytes: int | None, digest: str | None) -> bool:
 
 
 def _repair_times(connection: Connection, store: int) -> None:
-    """Replace impossible times of versions by those in their ids. Otherwise no version could be listed."""
+    """Replace impossible times of versions with the times in their ids. Otherwise no version could be listed."""
     sql = "SELECT id FROM versions WHERE store = ? AND (created_at < 0 OR created_at >= ?)"
     for (version,) in connection.rows(sql, (store, HIGHEST_COUNTER)):
         at = time_in_id(str(version))
@@ -262,7 +262,7 @@ def _repair_ages(connection: Connection, store: int) -> None:
     right = [
         (born, store, path)
         for path, version, born, revision in connection.rows(_OF_ANOTHER_AGE, (store,))
-        if time_in_id(str(version)) == born  # two sources agree against one
+        if time_in_id(str(version)) == born  # the id and the row of the version agree
         and connection.rows(revisions, (store, revision))[0][0] == revision
     ]
     connection.run_many("UPDATE memories SET created_at = ? WHERE store = ? AND path = ?", right)

@@ -8,7 +8,7 @@ from retentive.storage.sql.connection import Connection
 
 TABLES_OF_STORES = ("memories", "versions", "records")
 NOT_NUMBERING = {"versions": " AND (store <> 0 OR id <> 'numbering')"}
-"""Clause that leaves out the placeholder row of a directory (`files/numbering.py`)."""
+"""SQL clause that excludes the placeholder row of a directory (`files/numbering.py`)."""
 TABLES = frozenset({"stores", *TABLES_OF_STORES})
 _VERSION_TABLE = "retentive_schema"
 _TABLE_NAMES = {

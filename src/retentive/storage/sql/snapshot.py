@@ -39,7 +39,7 @@ VERSION = (
 )
 _HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settings, s.properties"
 _HEAD_COLUMNS = 8
-_ENTRY_COLUMNS = _HEAD_COLUMNS + 4  # after them, those of the memory
+_ENTRY_COLUMNS = _HEAD_COLUMNS + 4  # followed by the columns of the memory
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[S
 
 
 def marked_entry_with_head(connection: Connection, store: str | int, path: str) -> tuple[StoreHead, Entry, str | None]:
-    """The same, with bytes that are not verified, and the file mark stored with the memory.
+    """Like `entry_with_head`, but does not verify the bytes, and also returns the file mark stored with the memory.
 
     `store` is the id of the store or its number.
     """
@@ -99,7 +99,7 @@ def marked_entry_with_head(connection: Connection, store: str | int, path: str) 
 
 @cache
 def _entry_sql(above: int, key: str) -> str:
-    """Statement for the head of a store and the entry at a path with so many paths above it."""
+    """Statement for the head of a store and the entry at a path. `above` is the number of paths above the path."""
     upper = f"(SELECT a.path FROM memories a WHERE a.store = s.no AND a.path IN ({', '.join('?' * above)}) LIMIT 1)"
     return (
         f"SELECT {_HEAD}, CASE WHEN m.id IS NULL THEN"
@@ -227,7 +227,7 @@ class SqlSnapshot(Snapshot):
         return [_memory(row) for row in found], end
 
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
-        from retentive.storage.sql.directories import one_level  # noqa: PLC0415 - most processes need no level
+        from retentive.storage.sql.directories import one_level  # noqa: PLC0415 - most processes list no directory
 
         bounds = below(under)
         return map(_memory, one_level(self.connection, self.store, _MEMORY, bounds, start=start, limit=limit))
@@ -319,7 +319,7 @@ class SqlSnapshot(Snapshot):
     ) -> Iterator[Version] | None:
         if not could_be_id(before):
             return iter(())
-        from retentive.storage.sql.directories import EarlierDirectory  # noqa: PLC0415 - most processes need no past
+        from retentive.storage.sql.directories import EarlierDirectory  # noqa: PLC0415 - rarely needed
 
         directory = EarlierDirectory(self.connection, self.store, VERSION, below(under), before)
         found = directory.rows(self.store_id, start=start, limit=limit, is_level=one_level)
@@ -354,7 +354,7 @@ def could_be_id(text: str) -> bool:
 
 
 def below(path: str) -> tuple[str, str]:
-    """Bounds of all paths below `path`; `0` follows `/`.
+    """Bounds of all paths below `path`. The character `0` follows `/` in ASCII.
 
     LIKE is not used, because `_` and `%` in paths would be wildcards.
     """

@@ -48,7 +48,7 @@ def select_store(connection: Connection, id_or_key: str, workspace: str) -> Stor
 
 
 def select_store_taking(connection: Connection, store_id: str, new: NewStore) -> StoreInfo | None:
-    """Return the store with the key of a new one, otherwise that with its id (even if it is erased), otherwise None."""
+    """Return the store with the key of the new store, otherwise the store with this id (even if erased), or None."""
     key, workspace = new["key"], new.get("workspace", DEFAULT_WORKSPACE)
     by_key = None if key is None else _select(connection, _BY_KEY, workspace, key)
     return by_key or _select(connection, "id = ?", store_id)

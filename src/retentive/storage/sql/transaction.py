@@ -13,7 +13,7 @@ from retentive.storage.sql.connection import Connection, Value
 from retentive.storage.sql.snapshot import VERSION, SqlSnapshot, StoreHead, select_head
 from retentive.values.records import HIGHEST_COUNTER, Kept, Operation, Recorded, now_us, sortable_id, to_us
 
-_AT_ONCE = 200  # limit for the ids in one statement
+_AT_ONCE = 200  # maximum number of ids in one statement
 
 
 class SqlTransaction(SqlSnapshot, Transaction):
@@ -31,7 +31,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self._new_id = new_id
         self._revision_before: int | None = None
         self.changed = False
-        self.untraced = False  # true after a change that appears in no version and not in the head
+        self.untraced = False  # true after a change that appears neither in a version nor in the head
         self.newest: str | None = None  # id of the latest version
 
     @property
@@ -102,7 +102,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
     def earlier(
         self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
     ) -> Iterator[Version] | None:
-        if self.changed:  # departures of changes that may be rolled back must not be kept
+        if self.changed:  # changes that may be rolled back must not enter the cache of departures
             return None
         return super().earlier(before, under, start=start, limit=limit, one_level=one_level)
 
@@ -154,7 +154,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self._changes_memories()
         _forget_departures(self.store_id)
         self.untraced = True
-        newest_first = sorted(version_ids, reverse=True)  # a text is stored in the oldest version that has it
+        newest_first = sorted(version_ids, reverse=True)  # a text is stored in the row of its oldest version
         for start in range(0, len(newest_first), _AT_ONCE):
             chosen = self._without_present(newest_first[start : start + _AT_ONCE])
             places = ", ".join("?" * len(chosen))
@@ -177,7 +177,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return [each for each in version_ids if each not in present]
 
     def _changes_memories(self) -> None:
-        """Count a change of memories or history: one for all of a transaction."""
+        """Count a change to memories or history, at most once per transaction."""
         self.changed, self._ahead, head = True, None, self.head
         if self._revision_before is None:
             self._revision_before = head.revision
@@ -280,7 +280,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
             head.last_at = at = max(int(self._clock() * 1_000_000), head.last_at + 1)
             if at >= HIGHEST_COUNTER:  # versions with such a time could not be read
                 raise Damaged("the time of the newest version is damaged; run `retentive doctor --repair`")
-            # The same as `sortable_id`, without a call for each version.
+            # Same result as `sortable_id`, without a function call for each version.
             is_usual = self._new_id is sortable_id
             self.newest = f"memver_{at:014x}{urandom(9).hex()}" if is_usual else self._new_id("memver_", at)
             return at, self.newest

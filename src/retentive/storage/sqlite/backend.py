@@ -3,7 +3,7 @@
 It adds to SQLite:
 
 - a fair queue with group commit (`queue.py`)
-- turns of processes that write (`lock_file.py`), since a wait for SQLite's lock polls and is not fair
+- a lock file with which writing processes take turns (`lock_file.py`), since SQLite's lock needs polling and is unfair
 - a guarantee that a failed commit does not take effect later (`commit.py`)
 - a disk reserve, so that deletions work on a full disk (`space.py`)
 - closing of all connections before a fork (`forking.py`)
@@ -52,8 +52,9 @@ class Outdated(Exception):
 class ReadSnapshot(SqlSnapshot):
     """Snapshot that begins a transaction only if a read needs more than the statement that `expect` has run.
 
-    The second statement sees the state of the first if the head of the store is the same: every change of memories,
-    history or settings changes it. Otherwise `Outdated` is raised.
+    The transaction reads the head of the store again. If the head is the same, the transaction sees the same state as
+    the statement, because every change to memories, history or settings changes the head. Otherwise `Outdated` is
+    raised.
     """
 
     def __init__(self, connection: Connection, store_id: str) -> None:
@@ -88,7 +89,7 @@ class CommitObserver:
     errors.
     """
 
-    lock_file: LockFile | None = None  # lock between processes, instead of the one beside the database
+    lock_file: LockFile | None = None  # lock between processes, used instead of the lock file beside the database
 
     def begin(self, writer: Writer) -> None:
         """Prepare for a batch, with the lock held. This may recover unfinished work of a killed process first."""
@@ -217,7 +218,7 @@ class SqliteBackend(SqlBackend, Purgeable):
             turn.release()
 
     def _read_file(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        """Read as in a block with `reading`, without its two generators."""
+        """Read like a `with self.reading()` block, but without the cost of its two generators."""
         self.check_open()
         readers, has_failed = self._readers, False
         connection = readers.take()
@@ -234,7 +235,7 @@ class SqliteBackend(SqlBackend, Purgeable):
             snapshot = self._observer.snapshot(connection, store_id)
             found = work(snapshot)
             _ = snapshot.revision  # raises `NotFound`, even if the work read nothing
-        except Outdated:  # the transaction has begun
+        except Outdated:  # the repeated read uses the transaction that has begun
             return work(SqlSnapshot(connection, store_id))
         else:
             return found

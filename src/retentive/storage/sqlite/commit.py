@@ -106,7 +106,7 @@ class Writer:
 
 @dataclass(slots=True)
 class SqliteSharedTransaction:
-    """Open transaction for the jobs of a batch, without savepoints, which cost about 10 us a job.
+    """Open transaction for the jobs of a batch. It has no savepoints, since they would cost about 10 us per job.
 
     If a job fails after a change, the changes of all jobs are undone and each job runs alone.
     """

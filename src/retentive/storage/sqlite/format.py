@@ -36,7 +36,7 @@ class SqliteSchema(Schema):
         return {str(row[0]) for row in connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def _version(self, connection: Connection, tables: set[str]) -> int:
-        # One statement: between two statements, another process may commit the tables that it creates.
+        # Read with one statement, because another process may commit new tables between two statements.
         row = connection.rows("SELECT * FROM pragma_application_id, pragma_user_version")[0]
         application, version = (int(value or 0) for value in row)
         if application == APPLICATION_ID:

@@ -34,7 +34,7 @@ class ReadOnlyBackend(SqlBackend):
             check_format(path)
         except UnknownSchema:
             raise
-        except RetentiveError:  # damaged files can be opened too
+        except RetentiveError:  # a damaged file can still be opened
             pass
         self._connection = connect_to_look(path)
 
@@ -53,7 +53,7 @@ class ReadOnlyBackend(SqlBackend):
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
         from retentive.storage.sql.check import examine  # noqa: PLC0415 - slow to import
 
-        with self._lock:  # one read at a time: if the file is damaged, the next statement may fail
+        with self._lock:  # yields each finding at once: if the file is damaged, the next statement may fail
             yield from integrity(self._connection)
             yield from examine(self._connection, SCHEMA)
 

@@ -57,7 +57,7 @@ class Space:
 
     @property
     def is_low(self) -> bool:
-        """Return whether the disk has so little free space that the log must be kept short."""
+        """True if the disk has so little free space that the log must be kept short."""
         return _free_bytes(self._path, self._file_system) < LOW_SPACE_BYTES
 
     def make_room(self, connection: SqliteConnection) -> None:

@@ -22,7 +22,7 @@ _WORDS = {
     "postgresql": {
         "int": "BIGINT", "row_number": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "id": _TEXT, "word": _TEXT,
         "name": _TEXT, "text": "TEXT", "bytes": "BYTEA", "if_new": "", "by_path": "", "end": "",
-        "of_stores": "WITH (fillfactor = 50)",  # room for this row, which every write changes
+        "of_stores": "WITH (fillfactor = 50)",  # free space in each page, because every write updates a row
     },
     # VARBINARY compares as bytes, without padding. A path of 1,034 bytes fits into an index key; as utf8mb4, the key
     # would need four times as many bytes. IF NOT EXISTS: MariaDB commits at every CREATE, so an interrupted migration

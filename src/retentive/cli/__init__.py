@@ -9,9 +9,9 @@ from retentive.cli.exits import INTERRUPTED
 
 def main() -> int:
     """Run `retentive` with the arguments of this process and return its exit status."""
-    gc.disable()  # imports leave no garbage: searching them for it takes a tenth of the time of a short command
+    gc.disable()  # imports create no garbage, and collecting during them takes a tenth of a short command's time
     try:
-        from retentive.cli.app import run  # noqa: PLC0415 - Ctrl-C while click is imported exits with the same status
+        from retentive.cli.app import run  # noqa: PLC0415 - Ctrl-C during this import gives the same status
 
         gc.freeze()
         gc.enable()

@@ -1,4 +1,4 @@
-"""The `retentive` command: its subcommands, which are imported on use, suggestions, and exit statuses."""
+"""The `retentive` command: imports subcommands on use, suggests similar names, and returns exit statuses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDTH = max(map(len, COMMANDS))
 
 
 class App(click.Group):
-    """A group that imports a subcommand on use, so that `retentive view` imports nothing for the others."""
+    """A group that imports each subcommand on use, so that `retentive view` does not import the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of the subcommands, in the order of the help."""
@@ -38,7 +38,7 @@ class App(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The subcommand in the arguments. Raises `UsageError` with similar names."""
+        """Return the subcommand in the arguments. Raises `UsageError`, with similar names, if there is none."""
         if not ctx.resilient_parsing and args[0] not in ALIASES and args[0] not in COMMANDS and args[0][:1] != "-":
             raise click.UsageError(f"No such command {args[0]!r}.{_suggestion(args[0])}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
@@ -63,7 +63,7 @@ class App(click.Group):
 
 
 def _announce_deprecations(name: str, arguments: Sequence[str]) -> None:
-    """Print the sentences of a deprecated subcommand and of deprecated options to standard error."""
+    """Print deprecation notices for the subcommand and its options to standard error."""
     given = arguments[: arguments.index("--")] if "--" in arguments else arguments
     say = partial(click.echo, err=True)
     deprecation.announce("command", name, say)
@@ -98,7 +98,7 @@ def app() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status. The default arguments are those of this process."""
+    """Run the command line and return its exit status. `arguments` defaults to `sys.argv[1:]`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         status = app.main(given, prog_name="retentive", standalone_mode=False)
@@ -107,11 +107,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except click.ClickException as error:
         status = _report(error, given)
-        return 0 if given[:1] == ["hook"] else status  # Claude Code takes status 2 of a hook as an order to stop
+        return 0 if given[:1] == ["hook"] else status  # Claude Code blocks the action if a hook exits with 2
 
 
 def _report(error: click.ClickException, given: Sequence[str]) -> int:
-    """Print an error of the usage, as JSON if the arguments ask for it, and return its exit status."""
+    """Print a usage error, as JSON if the arguments ask for JSON, and return its exit status."""
     if not asks_for_json(given):
         error.show()
         return error.exit_code

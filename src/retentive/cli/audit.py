@@ -1,4 +1,4 @@
-"""`audit`: verifying, anchoring, exporting and showing the audit log of a memory store."""
+"""`audit`: verify, anchor, export and show the audit log of a memory store."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from retentive.history.revisions import TIMES
 
 @output.group("audit")
 def audit() -> None:
-    """Verify, export and show the audit log: actors, operations, times and outcomes, without texts.
+    """Verify, export and show the audit log, which has actors, operations, times and outcomes, but no texts.
 
-    The log is kept while the setting audit is on: retentive settings set audit=true.
+    Operations are logged while the setting audit is on: retentive settings set audit=true.
     """
 
 
@@ -29,22 +29,22 @@ def audit() -> None:
     "--expect",
     metavar="SEQ:HASH",
     multiple=True,
-    help="A head of the log, noted earlier, which must still exist. May be repeated.",
+    help="Head of the log from an earlier report; the log must still contain it. May be repeated.",
 )
 @click.option("--anchor", metavar="FILE", help="Compare the log and all versions with the anchors in FILE.")
 @click.option("--key", metavar="FILE", help="With --anchor: the key that signed the anchors.")
 def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, key: str | None) -> None:
-    """Verify that every entry exists, unmodified and in its order.
+    """Verify that no entry of the log was modified, removed or reordered.
 
-    Reports the first modified, missing or reordered entry, and then exits with status 13. Prints the head of the log:
-    keep it in another place, and --expect detects a rewritten or truncated log. Versions without an entry, recorded
-    while the log was on, are listed; they are not errors.
+    If one was, names the first such entry and exits with status 13. Prints the head of the log: keep it in another
+    place, and pass it to --expect later, to detect a rewritten or truncated log. Lists versions that were recorded
+    while the log was on but have no entry; these are not errors.
 
-    With --anchor it also names each version that was altered, removed or inserted since it was anchored, and each later
-    version without an entry.
+    With --anchor, also names each anchored version that was altered or removed, each version that was inserted among
+    the anchored ones, and each later version without an entry.
     """
     if (anchor is None) != (key is None):
-        raise click.UsageError("--anchor and --key need each other.")
+        raise click.UsageError("Pass --anchor and --key together.")
     with location.existing() as store, _naming(anchor, key), output.progress("Verifying"):
         found = store.audit.verify(expect=expect, anchor=anchor, key=key)
     heads = {"head": found.head and str(found.head), "unaudited": [version.id for version in found.unaudited]}
@@ -58,9 +58,9 @@ def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, k
 def anchor(location: Location, *, file: str, key: str) -> None:
     """Append a signed anchor to FILE: the head of the log, and digests of the versions since the last anchor.
 
-    Run it once a day, and keep FILE and the key where nobody can write who can write to the storage. `audit verify
-    --anchor FILE` then detects every later change of the log and the history, also the restoration of an older copy. If
-    the memory store differs from FILE, nothing is appended and the status is 13.
+    Run it once a day. Keep FILE and the key where nobody with write access to the storage can change them. `audit
+    verify --anchor FILE` then detects every later change to the log and the history, including the restoration of an
+    older copy. If the memory store differs from FILE, nothing is appended and the status is 13.
     """
     with location.existing() as store, _naming(file, key), output.progress("Anchoring"):
         made = store.audit.anchor(file, key)
@@ -108,7 +108,7 @@ def show(location: Location, *, since: datetime | None) -> None:
 
 @contextmanager
 def _naming(anchors: str | None, key: str | None) -> Iterator[None]:
-    """Add the names of the files to errors."""
+    """Add the names of the anchor file and the key file to errors."""
     with ExitStack() as stack:
         if anchors is not None and key is not None:
             stack.enter_context(naming("Key file", key))

@@ -35,7 +35,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Control retention and trust": {
         "review": ("review", "List, accept and refuse proposed changes"),
-        "trust": ("trust", "List, confirm and quarantine doubted memories"),
+        "trust": ("trust", "List, confirm and quarantine untrusted memories"),
         "scan": ("maintenance", "Find sensitive values"),
         "redact": ("removal", "Remove the texts of old versions permanently"),
         "erase": ("removal", "Remove memories with their history permanently"),
@@ -58,7 +58,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "export": ("transfer", "Export a memory store to files"),
         "backup": ("transfer", "Back up memory stores to one file"),
         "restore-backup": ("transfer", "Restore a backup"),
-        "sync": ("sync", "Keep a directory of notes and the memory store equal"),
+        "sync": ("sync", "Keep a directory of notes in sync with the memory store"),
         "migrate": ("transfer", "Copy memory stores to another location"),
     },
     "Serve other machines": {
@@ -76,12 +76,12 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "completion": ("completion", "Print the completion script of a shell"),
     },
 }
-"""Short descriptions end before column 80. The order is that of the help and of the manual."""
+"""Short descriptions must end before column 80. The help and the manual use this order."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {name: row for rows in SECTIONS.values() for name, row in rows.items()}
 
 ALIASES: Mapping[str, str] = {"str_replace": "replace", "delete": "rm", "rename": "mv"}
-"""The names of the tool's protocol, where they differ from those of the command line."""
+"""Names of the memory tool's commands that differ from the names on the command line."""
 
 MEANT: Mapping[str, str] = {
     "ren": "mv",

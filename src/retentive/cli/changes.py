@@ -15,13 +15,13 @@ from retentive.values.commands import Append, Write
 from retentive.values.records import Written
 
 _hash_option = click.option(
-    "--if-sha256", metavar="HASH", help="Change nothing unless this is the sha256 of the text of the memory."
+    "--if-sha256", metavar="HASH", help="Change nothing unless the text of the memory has this sha256."
 )
 _version_option = click.option(
     "--if-version",
     metavar="ID",
     type=VERSION_ID,
-    help="Change nothing unless this is the newest version of the memory. '' means that there must be no memory.",
+    help="Change nothing unless this is the newest version of the memory. '' means that the memory must not exist.",
 )
 
 
@@ -87,7 +87,7 @@ def cp(location: Location, old_path: str, new_path: str) -> None:
 def replace(
     location: Location, path: str, old: str | None, new: str | None, *, old_file: str | None, new_file: str | None
 ) -> None:
-    """Replace OLD, which must occur exactly once in the memory, by NEW.
+    """Replace OLD with NEW. OLD must occur exactly once in the memory.
 
     Without NEW, OLD is removed. With --old-file, the argument after PATH is NEW.
     """
@@ -116,8 +116,8 @@ def insert(location: Location, path: str, line: int, text: str | None, file: str
 def rm(location: Location, paths: Sequence[str], *, if_version: str | None) -> None:
     """Delete memories, or directories with everything below them.
 
-    A directory is deleted as a whole or not at all. After an error, rm goes on with the next PATH; the exit status is
-    that of the first error.
+    A directory is deleted as a whole or not at all. After an error, rm continues with the next PATH, and finally exits
+    with the status of the first error.
     """
     if if_version is not None and len(paths) > 1:
         raise click.UsageError("--if-version needs a single PATH.")
@@ -144,7 +144,7 @@ def mv(location: Location, old_path: str, new_path: str, *, if_version: str | No
         end(perform(store, if_version, command="rename", old_path=old_path, new_path=new_path))
 
 
-@output.command(json="Print a JSON object as `ls` does, with the number of `changes`: 0 or 1.")
+@output.command(json="Print a JSON object with the fields of `ls`, and the number of `changes`: 0 or 1.")
 @click.argument("memory_id", metavar="MEMORY_ID")
 @text_options
 @click.option("--path", "new_path", metavar="PATH", type=MEMORY_PATH, help="New path of the memory.")
@@ -158,34 +158,34 @@ def update(
     new_path: str | None,
     if_sha256: str | None,
 ) -> None:
-    """Replace the text of the memory with an id, its path, or both, with one version.
+    """Change the text or the path of the memory with the given id, or both in one version.
 
-    Without TEXT and --file only the path changes; `-` reads the text from standard input. If the memory already is as
-    asked, nothing happens, even if --if-sha256 is another hash.
+    Without TEXT and --file, only the path changes; `-` reads the text from standard input. If the memory already has
+    this text and path, nothing happens, even if its hash differs from --if-sha256.
     """
     content = None if text is None and file is None else given_text(text, file)
     with location.existing(sweep=True) as store:
         _emit_written(store.by_id.update(memory_id, text=content, path=new_path, if_sha256=if_sha256), "Updated")
 
 
-@output.command("delete-id", json="Print a JSON object as `ls` does, with the number of `changes`.")
+@output.command("delete-id", json="Print a JSON object with the fields of `ls`, and the number of `changes`.")
 @click.argument("memory_id", metavar="MEMORY_ID")
 @_hash_option
 def delete_id(location: Location, memory_id: str, *, if_sha256: str | None) -> None:
-    """Delete the memory with an id."""
+    """Delete the memory with the given id."""
     with location.existing(sweep=True) as store:
         _emit_written(store.by_id.delete(memory_id, if_sha256=if_sha256), "Deleted")
 
 
 def _emit_written(done: Written, verb: str) -> None:
     assert done.memory is not None
-    said = f"{verb} {done.path}." if done.memories else f"{done.path} already is as asked; nothing was changed."
+    said = f"{verb} {done.path}." if done.memories else f"{done.path} already has this content; nothing was changed."
     text = "\n".join([said, *done.notes, *(["This change awaits review."] if done.is_proposed else [])])
     output.emit(memory_object(done.memory) | {"changes": done.memories}, plain=text + "\n")
 
 
 def _old_and_new(arguments: Sequence[str | None], old_file: str | None, new_file: str | None) -> tuple[str, str]:
-    """The two texts. Each comes from its file, or from the next argument."""
+    """Return the old and the new text. Each comes from its file, or from the next argument."""
     waiting = [argument for argument in arguments if argument is not None]
     if old_file == new_file == "-":
         raise click.UsageError("Only one of --old-file and --new-file can be -.")

@@ -19,7 +19,7 @@ MAX_VERSIONS = 50
 
 
 def paths(ctx: click.Context, incomplete: str, absolute: Callable[[str], str]) -> list[CompletionItem]:
-    """The memories and directories whose path starts with the words typed, one level at a time."""
+    """Complete the paths of memories and directories, one level at a time."""
     typed = incomplete[: incomplete.rfind("/") + 1]
     directory = absolute(typed or ".").rstrip("/")
 
@@ -54,7 +54,7 @@ def versions(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
 
 
 def _completed(ctx: click.Context, work: Callable[[Location, Retentive], list[CompletionItem]]) -> list[CompletionItem]:
-    """The completions at the location, if it exists. Errors complete nothing."""
+    """Return the completions at the location. Empty if the location does not exist, or after an error."""
     location = ctx.find_object(Location) or Location()
     with suppress(RetentiveError), location.opened() as opened:
         return work(location, opened)

@@ -16,8 +16,8 @@ PROGRAM, VARIABLE = "retentive", "_RETENTIVE_COMPLETE"
 def completion(_location: Location, shell: str) -> None:
     """Print the script that completes commands, options, paths, memory stores and versions in SHELL.
 
-    Run the example of your shell once; zsh reads the directories of its $fpath. Paths, stores and versions are those of
-    the location on the command line, or of RETENTIVE_AT. Completion creates and changes nothing.
+    Run the example for your shell once. For zsh, the file must be in a directory of $fpath. Paths, stores and versions
+    are completed from the location on the command line, or from RETENTIVE_AT. Completion creates and changes nothing.
     """
     found = get_completion_class(shell)
     assert found is not None

@@ -1,4 +1,4 @@
-"""`console`: the web console of a location, for this machine."""
+"""`console`: open the web console of a location on this machine."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from retentive.values.extras import pip_install
 
 
 @output.command("console")
-@click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
+@click.option("--no-browser", is_flag=True, help="Print the address without opening a browser.")
 def console(location: Location, *, no_browser: bool) -> None:
-    """Open the web console of a location in the browser, until Ctrl-C.
+    """Serve the web console of a location until Ctrl-C, and open it in the browser.
 
     Only this machine can connect. The login page asks for the code that this command prints; it works once, for 60
-    seconds. Changes are recorded as yours. docs/console.md describes the pages.
+    seconds. Changes are recorded as made by you. docs/console.md describes the pages.
     """
     need_posix("`retentive console`", "it can run on another machine that has this location")
     try:

@@ -39,7 +39,7 @@ _NOT_SAVED = "No change; nothing was saved."
 def edit(location: Location, path: str) -> None:
     """Edit a memory in your editor, and save it as one change.
 
-    The editor is $VISUAL, $EDITOR or vi. A PATH that does not exist is created, unless the text stays empty. If
+    The editor is $VISUAL, $EDITOR or vi. If the memory does not exist, it is created, unless the text stays empty. If
     somebody else changed the memory in the meantime, nothing is saved; your text is kept in a file, and its name is
     printed.
     """
@@ -69,7 +69,7 @@ def _edited(location: Location, path: str) -> Done:
         click.echo(f"Your text is kept in {draft.path}", err=True)
         raise
     finally:
-        if not is_saved:  # otherwise the entry for saving covers the read
+        if not is_saved:  # saving writes an entry that covers the read
             _note_read(location, path, memory)
     if done.reply.is_error and draft.differs(before):
         return replace(done, reply=replace(done.reply, text=f"{done.reply.text}\nYour text is kept in {draft.path}"))
@@ -78,14 +78,14 @@ def _edited(location: Location, path: str) -> Done:
 
 
 def _note_read(location: Location, path: str, memory: Memory | None) -> None:
-    """Write the audit entry of a read that no change follows. A server has written it."""
+    """Write the audit entry of a read without a following change. A server writes this entry itself."""
     with suppress(NotFound), location.existing() as store:
         if not is_remote(store):
             core_of(store).result_of(AuditOnly("load", None, (MemoryPath.parse(path),), read_fact(memory)))
 
 
 def _editable(location: Location, path: str) -> Entry | Reply:
-    """The entry of the memory to edit. Empty if the memory does not exist; an error reply if it cannot be edited."""
+    """Return the entry of the memory to edit, an empty entry if it does not exist, or an error reply."""
     try:
         with location.existing(sweep=True) as store:
             if is_remote(store):
@@ -160,7 +160,7 @@ class Draft:
             raise RetentiveError(f"cannot read the edited file {self.path}: {error.strerror}") from None
 
     def differs(self, before: bytes) -> bool:
-        """True if the draft was changed or cannot be read."""
+        """Return True if the draft was changed, or exists but cannot be read."""
         try:
             return self.read() != before
         except RetentiveError:
@@ -169,9 +169,9 @@ class Draft:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Leave Ctrl-C to the editor. The terminal sends it to both processes.
+    """Let only the editor react to Ctrl-C, which the terminal sends to both processes.
 
-    The handler does nothing. SIG_IGN would be inherited, and the editor would ignore Ctrl-C too.
+    Uses a handler that does nothing, because the editor would inherit SIG_IGN and ignore Ctrl-C too.
     """
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
@@ -181,9 +181,9 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def _file_name(path: str) -> str:
-    """The name of the memory if it is plain, so that the editor recognizes the kind of text.
+    """Return the name of the memory, so that the editor recognizes the file type, or `memory.txt`.
 
-    Editors execute files such as `.dir-locals.el`, so these names are replaced.
+    Only plain names are used, because editors execute files such as `.dir-locals.el`.
     """
     name = path.rstrip("/").rpartition("/")[2]
     return name if _PLAIN_NAME.fullmatch(name) else "memory.txt"

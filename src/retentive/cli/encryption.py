@@ -26,8 +26,8 @@ _YES_NO = {True: "yes", False: "no"}
 def encryption() -> None:
     """Create, rotate and destroy the keys of encrypted memory stores.
 
-    With keys (--keys FILE, or an environment variable) memory stores are encrypted on disk. Without
-    its keys a memory store cannot be read: keep a copy of the key file, apart from the memories.
+    Memory stores created with keys (--keys FILE, or an environment variable) are encrypted on disk. They
+    cannot be read without their keys: keep a copy of the key file, apart from the memories.
     """
 
 
@@ -35,8 +35,8 @@ def encryption() -> None:
 def new(location: Location) -> None:
     """Create a key file, or add a new current key to it.
 
-    Existing keys are kept. They decrypt older memory stores until `retentive encryption rotate` wraps the data keys of
-    these with the current key.
+    Existing keys are kept, because older memory stores need them until `retentive encryption rotate` wraps their data
+    keys with the current key.
     """
     key_ring()
     key_id = _add_key(location)
@@ -50,7 +50,7 @@ def rotate(location: Location, *, add: bool) -> None:
     """Wrap the data keys of all memory stores with the current key.
 
     Texts are not rewritten, so this is quick, and the memory stores can stay in use. After an interruption, run it
-    again. Then the old key can be removed from the key file, unless a backup still needs it.
+    again. Once it has finished, you can remove the old key from the key file, unless a backup still needs it.
     """
     key_ring()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
@@ -70,11 +70,11 @@ def rotate(location: Location, *, add: bool) -> None:
 
 @output.command("status", group=encryption, json="Print a JSON object.")
 def status(location: Location) -> None:
-    """Show how each memory store is encrypted, and if the given keys can decrypt it.
+    """Show how each memory store is encrypted, and whether the given keys can decrypt it.
 
-    In a pipe each line has, separated by tabs, a key; yes, no, or the time its data key was destroyed; the id of the
-    key that wraps the data key, with `current`, `old`, or `missing` if it was not given; yes if paths are encrypted;
-    yes if it can be read; and an id.
+    In a pipe each line has, separated by tabs: the key of the store; whether it is encrypted (yes, no, or the time
+    when its data key was destroyed); the id of the key that wraps its data key, with `current`, `old`, or `missing` if
+    this key was not given; whether its paths are encrypted; whether it can be read; and its id.
     """
     key_ring()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
@@ -95,9 +95,9 @@ def status(location: Location) -> None:
 @output.command("destroy", group=encryption, json='Print a JSON object: {"store_id", "store_key", "destroyed_at"}.')
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def destroy(location: Location, *, yes: bool) -> None:
-    """Destroy the data key of the memory store that --store names: it can never be read again.
+    """Destroy the data key of the memory store given with --store, which can then never be read again.
 
-    --store must be an argument, so that no store is destroyed by default. This does not need the key file. Earlier
+    --store must be an argument, so that no store is destroyed by default. The key file is not needed. Earlier
     backups still have the wrapped data key; they become unreadable once the key that wraps it is rotated and deleted.
     """
     key_ring()

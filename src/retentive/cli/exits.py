@@ -30,7 +30,9 @@ EXITS: tuple[Exit, ...] = (
     ),
     Exit(3, "The memory, directory, memory store or location does not exist.", ("not_found",)),
     Exit(
-        4, "Something else exists at the path, or a file above it.", ("already_exists", "not_a_directory", "path_taken")
+        4,
+        "Something else exists at the path, or a parent of the path is a file.",
+        ("already_exists", "not_a_directory", "path_taken"),
     ),
     Exit(5, "The text to replace was not found, or was found more than once.", ("no_match", "many_matches")),
     Exit(6, "Conflict: the memory was changed in the meantime; nothing was saved.", ("conflict",)),
@@ -80,5 +82,5 @@ _STATUS: Mapping[str, int] = {code: row.status for row in EXITS for code in row.
 
 
 def status_of(code: str | None) -> int:
-    """The exit status of an error code. For an unknown code, such as one of a custom backend, 1."""
+    """Return the exit status of an error code, or 1 for an unknown code, such as a code of a custom backend."""
     return _STATUS.get(code or "error", FAILED)

@@ -9,12 +9,12 @@ from io import StringIO
 
 
 def ndjson(result: str, rows: str | None) -> str:
-    """A line for each record of a result, which is given as JSON."""
+    """Return one line per record of a result. `result` is JSON."""
     return "".join(f"{json.dumps(each)}\n" for each in _records(result, rows))
 
 
 def as_csv(result: str, rows: str | None) -> str:
-    """A line with the names of all fields, and a line for each record of a result."""
+    """Return a line with the names of all fields, and one line per record of a result."""
     records = _records(result, rows)
     found = [each if isinstance(each, Mapping) else {"value": each} for each in records]
     names = list(dict.fromkeys(name for each in found for name in each))
@@ -27,7 +27,7 @@ def as_csv(result: str, rows: str | None) -> str:
 
 
 def _records(result: str, rows: str | None) -> list[object]:
-    """The list in the field `rows`, the result itself if it is a list, or the result as the only record."""
+    """Return the list in the field `rows`, the result if it is a list, or else the result as the only record."""
     value = json.loads(result)
     if rows is not None and isinstance(value, dict) and rows in value:
         value = value[rows]
@@ -35,5 +35,5 @@ def _records(result: str, rows: str | None) -> list[object]:
 
 
 def _cell(value: object) -> str:
-    """A text unchanged, nothing for null, and JSON for any other value."""
+    """Return a string unchanged, an empty string for null, and JSON for any other value."""
     return value if isinstance(value, str) else "" if value is None else json.dumps(value)

@@ -31,24 +31,24 @@ from retentive.store import MemoryStore, core_of
 from retentive.values.diff import DiffLine, as_text, unified
 
 _GONE = "(redacted)"
-_FEW = 10  # versions of one change that the table of the log shows
+_FEW = 10  # most versions of one change in the table of `log`
 
 
 def actors_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds `--by`, a pattern."""
+    """Return a decorator that adds the option `--by`, a pattern of actors."""
     return click.option("--by", "whose", metavar="PATTERN", callback=user_by_default, help=text)
 
 
 @output.command(json="Print a JSON list of versions.")
 @click.argument("path", required=False)
-@actors_option("Only versions by these actors, such as session:*, or by the user of this name.")
+@actors_option("Only versions by actors that match, such as session:*, or by the user with this name.")
 @time_option("--since", f"Only versions since this time: {TIMES}.")
 @time_option("--until", "Only versions up to this time.")
 @click.option("--operation", type=click.Choice(["created", "modified", "deleted"]), help="Only versions of this kind.")
 @source_option
-@click.option("--session", metavar="PATTERN", help="Only versions of these sessions.")
-@click.option("--integration", metavar="PATTERN", help="Only versions through these integrations, such as messages.")
-@click.option("--flag", metavar="PATTERN", help="Only versions with lines flagged as this, such as instructions.")
+@click.option("--session", metavar="PATTERN", help="Only versions of sessions that match.")
+@click.option("--integration", metavar="PATTERN", help="Only versions through matching integrations, such as messages.")
+@click.option("--flag", metavar="PATTERN", help="Only versions with flags that match, such as instructions.")
 @trust_option
 @click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N changes.")
 @click.option("--provenance", is_flag=True, help="Show integration, session, source, flags and trust too.")
@@ -57,11 +57,11 @@ def log(
 ) -> None:
     """List the changes of the store, a directory or a memory, newest first.
 
-    A change has all versions of one command and a short name, such as r1234. The versions of a memory include those
-    before a rename. If PATH does not exist, the last memory at PATH is meant. On a terminal, a long log is shown in a
-    pager. In a pipe each line has the change, version, time, actor, operation and path of a version, separated by tabs;
-    the path of a renamed memory is `old -> new`, and that of a redacted version is empty. An undo or a restore has one
-    column more, such as `undo of r3`.
+    A change consists of the versions that one command recorded, and has a short name, such as r1234. The log of a
+    memory includes its versions before a rename. If PATH does not exist, shows the log of the last memory there. On
+    a terminal, a long log is shown in a pager. In a pipe each line has the change, version, time, actor, operation and
+    path of a version, separated by tabs. The path is `old -> new` for a renamed memory, and empty for a redacted
+    version. An undo or a restore has one more column, such as `undo of r3`.
     """
     with location.existing() as store:
         with core_of(store).checking("log"):
@@ -106,7 +106,7 @@ def _plain_row(version: Version, change: LoggedChange) -> tuple[str, ...]:
 
 
 def _rows(change: LoggedChange, origins: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    """Rows of one change for a table; only the first has its name, time and actor."""
+    """Yield the table rows of one change. Only the first row has the name, time and actor of the change."""
     head: tuple[str, ...] = (change.id, output.local_time(change.at), str(change.actor or ""))
     if change.cause:
         yield *head, change.cause, *("" for _ in origins[change.versions[0].id])
@@ -132,9 +132,9 @@ def described(version: Version, change: LoggedChange) -> tuple[str, str]:
 def show(location: Location, what: tuple[str, ...]) -> None:
     """Show a version or a change.
 
-    For the id of a version, prints its metadata, an empty line and the text after it. For a change (r1234, HEAD,
-    HEAD~2, @{yesterday}), prints its metadata, its versions and their diff. With a PATH, HEAD is
-    the newest change of this memory or directory, and only what changed there is shown. The default is HEAD.
+    For the id of a version, prints its metadata, an empty line and its text. For a change (r1234, HEAD, HEAD~2,
+    @{yesterday}), prints its metadata, its versions and their diff. With PATH, HEAD is the newest change of this memory
+    or directory, and only changes there are shown. The default is HEAD.
     """
     revisions, path = revisions_and_path(what, at_most=1)
     with location.existing() as store:
@@ -182,7 +182,7 @@ def _show_change(found: Differences) -> None:
 
 
 def _facts(version: Version) -> dict[str, str]:
-    """Metadata that all versions of a change have in common, from one of them."""
+    """Return metadata that is the same for all versions of a change, taken from one of them."""
     made = version.provenance
     return {
         "actor": _actor(version),
@@ -196,17 +196,17 @@ def _facts(version: Version) -> dict[str, str]:
 
 
 def _head(facts: dict[str, str]) -> tuple[str, layouts.Aligned]:
-    """The known facts, for a pipe and for a terminal."""
+    """Return the facts that are not empty, for a pipe and for a terminal."""
     known = [(name, value) for name, value in facts.items() if value]
     return "".join(f"{name:<11}  {value}\n" for name, value in known), layouts.Aligned(known, ("yellow",))
 
 
 @output.command(json='Print a JSON list of {"old", "new", "diff", "reason"}.')
 @click.argument("what", metavar="[REVISION] [REVISION] [PATH]", nargs=-1)
-@revision_option("--since", text="Compare with the state at a time or right after a change; with --by: only since.")
-@revision_option("--until", text="Compare the state then, instead of now; with --by: only changes until then.")
-@actors_option("Only what these actors changed, such as session:*, or the user of this name.")
-@click.option("--session", metavar="PATTERN", help="Only what these sessions changed.")
+@revision_option("--since", text="Compare with the state at a time or after a change; with --by: only changes since.")
+@revision_option("--until", text="End the comparison then, instead of now; with --by: only changes until then.")
+@actors_option("Only changes by actors that match, such as session:*, or by the user with this name.")
+@click.option("--session", metavar="PATTERN", help="Only changes in sessions that match.")
 def diff(
     location: Location,
     what: tuple[str, ...],
@@ -218,11 +218,11 @@ def diff(
 ) -> None:
     """Show what changed, as a unified diff.
 
-    One REVISION: the diff of this change or version; for a time, of everything since then. Two: the difference between
-    these versions, or between the states right after these changes. PATH, a memory or a directory, limits both, and
-    HEAD is its newest change; the default is HEAD. With --by or --session, only their changes are shown, without
-    those of others in between. Memories that are hidden from you are left out. In a pipe the output is a patch for `git
-    apply`, in the directory above `memories`.
+    With one REVISION, shows the diff of this change or version; if it is a time, everything that changed since then.
+    With two, compares these versions, or the states right after these changes. The default is HEAD. PATH limits the
+    diff to a memory or a directory, and HEAD is then its newest change. With --by or --session, shows only changes by
+    these actors or sessions, without changes by others in between. Leaves out memories that are hidden from you. In a
+    pipe the output is a patch for `git apply`, to be run in the directory above `memories`.
     """
     revisions, path = revisions_and_path(what, at_most=2)
     is_filtered = whose is not None or session is not None
@@ -301,12 +301,12 @@ def blame(location: Location, path: str, *, source: str | None, trust: Level | N
 
 
 def _diff_lines(found: MemoryDifference) -> list[DiffLine]:
-    """The header lines of Git, with the ids of the versions, which `git apply` skips, and the lines that differ."""
+    """Return a line with both versions (ignored by `git apply`), Git's header lines, and the lines that differ."""
     old, new = found.old, found.new
     sides = [(each.path, each.sha256) if each else None for each in (old, new)]
     if found.reason or sides[0] == sides[1]:
         return []
-    name = (lambda each: f"r{each.revision}") if output.on_terminal() else (lambda each: each.id)  # fits 80 columns
+    name = (lambda each: f"r{each.revision}") if output.on_terminal() else (lambda each: each.id)  # r1 fits 80 columns
     lines = [" to ".join(name(each) if each else "nothing" for each in (old, new))]
     before, after = (each.path if each else found.path for each in (old, new))
     lines.append(f"diff --git a{before} b{after}")
@@ -328,7 +328,7 @@ _ORIGIN = ("integration", "session", "source", "flags", "trust")
 
 
 def _origins(store: MemoryStore, versions: Sequence[Version]) -> list[tuple[str, ...]]:
-    """Integration, session, source, flagged lines and level of trust of versions."""
+    """Return integration, session, source, flagged lines and trust level of each version."""
     found: list[tuple[str, ...]] = []
     for version, level in zip(versions, store.trust.levels(versions), strict=True):
         made = version.provenance
@@ -352,7 +352,7 @@ def _actor(version: Version) -> str:
 
 
 def version_object(version: Version, change: LoggedChange | None = None) -> dict[str, object]:
-    """The JSON form of a version; as a part of a change, with the path before a rename."""
+    """Return the JSON form of a version. With `change`, it includes the path before a rename."""
     names = ("id", "memory_id", "operation", "path", "size_bytes", "sha256", "actor", "created_at", "redacted_at")
     found = output.attributes(version, *names, "redacted_by") | {"path": version.path or None}
     found |= {"change": f"r{version.revision}", "provenance": _provenance(version)}

@@ -45,7 +45,7 @@ store = retentive.open({location}).store({key!r})
 class Made:
     """Result of `init`: the location without its password, the store, the new memories, and code that uses it.
 
-    `took_over` is true if the memories were plain files.
+    `took_over` is true if existing plain files became the memories.
     """
 
     at: str
@@ -65,7 +65,7 @@ class Made:
     "features",
     metavar='"ID: TEXT"',
     multiple=True,
-    help="A feature the project needs; may be repeated. Without an id they are f1, f2 and so on.",
+    help="A feature of the project; may be repeated. Features without an id get the ids f1, f2 and so on.",
 )
 @click.option("--setup", metavar="COMMAND", help="Command that starts and tests the project.")
 @click.option("--directory", metavar="PATH", type=MEMORY_PATH, help=f"Directory of the record.  [default: {DIRECTORY}]")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Table:
     """Rows below column names, for a terminal. `empty` is printed if there are no rows.
 
-    If `folds` is true, cells are folded to the width of the terminal. In other tables they are not, so that ids can be
-    copied. On a narrow terminal, the columns in `shortens` are shortened, the first one first.
+    If `folds` is true, cells are folded to the width of the terminal. Otherwise they are not, so that ids can be
+    copied. On a narrow terminal, the columns in `shortens` are shortened in this order until the table fits.
     """
 
     columns: Sequence[str]
@@ -31,9 +31,9 @@ class Table:
 class Aligned:
     """Rows in aligned columns. Cells are never folded, so that ids can be copied.
 
-    `header` has the names of the columns; without it, they have none. `styles` has a colour for each
-    column, and `right` has the indexes of right-aligned columns. On a narrow terminal, the columns with the indexes in
-    `shortens` are shortened, the first one first.
+    `header` has the names of the columns, if they are shown. `styles` has a colour for each column, and `right` has the
+    indexes of right-aligned columns. On a narrow terminal, the columns with the indexes in `shortens` are shortened in
+    this order until the rows fit.
     """
 
     rows: Iterable[Sequence[str]]

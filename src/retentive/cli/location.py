@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 INTEGRATION = "cli"
 """The name of the command line in audit logs."""
-KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, a slow import
+KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, slow to import
 STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked"})
 """Codes of errors that concern the storage as a whole. Their messages are printed with the location."""
 
@@ -36,7 +36,7 @@ STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "dama
 class Location:
     """A directory or URL with memory stores, the key of one of these stores, the actor, and the encryption keys.
 
-    `keys` is the path of a key file. `typed` are the names of the options given as arguments, not by the environment.
+    `keys` is the path of a key file. `typed` has the names of the options given on the command line.
     """
 
     url: str = DEFAULT_LOCATION
@@ -55,8 +55,8 @@ class Location:
     def existing(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
         """Open the memory store, for commands that need existing memories. A mistyped name creates nothing.
 
-        `sweep` is for commands that write memories: idle memories expire before the command. Commands that read, undo
-        or change settings expire nothing. Raises `NotFound` if the location or the store does not exist.
+        With `sweep`, idle memories expire first. Only commands that write memories set it, not commands that read, undo
+        or change settings. Raises `NotFound` if the location or the store does not exist.
         """
         with self.opened(sweep=sweep) as found:
             store = self.chosen(found)
@@ -66,7 +66,7 @@ class Location:
     def chosen(self, found: Retentive) -> MemoryStore:
         """The memory store in an opened location. Raises `NotFound` if it does not exist.
 
-        Files that were put into a directory before any command ran are the default memory store of this directory.
+        Plain files in a directory without recorded memory stores are its default memory store.
         """
         if is_remote(found):
             try:
@@ -84,13 +84,13 @@ class Location:
         )
 
     def named_store(self) -> str:
-        """The key or id given with --store. Raises `UsageError` if it is only a default: the store is to be removed."""
+        """Return the key or id given by --store, to remove the store. Raises `UsageError` if it is a default."""
         if "store" not in self.typed:
             raise click.UsageError("Name the memory store with --store KEY. `retentive stores` lists them.")
         return self.store_key
 
     def _becomes_store(self) -> bool:
-        """True if opening the default store records files that exist, or leaves nothing behind."""
+        """Return True if opening the default store only records existing files, or is in memory."""
         scheme, path = parse_location(self.url)
         if scheme is not None:
             return is_in_memory(self.url)
@@ -106,7 +106,7 @@ class Location:
             yield found.store(self.store_key).through(INTEGRATION)
 
     def _keeps_ids(self) -> bool:
-        """True if the first change of a directory of plain files can keep the ids that reading it has shown."""
+        """Return True if the first change to plain files can keep the ids that earlier reads have shown."""
         return self.store_key == DEFAULT_KEY and self.given_keys() is None and self._becomes_store()
 
     @contextmanager
@@ -137,7 +137,7 @@ class Location:
 
     @contextmanager
     def _server(self, *, create: bool) -> Iterator[Retentive]:
-        """Open a server, for a command that needs no storage. The actor is that of the API key, unless it is given."""
+        """Open a server for a command that does not need the storage. Without --actor, the API key sets the actor."""
         from retentive.cli.over_http import OVER_HTTP  # noqa: PLC0415 - only for a server
 
         name = click.get_current_context().command_path.partition(" ")[2]
@@ -227,14 +227,14 @@ def _login() -> str:
 
 
 def take_over(store: MemoryStore) -> None:
-    """Record the plain files of a directory as memories, with the ids that reading them has shown."""
-    core_of(store).backend.write(store.id, lambda _: None)  # it has no operation, because it changes no memory
+    """Record the plain files of a directory as memories, with the ids that earlier reads have shown."""
+    core_of(store).backend.write(store.id, lambda _: None)  # not an operation, because it changes no memory
     store.memories()
 
 
 @contextmanager
 def _explaining(store: MemoryStore) -> Iterator[None]:
-    """Add the setting to errors that say that a memory is read-only."""
+    """Add the setting that makes a memory read-only to the error."""
     try:
         yield
     except ReadOnly as error:

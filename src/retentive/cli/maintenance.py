@@ -49,21 +49,23 @@ _COUNTED = ("ok", "note", "problem", "repaired")
     is_flag=True,
     help="Scan older versions too; with --redact, redact whole versions that contain a value.",
 )
-@click.option("--likely", is_flag=True, help="With --redact: remove the values that only their context suggests, too.")
+@click.option("--likely", is_flag=True, help="With --redact: also remove values recognized only by their context.")
 @click.option(
-    "--allow", is_flag=True, help="Read one value from standard input, and print its entry for sensitive_allow."
+    "--allow",
+    is_flag=True,
+    help="Read a value from standard input, and print its entry for the setting sensitive_allow.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation of --redact --history.")
 def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow: bool, yes: bool) -> None:
     """List the memories that contain sensitive values, and the kinds of values. Never prints a value.
 
-    Kinds after "likely:" are values that only their context suggests. Lines after "instructions:" read as instructions
-    to the model; --redact leaves them.
+    Values that are recognized only by their context are listed after "likely:". Lines that read like instructions to
+    the model are listed after "instructions:"; --redact keeps them.
 
-    Such values may have been written before the guards were on, or by editing files. A path that contains a value is
-    shown without it: rename the memory with `mv`, then run --history --redact to remove the old path. Redacted versions
-    cannot be restored, so --redact --history prints its plan and asks; without a terminal it needs --yes. Exits
-    with status 16 if certain values were found and remain.
+    Sensitive values may have been written before the guards were on, or by editing files. A path that contains a value
+    is shown without the value: rename the memory with `mv`, then run --history --redact to remove the old path.
+    Redacted versions cannot be restored, so --redact --history prints its plan and asks; without a terminal it needs
+    --yes. Exits with status 16 if values other than likely ones remain.
     """
     if allow:
         from retentive.redaction.examiner import allowance  # noqa: PLC0415 - rarely needed
@@ -124,7 +126,7 @@ def _confirm_redaction(store: MemoryStore, *, likely: bool) -> None:
 
 
 def _interval(_ctx: click.Context, _param: click.Parameter, given: float | None) -> float | None:
-    if given is None or MIN_SWEEP_HOURS <= given <= MAX_SWEEP_HOURS:  # a range of click accepts NaN
+    if given is None or MIN_SWEEP_HOURS <= given <= MAX_SWEEP_HOURS:  # the range type of click accepts NaN
         return given
     raise click.BadParameter(f"{given:g} is not a number of hours from {MIN_SWEEP_HOURS} to {MAX_SWEEP_HOURS:g}.")
 
@@ -139,7 +141,7 @@ def _interval(_ctx: click.Context, _param: click.Parameter, given: float | None)
     callback=_interval,
     help=f"Keep running, and sweep again after this many hours; at least {MIN_SWEEP_HOURS}.",
 )
-@click.option("--accept-clock", is_flag=True, help="Trust the clock of this host, although it jumped ahead.")
+@click.option("--accept-clock", is_flag=True, help="Trust the clock of this host even though it jumped ahead.")
 def sweep(location: Location, *, dry_run: bool, every_store: bool, every: float | None, accept_clock: bool) -> None:
     """Expire idle memories and remove old versions, as the settings of the store define.
 
@@ -147,8 +149,9 @@ def sweep(location: Location, *, dry_run: bool, every_store: bool, every: float 
     memories can be restored as long as their versions are kept. keep_versions_days and keep_versions define when
     versions are removed. Read-only memories are kept.
 
-    If the clock of this host is more than 7 days ahead of the time the memory store last saw, nothing is removed until
-    a sweep with --accept-clock, or until a sweep a day later. On a database server, the clock of the server counts.
+    If the clock of this host is more than 7 days ahead of the last time that the memory store recorded, nothing is
+    removed until you sweep with --accept-clock, or until a sweep a day later. On a database server, the clock of the
+    server is used.
     """
     while True:
         with location.opened() as found:
@@ -187,26 +190,26 @@ def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool) -> None:
 
 
 @output.command(json="Print a JSON object with all findings.")
-@click.option("--repair", is_flag=True, help="Rebuild what other stored values prove, then check again.")
+@click.option("--repair", is_flag=True, help="Rebuild data that follows from other stored data, then check again.")
 @click.option("--quick", is_flag=True, help="Skip the texts of older versions.")
 @click.option(
     "--discard",
     "discarded",
     metavar="FINDING/NAME",
     multiple=True,
-    help="Save the data of this finding to a new file, then delete it. Repeatable.",
+    help="Save the data of this finding to a new file, then delete the data. May be repeated.",
 )
 @click.option(
     "--save-to",
     metavar="DIRECTORY",
     type=click.Path(file_okay=False),
-    help="Directory of these files; beside a local location by default.",
+    help="Directory for the files of --discard; next to a local location by default.",
 )
 @click.option(
     "--bundle",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Also write a new .zip or .tar.gz to attach to a report: versions, settings without texts, counts, findings.",
+    help="Also write a new .zip or .tar.gz for a bug report: versions, settings without texts, counts, findings.",
 )
 def doctor(
     location: Location,
@@ -219,7 +222,7 @@ def doctor(
 ) -> None:
     """Check the integrity of a location: the memories, versions, texts, counts, records and files of all stores.
 
-    Writes nothing without --repair and --discard, and a repair deletes nothing. The memory stores can stay in use. Each
+    Writes nothing without --repair or --discard, and a repair deletes nothing. The memory stores can stay in use. Each
     finding has a severity (ok, note, problem, repaired), a memory store, a code and a description; in a pipe these are
     separated by tabs and followed by advice. Exits with status 17 if problems remain. The file of --bundle contains no
     memory, path, actor, name, key, description or URL.
@@ -253,7 +256,7 @@ def doctor(
 
 @contextmanager
 def _bundled(location: Location, file: str | None, keys: Keys | None) -> Iterator[list[Finding]]:
-    """Write the bundle about the findings in the list at the end, even if the check fails."""
+    """Yield a list for the findings, and write the bundle about them at the end, even if the check fails."""
     found: list[Finding] = []
     if file is None:
         yield found

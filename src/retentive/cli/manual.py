@@ -59,7 +59,7 @@ def _options(records: list[tuple[str, str]]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Text in which roff interprets nothing."""
+    """Escape text so that roff prints it literally."""
     plain = text.replace("\\", r"\e").replace("-", r"\-").replace('"', r"\(dq")
     return rf"\&{plain}" if plain[:1] in {".", "'"} else plain
 

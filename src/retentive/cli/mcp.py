@@ -1,4 +1,4 @@
-"""`mcp`: the memory store for clients of the Model Context Protocol, on standard input and output."""
+"""`mcp`: serve the memory store to clients of the Model Context Protocol, on standard input and output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def serve(location: Location, *, one_tool: bool) -> None:
     """Serve the memory store to an MCP client, on standard input and output.
 
     A client such as Claude Code or Claude Desktop starts this command. With the URL of a server as the location, it
-    forwards to that server. Changes are recorded with the actor of --actor, and `memory_undo` undoes only those.
+    forwards to that server. Changes are recorded with the actor given by --actor, and `memory_undo` undoes only changes
+    by this actor.
 
     Creates the location and the memory store if they do not exist.
     """

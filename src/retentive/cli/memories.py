@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from retentive.history.revisions import Revision
 
 R = TypeVar("R")
-_as_of_option = revision_option("--as-of", text="Show the state right after a change: HEAD~2, r1234, @{yesterday}, 2h.")
+_as_of_option = revision_option(
+    "--as-of", text="Show the state at a time or right after a change: HEAD~2, r1234, @{yesterday}, 2h."
+)
 
 
 @output.command(json=MEMORIES)
@@ -72,7 +74,7 @@ def view(location: Location, path: str, *, view_range: tuple[int, int] | None, a
         end(done)
 
 
-@output.command(json="Print a JSON object as `ls` does, with the text.")
+@output.command(json="Print a JSON object with the fields of `ls`, and the text.")
 @click.argument("path")
 @_as_of_option
 def cat(location: Location, path: str, *, as_of: Revision | None) -> None:
@@ -96,7 +98,7 @@ def _past_load(store: MemoryStore, path: str, at: Revision) -> tuple[Memory, str
 
 
 def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory]:
-    """The memories below a directory, or the memory at a path, at a moment. Raises `NotFound`, `InvalidInput`."""
+    """Return the memories at or below a path, as of a moment. Raises `NotFound` and `InvalidInput`."""
     core = core_of(store)
     with core.checking("list" if at is None else "list.as_of"):
         target = core.parsed(path)
@@ -122,7 +124,7 @@ def _only(store: MemoryStore, path: str) -> Memory:
 
 
 def _at(moment: Revision | None, operation: ReadOperation[R]) -> ReadOperation[R]:
-    """The operation on the state at a moment; None means now."""
+    """Return the operation, applied to the state at a moment. None means now."""
     if moment is None:
         return operation
     from retentive.history.reads import AsOf  # noqa: PLC0415 - rarely needed, and slow to import

@@ -24,7 +24,7 @@ GLOBAL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "default": DEFAULT_LOCATION,
         "envvar": "RETENTIVE_AT",
         "help": "Location of the memory: a directory, sqlite:///FILE (four slashes before an absolute path),"
-        " postgresql://, mariadb://, s3://, gs://, az://, or https:// of a server, with RETENTIVE_API_KEY.",
+        " postgresql://, mariadb://, s3://, gs://, az://, or the https:// URL of a server, with RETENTIVE_API_KEY.",
     },
     "--store": {
         "metavar": "KEY",
@@ -60,11 +60,11 @@ class GlobalOption(click.Option):
 
 
 def global_options(*, taken: Collection[str] = (), root: bool = False) -> list[click.Parameter]:
-    """The global options, except `taken` ones. Only those of `retentive` itself have defaults."""
+    """Return the global options, except the `taken` ones. Only with `root` do they have defaults."""
     found: list[click.Parameter] = []
     for flag, given in GLOBAL_OPTIONS.items():
         if flag not in taken:
-            # After a command an option has no default: it overrides an earlier one only if it is given.
+            # After a command, an option has no default, so it overrides the one before the command only if given.
             attributes = {name: value for name, value in given.items() if root or name not in {"default", "envvar"}}
             name = f"global{flag.replace('-', '_')}"  # a command may have an argument `store`
             attributes |= {"expose_value": False, "callback": _remember, "show_envvar": True}
@@ -79,7 +79,7 @@ def add_global_options(command: click.Command, *, without: Collection[str] = ())
 
 
 def own_options(ctx: click.Context, *, is_root: bool = False) -> list[tuple[str, str]]:
-    """The help of the options of a command: names and text of each. Only those of `retentive` itself are global."""
+    """Return the names and help text of each option. Only with `is_root`, global options are included."""
     own = [each for each in ctx.command.get_params(ctx) if isinstance(each, click.Option)]
     records = [each.get_help_record(ctx) for each in own if is_root or not isinstance(each, GlobalOption)]
     # Click keeps the names of --help from the context that asked for it first.

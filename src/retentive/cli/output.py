@@ -75,7 +75,7 @@ def command(
 
 
 class Group(click.Group):
-    """A command with subcommands. Without one, it runs the subcommand `default`, or prints its help."""
+    """A command with subcommands. If none is given, it runs the subcommand `default`, or else prints its help."""
 
     def __init__(self, *args: Any, default: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -93,7 +93,7 @@ class Group(click.Group):
             return command.invoke(inner)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the subcommands, and then the same as for a command."""
+        """Write the subcommands, then the examples and options as for a command."""
         with formatter.section("Commands"):
             helps = {name: each.get_short_help_str(200) for name, each in self.commands.items()}
             if self.default:
@@ -107,7 +107,7 @@ class Group(click.Group):
 
 
 def group(name: str, *, default: str = "") -> Callable[[Callable[[], None]], Group]:
-    """Make a function a group of subcommands. `default` is the one that runs if none is given."""
+    """Make a function a group of subcommands. `default` names the subcommand that runs if none is given."""
     return click.group(name, cls=Group, default=default)
 
 
@@ -140,7 +140,7 @@ def emit(
 ) -> None:
     """Print a result in one of three forms, and exit if `status` is not 0.
 
-    In a format for programs, `value` is printed; `rows` names its list of records for the formats of records. In a
+    In a format for programs, `value` is printed; `rows` names the field with its records, for ndjson and csv. In a
     pipe, `plain` is printed: a string unchanged, or a line for each row with tabs between the cells. On a terminal,
     `shown` is printed, or `plain` in aligned columns if `shown` is None; with `pages`, in a pager if it is longer than
     the terminal. `notes` and `error` are printed to standard error, except with --json, because `value` contains them.
@@ -162,7 +162,7 @@ def emit(
 
 
 def harmless(text: str) -> str:
-    r"""`text` with control characters shown as `\x1b`: text by a model must not steer the terminal of its reader."""
+    r"""Escape control characters, such as `\x1b`, because a model's text must not control the reader's terminal."""
     return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
@@ -219,7 +219,7 @@ def attributes(value: object, *names: str) -> dict[str, object]:
 
 
 def to_json(value: object) -> str:
-    """Convert `value` to JSON on one line of ASCII, which is safe in every locale and with every way to split lines."""
+    """Convert `value` to JSON on one line of ASCII, which is safe in every locale and for every way to split lines."""
     return _ENCODER.encode(value)
 
 
@@ -338,7 +338,7 @@ def _write_pages(text: str) -> None:
     if not lines or text.count("\n") < lines or not _is_terminal(sys.stdin) or os.environ.get("TERM") == "dumb":
         write_text(text)
         return
-    os.environ.setdefault("LESS", "FRX")  # as git: colours, and no clearing of the screen
+    os.environ.setdefault("LESS", "FRX")  # as in git: show colours, and do not clear the screen
     click.echo_via_pager(text, color=True)
 
 

@@ -1,4 +1,4 @@
-"""Commands that run with the URL of a server, and those that need the storage itself."""
+"""Commands that accept the URL of a server as location, and commands that need the storage itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OVER_HTTP: Mapping[str, str] = {
     "rm": "",
     "update": "",
     "delete-id": "",
-    "import": "the actor is that of the API key",
+    "import": "records the actor of the API key",
     "log": "",
     "show": "",
     "diff": "of one change, or of two versions by their ids",
@@ -40,7 +40,7 @@ OVER_HTTP: Mapping[str, str] = {
     "mcp": "",
     "hook": "",
 }
-"""Support of a command for the URL of a server; empty for full support."""
+"""Commands that accept the URL of a server, with their limits; empty for full support."""
 ON_THE_MACHINE: Mapping[str, str] = {
     "scan": "reads all versions",
     "encryption": "keys stay with the storage",
@@ -63,11 +63,11 @@ ON_THE_MACHINE: Mapping[str, str] = {
     "demo": "has a location of its own",
     "completion": "has no location",
 }
-"""Why a command refuses the URL of a server, or ignores it."""
+"""Commands that refuse or ignore the URL of a server, with the reason."""
 
 
 def rows() -> Iterator[tuple[str, str, str]]:
-    """Rows of the table in docs/remote.md: each command, if it takes the URL of a server, and a remark."""
+    """Rows of the table in docs/remote.md: each command, whether it accepts the URL of a server, and a remark."""
     for name, remark in OVER_HTTP.items():
         yield f"`{name}`", "yes", remark
     for name, remark in ON_THE_MACHINE.items():

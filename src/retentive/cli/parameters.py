@@ -60,7 +60,7 @@ def revision_option(
 def revisions_and_path(words: Sequence[str], *, at_most: int) -> tuple[list[Revision], str | None]:
     """Sort words into revisions and a path. `A..B` are two revisions. Raises `UsageError`.
 
-    A word with a slash or a dot that names no revision is a path. Without either, a path needs a `./` before it.
+    A word with a slash or a dot that names no revision is a path. A path without a slash or a dot must start with `./`.
     """
     paths = [word for word in words if _is_path(word)]
     revisions = [revision(name or "HEAD") for word in words if word not in paths for name in word.split("..", 1)]
@@ -80,7 +80,7 @@ def _is_path(word: str) -> bool:
 
 
 def user_by_default(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:
-    """The actor or the pattern of actors; a name without a kind and wildcards is the name of a user."""
+    """Return the actor or the pattern of actors. A name without a kind or wildcards means the user with this name."""
     return given if given is None or {":", "*", "?"} & set(given) else f"user:{given}"
 
 
@@ -126,7 +126,7 @@ class MemoryPathType(TextType):
         return absolute(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The memories and directories whose path starts like this."""
+        """Return the memories and directories whose path starts with `incomplete`."""
         from retentive.cli.completers import paths  # noqa: PLC0415 - only for completion
 
         return paths(ctx, incomplete, absolute)
@@ -138,7 +138,7 @@ class VersionType(TextType):
     name = "version"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The newest versions, of the memory if the command line names one."""
+        """Return the newest versions of the memory store."""
         from retentive.cli.completers import versions  # noqa: PLC0415 - only for completion
 
         return versions(ctx, incomplete)
@@ -162,7 +162,7 @@ class RevisionOrPathType(TextType):
     name = "revision or path"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Paths, and versions if an id was begun."""
+        """Return versions if `incomplete` starts like a version id, otherwise paths."""
         is_id = incomplete.startswith(_VERSION[:3])
         return (VERSION_ID if is_id else MEMORY_PATH).shell_complete(ctx, param, incomplete)
 
@@ -177,7 +177,7 @@ ARGUMENT_TYPES: Mapping[str, TextType] = {
     "version_id": VERSION_ID,
     "version_ids": VERSION_ID,
 }
-"""Type of each argument with this name, in every command."""
+"""Type of the arguments with each name, in all commands."""
 
 
 def text_options(command: F) -> F:
@@ -187,9 +187,10 @@ def text_options(command: F) -> F:
 
 
 def given_text(text: str | None, file: str | None) -> str:
-    """The text of an argument or a file, or all of standard input if both are missing or one is `-`.
+    """Return the text of an argument or a file, or all of standard input if both are missing or one is `-`.
 
-    Raises `UsageError` if both are given, if the file cannot be read, and if a person would have to type the text.
+    Raises `UsageError` if both are given, if the file cannot be read, or if both are missing and standard input is a
+    terminal.
     """
     if text is not None and file is not None:
         raise click.UsageError("A text was passed twice, as an argument and as a file.")
@@ -235,5 +236,5 @@ def source_option(command: F) -> F:
 
 def trust_option(command: F) -> F:
     """Add `--trust`."""
-    text = "Only at this level of trust, by the present settings."
+    text = "Only at this level of trust under the current settings."
     return click.option("--trust", type=click.Choice(LEVELS), help=text)(command)

@@ -1,4 +1,4 @@
-"""Commands on memories, run with the ids of the versions they record, and their output."""
+"""Runs commands on memories, and prints their replies with the ids of the recorded versions."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ CHANGE = VIEW.replace("}.", ', "changes"}; changes is a list of {"path", "memory
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A reply, the path it is about, the version that was read, and the changes; None for a command that only reads.
+    """A reply, its path, the version that was read, and the recorded changes.
 
-    The changes are empty if the output does not show them.
+    `changes` is None for a command that only reads, and empty if the output does not show changes.
     """
 
     reply: Reply
@@ -46,13 +46,13 @@ class Done:
 
 
 def perform(store: MemoryStore, if_version: str | None = None, /, **given: object) -> Done:
-    """Run a command of the tool, given as raw input. Errors of input and storage are replies."""
+    """Run a command of the tool, given as raw input. Input and storage errors become replies."""
     there = remote_store(store)
     if there is not None:
         return _remote(there, given, if_version)
     try:
         command = parse(given)
-    except Refused:  # `execute` leaves the audit entry of a malformed call
+    except Refused:  # `execute` writes the audit entry of a malformed call
         return Done(store.execute(given), changes=None if given["command"] == "view" else ())
     if isinstance(command, View):
         return run(store, RunView(command, LineCounts()))
@@ -62,7 +62,7 @@ def perform(store: MemoryStore, if_version: str | None = None, /, **given: objec
 def perform_text(
     store: MemoryStore, command: type[Write | Append], path: str, text: str, if_version: str | None
 ) -> Done:
-    """Run a command that only applications send."""
+    """Run `write` or `append`, commands that only applications send."""
     if remote_store(store) is not None:
         return perform(store, if_version, command=command.name, path=path, file_text=text)
     core = core_of(store)
@@ -95,7 +95,7 @@ def _remote(store: RemoteStore, given: dict[str, object], if_version: str | None
 
 
 def run(store: MemoryStore, operation: Operation[Any]) -> Done:
-    """Run an operation that has a reply. Errors of input and storage are replies."""
+    """Run an operation that has a reply. Input and storage errors become replies."""
     core, named = core_of(store), paths_named(operation)
     changes = None if isinstance(operation, RunView) else ()
     try:
@@ -118,7 +118,7 @@ def _explained(store: MemoryStore, named: Sequence[MemoryPath]) -> list[str]:
 
 
 def version_read(result: object) -> Recorded | None:
-    """The memory and version that a view shows, unless it shows a directory."""
+    """Return the ids of the memory and version that a view showed, or None if it showed a directory."""
     memory = result.memory if isinstance(result, Viewed) else None
     return None if memory is None else Recorded(memory.id, memory.version_id)
 
@@ -130,7 +130,7 @@ def memory_object(memory: Memory) -> dict[str, object]:
 
 
 def emit_done(done: Done) -> None:
-    """Print a reply. In a format for programs it has the path, the ids if it is about one version, and the changes."""
+    """Print a reply. Formats for programs add the path, the changes, and the ids if there is only one version."""
     if not output.as_object():
         output.emit_reply(done.reply, notes=done.notes)
         return
@@ -154,7 +154,7 @@ def end(done: Done) -> NoReturn:
 
 
 def _changes(store: MemoryStore, recorded: Sequence[Recorded]) -> Sequence[Mapping[str, object]]:
-    """The recorded versions as objects. Versions never change, so they are read afterwards."""
+    """Return the recorded versions as objects. They can be read after the command, because versions never change."""
 
     def work(found: Snapshot) -> list[Mapping[str, object]]:
         versions = [found.version(each.version_id)[0] for each in recorded]

@@ -1,4 +1,4 @@
-"""Progress bars on a terminal. `output.progress` imports this module, and with it rich, when it shows one."""
+"""Progress bars on a terminal. `output.progress` imports this module, which imports rich, when it shows a bar."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Bar:
         self._bar.start()
 
     def advance(self, done: int, total: int | None, part: str) -> None:
-        """Show this progress."""
+        """Update the bar."""
         text = f"{self._label} {escape(harmless(part))}: {done}" if part else self._label
         self._bar.update(self._task, description=text, completed=done, total=self._total if total is None else total)
 

@@ -1,4 +1,4 @@
-"""Explains to people why a memory is read-only. A model only reads that it is."""
+"""Explains to people why a memory is read-only. Models get no explanation."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _HIDDEN = (
 
 
 def explanation(store: MemoryStore, paths: Iterable[str] = ()) -> str:
-    """The setting that makes one of these canonical paths, or a memory below, read-only, and how to change it.
+    """Return the setting that makes one of the paths, or a memory below one, read-only, and how to change it.
 
-    Without paths, the setting for any memory of the store.
+    The paths must be canonical. Without paths, all memories of the store are considered.
     """
     core, settings = core_of(store), store.settings()
     rules = WriteRules(settings, core.actor, core.examiner)

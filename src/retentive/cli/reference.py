@@ -29,35 +29,35 @@ retentive edit notes.md
 git log --oneline | retentive write log.txt --at sqlite:///team.db --store user-42
 ```
 
-- The options of `retentive` itself are accepted before and after every command, and mean the same everywhere. A text
-  that begins with `-` follows `--`: `retentive create list.md -- "- eggs"`.
+- The options of `retentive` itself are accepted before and after every command, and mean the same everywhere. Put
+  `--` before a text that begins with `-`: `retentive create list.md -- "- eggs"`.
 - A path without a leading slash is below `/memories`: `notes.md` is `/memories/notes.md`, and `.` is `/memories`.
 - A text comes from an argument, `--file FILE`, or standard input (a pipe, or `-`). It is stored byte for byte; only
-  `append` and `insert` complete lines. It must be UTF-8.
+  `append` and `insert` add missing newlines. It must be UTF-8.
 - The names of the tool's commands are aliases: `str_replace`, `delete` and `rename` are `replace`, `rm` and `mv`.
 - Commands that only read or change existing memories create nothing: a mistyped location or memory store is an error
   with status 3. `create`, `write`, `append`, `edit` (if there is a text to save), `exec`, `init`, `import` and `chat`
   create the location and the memory store.
 - Replies go to standard output and errors to standard error, as plain sentences.
-- Errors of the storage, of a key file or of another file name the location or file, without passwords.
+- Errors about the storage or a file contain the location or the name of the file, without passwords.
 - Output is UTF-8. Colours, tables and progress bars are for terminals only; `NO_COLOR` turns the colours off. On a
-  terminal `view` shows control characters as `\\x1b`, so that a memory cannot steer it; `cat` never changes a byte.
+  terminal `view` shows control characters as `\\x1b`, so that a memory cannot control it; `cat` never changes a byte.
 
 ## Output for programs
 
-`--json` prints one JSON value on one line, on standard output, also for errors. The exit status stays the same. Things
-have the same fields in every command:
+`--json` prints one JSON value on one line, on standard output, also for errors. The exit status stays the same. The
+fields are the same in every command:
 
-| thing | fields |
+| result | fields |
 | --- | --- |
 | memory | `path`, `memory_id`, `version_id`, `size_bytes`, `sha256`, `created_at`, `updated_at`; `cat` adds `text` |
 | reply, error | `text`, `is_error`, `code` |
-| view | those of a reply, `path`, `memory_id`, `version_id` |
-| change | those of a view, and `changes`: `path`, `memory_id`, `version_id`, `operation` of each version |
+| view | the fields of a reply, `path`, `memory_id`, `version_id` |
+| change | the fields of a view, and `changes`: `path`, `memory_id`, `version_id`, `operation` of each version |
 
-The ids of a change are null if it made several versions or none. `--format` selects another form of the same fields:
-`ndjson` prints each object of a list on a line, `csv` prints a header and a row for each object, with JSON in cells
-that are no texts, and `table` prints in a pipe what a terminal shows.
+The ids of a change are null if it recorded several versions or none. `--format` selects another form of the same
+fields: `ndjson` prints each object of a list on a line, `csv` prints a header and a row for each object, with JSON in
+cells that are not strings, and `table` prints in a pipe what a terminal shows.
 
 ## Shells
 
@@ -67,9 +67,9 @@ retentive completion zsh > ~/.zfunc/_retentive    # a directory of your $fpath
 retentive completion fish > ~/.config/fish/completions/retentive.fish
 ```
 
-Commands, options, paths, memory stores and versions are completed, those of the location in `RETENTIVE_AT` or on the
-command line. Bash splits words at colons, so set `RETENTIVE_AT` for a URL. The package installs a manual page:
-`man retentive`, for an environment `man -M .venv/share/man retentive`.
+Commands and options are completed, and also the paths, memory stores and versions of the location in `RETENTIVE_AT` or
+on the command line. Bash splits words at colons, so set `RETENTIVE_AT` for a URL. The package installs a manual page:
+run `man retentive`, or `man -M .venv/share/man retentive` if the package is in a virtual environment.
 """
 
 EXECUTING = """\
@@ -99,7 +99,7 @@ def _command(parent: click.Context, command: click.Command, level: str) -> Itera
     with click.Context(command, info_name=command.name, parent=parent) as ctx:
         yield from _section(ctx, level)
         if aliases := [alias for alias, name in ALIASES.items() if name == command.name and level == "###"]:
-            yield f"In the protocol of the tool this is `{aliases[0]}`, an alias.\n"
+            yield f"The tool's protocol calls this command `{aliases[0]}`; that name works too.\n"
         if command.name == "exec":
             yield EXECUTING
         if isinstance(command, click.Group):

@@ -86,8 +86,8 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
 
 @output.command(json=_ERASED)
 @click.argument("path", required=False)
-@click.option("--memory", "memory_id", metavar="ID", help="Id of the memory, which may be deleted.")
-@click.option("--whole-store", is_flag=True, help="Erase the memory store that --store names, with all its memories.")
+@click.option("--memory", "memory_id", metavar="ID", help="Id of the memory. It may be a deleted memory.")
+@click.option("--whole-store", is_flag=True, help="Erase the memory store given with --store, with all its memories.")
 @time_option("--older-than", f"Only memories whose last change is before this time: {TIMES}.")
 @_YES
 def erase(
@@ -101,9 +101,9 @@ def erase(
 ) -> None:
     """Permanently remove a memory, the memories below a directory, or a whole memory store, with all versions.
 
-    A directory includes the deleted memories that were below it. Its memories are erased one by one; after an
-    interruption, run it again. Only a record under the id of each memory remains, with the actor and the time of the
-    erasure. With --whole-store, --store must be an argument, so that no store is erased by default.
+    For a directory, deleted memories that were below it are erased too. Memories are erased one by one; after an
+    interruption, run the command again. Only a record with the id of each memory, the actor and the time of the erasure
+    remains. With --whole-store, --store must be an argument, so that no store is erased by default.
     """
     if sum((path is not None, memory_id is not None, whole_store)) != 1:
         raise click.UsageError("Specify only one of a path, --memory and --whole-store.")
@@ -160,7 +160,7 @@ def _erase_memories(location: Location, name: str, target: Target, *, yes: bool)
             raise NotFound(f"nothing was erased: no memory at or below {name} is older than that")
         if counts:
             removed = [store.history.erase(memory_id=each) for each in counts]
-        else:  # raises the reason
+        else:  # raises an error with the reason
             removed = [store.history.erase(target.path, memory_id=target.memory_id)]
     versions = sum(each.versions for each in removed)
     value = {"versions": versions, "pending": any(each.pending for each in removed), "memories": list(counts)}
@@ -180,7 +180,7 @@ def _erase_remote(location: Location, store: MemoryStore, name: str, target: Tar
 
 
 def _to_erase(target: Target, path: MemoryPath | None, found: Snapshot) -> dict[str, int]:
-    """The ids of the memories to erase, and how many versions each has."""
+    """Return the number of versions of each memory to erase, by its id."""
     if path is None:
         ids = [str(target.memory_id)]
     else:
@@ -192,7 +192,7 @@ def _to_erase(target: Target, path: MemoryPath | None, found: Snapshot) -> dict[
 
 
 def _below(path: MemoryPath, found: Snapshot) -> list[str]:
-    """The ids of the memories below a directory, and of the deleted ones that were there last."""
+    """Return the ids of the memories below a directory, and of deleted memories whose last path was there."""
     last: dict[str, Version] = {}
     for version in all_versions(found):
         last.setdefault(version.memory_id, version)
@@ -206,7 +206,7 @@ def _old(path: MemoryPath, found: Snapshot) -> int:
 
 
 def confirm(question: str, *, declined: Callable[[], object] | None = None) -> None:
-    """Ask for confirmation. Without it, call `declined` and exit. Raises `UsageError` without a terminal."""
+    """Ask for confirmation. If the user declines, call `declined` and exit. Raises `UsageError` without a terminal."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError(
             "Nothing was removed. Removal is permanent; without a terminal to confirm it, pass --yes."

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 @output.command(json="Print a JSON object.")
-@click.option("--html", "dest", metavar="FILE", required=True, help="The new file.")
-@actors_option("Only what these actors changed, such as session:*, or the user of this name.")
-@click.option("--session", metavar="PATTERN", help="Only what these sessions changed.")
+@click.option("--html", "dest", metavar="FILE", required=True, help="File to create.")
+@actors_option("Only changes by actors that match, such as session:*, or by the user with this name.")
+@click.option("--session", metavar="PATTERN", help="Only changes in sessions that match.")
 @revision_option("--since", text="Only changes since a time, or after a change.")
 @revision_option("--until", text="Only changes until a time or a change.")
 def report(
@@ -38,9 +38,10 @@ def report(
 ) -> None:
     """Write a memory store to one HTML file, to read or to attach to a message.
 
-    Without a selection: figures, the newest changes, and the texts of all memories, up to 8 MB. With --by, --session,
-    --since or --until: the selected changes, and their effect on each memory. The file has no scripts and loads
-    nothing. Values that look sensitive are masked; all else is as it is stored. Exits with status 4 if FILE exists.
+    By default, it has figures, the newest changes, and the texts of all memories, up to 8 MB. With --by, --session,
+    --since or --until, it has the selected changes, and their effect on each memory. The file has no scripts and loads
+    nothing. Values that look sensitive are masked; everything else is shown as stored. Exits with status 4 if FILE
+    exists.
     """
     try:
         from retentive.console.report import of_changes, of_store  # noqa: PLC0415 - needs an extra

@@ -22,8 +22,8 @@ _NONE = "No proposed changes."
 def review() -> None:
     """Review proposed changes, and accept or refuse them.
 
-    `retentive settings set 'review=["session:*"]'` puts actors under review. Their changes are proposals, which only
-    they see until somebody accepts them.
+    `retentive settings set 'review=["session:*"]'` puts actors under review. Their changes become proposals, which
+    only they can see until somebody accepts them.
     """
 
 

@@ -22,11 +22,11 @@ from retentive.storage.disk import need_posix
 from retentive.store.location_records import LocationRecords
 
 _COLUMNS = ("id", "name", "status", "scopes", "stores", "paths", "created", "last used")
-_PATHS = "Pattern of the only paths that the key sees and may change, such as /memories/team/**; may be repeated."
+_PATHS = "Limit the key to paths that match, such as /memories/team/**; may be repeated."
 
 
 def _configure(ctx: click.Context, option: click.Parameter, path: str | None) -> None:
-    """Take the settings of a configuration file as defaults."""
+    """Use the settings in a configuration file as defaults."""
     if path is None:
         return
     try:
@@ -73,10 +73,11 @@ def _server_settings(function: Callable[..., None]) -> Callable[..., None]:
 def serve(location: Location, **given: Any) -> None:
     """Serve the memory stores over HTTP, until Ctrl-C or SIGTERM.
 
-    The API is that of Anthropic's memory stores, so its SDKs work with this server, and more: docs/server.md. Each
-    request needs an API key. The first start on a loopback address creates a key for administrators and prints it
-    once. An address of other machines needs TLS, or --insecure-no-tls behind a proxy that has it. Environment
-    variables and a configuration file can hold the settings: docs/server-configuration.md.
+    The server implements the API of Anthropic's memory stores, so Anthropic's SDKs work with it, and adds routes; see
+    docs/server.md. Each request needs an API key. The first start on a loopback address creates a key for
+    administrators and prints it once. An address that other machines can reach needs TLS, or --insecure-no-tls behind a
+    proxy that encrypts the connections. The settings can also be in environment variables and a configuration file; see
+    docs/server-configuration.md.
     """
     need_posix("`retentive serve`")
     try:
@@ -92,12 +93,12 @@ def serve(location: Location, **given: Any) -> None:
             output.write_line(f"First API key, for administrators; it is not shown again: {started['first_key']}")
         output.write_line(f"Serving {shown(location.url)} at {started['url']}")
 
-    on_progress = output.note if sys.stderr.isatty() else PROGRESS.info  # a file with the log has JSON only
+    on_progress = output.note if sys.stderr.isatty() else PROGRESS.info  # a log file must contain only JSON
     server.serve(options, on_start=on_start, on_progress=on_progress)
 
 
 def _pages(*, is_wanted: bool) -> str | None:
-    """Name of the function that makes the routes of the console, if its packages are installed."""
+    """Return the name of the function that makes the routes of the console; None if its packages are missing."""
     if not is_wanted or any(find_spec(name) is None for name in ("jinja2", "markdown_it", "nh3")):
         return None
     return "retentive.console.web:routes"
@@ -107,8 +108,8 @@ def _pages(*, is_wanted: bool) -> str | None:
 def keys() -> None:
     """Create, list and revoke the API keys of the server's clients.
 
-    Keys are stored hashed at the location. A running server accepts a new key at once, and a revoked one for at most
-    5 seconds.
+    Keys are stored hashed at the location. A running server accepts a new key at once, and stops accepting a
+    revoked key within 5 seconds.
     """
 
 
@@ -120,15 +121,17 @@ def keys() -> None:
     type=click.Choice(SCOPES),
     multiple=True,
     default=DEFAULT_SCOPES,
-    help="What the key may do; may be repeated. admin includes all.  [default: read, write]",
+    help="Permission of the key; may be repeated. admin includes all others.",
 )
-@click.option("--stores", metavar="PATTERN", multiple=True, help="Id of a store or pattern of keys; may be repeated.")
+@click.option(
+    "--stores", metavar="PATTERN", multiple=True, help="Limit the key to this store id or key pattern; repeatable."
+)
 @click.option("--path", "paths", metavar="PATTERN", multiple=True, help=_PATHS)
-@click.option("--act-as", metavar="PATTERN", multiple=True, help="Actors that a request may name; may be repeated.")
-@click.option("--principal", metavar="ACTOR", help="Actor of the changes, such as user:ann.  [default: the key itself]")
+@click.option("--act-as", metavar="PATTERN", multiple=True, help="Actors that a request may use; may be repeated.")
+@click.option("--principal", metavar="ACTOR", help="Actor of changes, such as user:ann.  [default: the key itself]")
 @click.option("--workspace", metavar="ID", default=DEFAULT_WORKSPACE, help="Workspace of the key.")
-@click.option("--rate", metavar="N/s", help="Requests of the key, such as 50/s or none.  [default: that of the server]")
-@click.option("--max-body", type=click.IntRange(1, 1 << 26), metavar="BYTES", help="Limit of the body of a request.")
+@click.option("--rate", metavar="N/s", help="Rate limit, such as 50/s or none.  [default: the server's limit]")
+@click.option("--max-body", type=click.IntRange(1, 1 << 26), metavar="BYTES", help="Maximum size of a request body.")
 @click.option("--expires-in-days", type=click.IntRange(1, 36_500), metavar="DAYS", help="Days until the key expires.")
 def new(
     location: Location,

@@ -27,7 +27,7 @@ def settings() -> None:
 
 @output.command("show", group=settings, json="Print a JSON object of all settings.")
 def show(location: Location) -> None:
-    """Show all settings, with the defaults of changed ones."""
+    """Show all settings, and the defaults of settings that were changed."""
     with location.existing() as store:
         found = store.settings()
     _emit(found)
@@ -43,7 +43,7 @@ def show(location: Location) -> None:
 )
 @click.option("--unset", multiple=True, metavar="NAME", help="Reset this setting to its default. May be repeated.")
 def change(location: Location, changes: tuple[str, ...], *, file: Path | None, unset: tuple[str, ...]) -> None:
-    """Change settings: all of the given ones, or none.
+    """Change all given settings, or none of them.
 
     A VALUE is JSON (4000, true, ["/memories/team/**"]) or a plain word. An invalid value is rejected with the reason.
     """

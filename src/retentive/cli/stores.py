@@ -27,7 +27,7 @@ def stores() -> None:
 
 
 def _options(*, name: bool) -> _Decorator:
-    """Add the options for the description of a store, and with `name` for its name."""
+    """Add the options for the description and metadata of a store and, with `name`, for its name."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         text = "Entry of the metadata; may be repeated. Without a value, `stores update` removes the entry."
@@ -84,7 +84,7 @@ def create(
 ) -> None:
     """Create a memory store with a display name, which need not be unique, and print it.
 
-    Creates the location if it does not exist. Without --key, the store is found by its id.
+    Creates the location if it does not exist. Without --key, the store can only be found by its id.
     """
     given = {key: value for key, value in _metadata(metadata).items() if value is not None}
     with location.opened(create=True) as found:
@@ -96,7 +96,7 @@ def create(
 @click.argument("store")
 @_workspace_option
 def show(location: Location, store: str, *, workspace: str) -> None:
-    """Show the memory store with an id or a key."""
+    """Show the memory store with the given id or key."""
     with location.opened() as found:
         _emit(found.get_store(store, workspace=workspace))
 
@@ -127,9 +127,9 @@ def update(
 @click.argument("store")
 @_workspace_option
 def archive(location: Location, store: str, *, workspace: str) -> None:
-    """Archive a memory store, permanently.
+    """Archive a memory store permanently.
 
-    It can then be read, and its memories can be deleted, redacted and erased. Everything else is refused.
+    An archived store can be read, and its memories can be deleted, redacted and erased. Everything else is refused.
     """
     with location.opened() as found:
         _emit(found.through(INTEGRATION).archive_store(store, workspace=workspace))

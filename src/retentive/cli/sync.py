@@ -1,4 +1,4 @@
-"""`sync`: keep a directory of notes and the memory store equal."""
+"""`sync`: keep a directory of notes in sync with the memory store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from retentive.store import MemoryStore
     from retentive.sync.session import SyncOptions, SyncReport, SyncSession
 
-_FEW = 5  # paths that a line of --status names
+_FEW = 5  # most paths in one line of --status
 
 _JSON = (
     'Print one JSON object: {"files", "settled", "dry_run"}; with --watch, one for each round; with --status, {'
@@ -29,8 +29,8 @@ _JSON = (
 
 @output.command(json=_JSON)
 @click.argument("directory")
-@click.option("--watch", "is_watching", is_flag=True, help="Go on until Ctrl-C.")
-@click.option("--status", "is_asking", is_flag=True, help="Show how far both sides differ, and change nothing.")
+@click.option("--watch", "is_watching", is_flag=True, help="Keep synchronising until Ctrl-C.")
+@click.option("--status", "is_asking", is_flag=True, help="Show the differences of both sides, and change nothing.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 @click.option("--confirm-deletes", "confirmed", is_flag=True, help="Delete memories even if most files are gone.")
 @click.option(
@@ -50,17 +50,17 @@ def sync(
     confirmed: bool,
     ignored: tuple[str, ...],
 ) -> None:
-    """Synchronise DIRECTORY with the memory store, both ways: edits, deletions and renames.
+    """Synchronise edits, deletions and renames between DIRECTORY and the memory store, in both directions.
 
-    Edits of both sides to one memory are merged. If they changed the same lines, the memory keeps its text, and that of
-    the file goes to NAME.conflict-MACHINE-HASH.md; in MEMORY.md, the lines of both are kept. An edit wins against a
-    deletion. If more than half of the files are gone, nothing is deleted without --confirm-deletes. Hidden files,
-    links, files that are not text, files with sensitive values, and those that .retentive-ignore or --ignore name stay
-    as they are.
+    If both sides edited a memory, the edits are merged. If both changed the same lines, the memory keeps its text, and
+    the text of the file is saved as NAME.conflict-MACHINE-HASH.md; in MEMORY.md, the lines of both sides are kept. An
+    edit wins over a deletion. If more than half of the files are gone, nothing is deleted without --confirm-deletes.
+    Hidden files, links, files that are not text, files with sensitive values, and files that match .retentive-ignore or
+    --ignore are not synchronised.
 
-    Prints a line for each path: what became of it, where, and why; with --status, how many files and memories changed
-    since the last time, and their paths, also while another process synchronises. Exits with status 6 if something
-    needs attention: with --status, if there are conflict copies.
+    Prints a line for each path with the outcome, the side and the reason. With --status, prints how many files and
+    memories changed since the last synchronisation, and their paths, even while another process synchronises. Exits
+    with status 6 if something needs attention; with --status, if there are conflict copies.
     """
     need_posix("`retentive sync`")
     from retentive.sync.session import SyncOptions, opened  # noqa: PLC0415 - slow to import

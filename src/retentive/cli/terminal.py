@@ -28,8 +28,8 @@ _RIGHT = {"size", "memories"}
 _DIFF = {"header": "yellow", "hunk": "cyan", "removed": "red", "added": "green"}
 _MARKED = {"removed": "black on red", "added": "black on green"}
 _FOUND = "black on yellow"
-_LEAST = 12  # columns that a shortened cell keeps
-_UNFOLDED = 10_000  # number of columns, more than any row has
+_LEAST = 12  # minimum width of a shortened cell, in columns
+_UNFOLDED = 10_000  # columns of the terminal, more than any row needs
 
 
 def draw(piece: Table | Aligned | Diff | Hits) -> str:
@@ -85,7 +85,7 @@ def _aligned(piece: Aligned) -> str:
 
 
 def fitted(rows: list[list[str]], order: Sequence[int]) -> list[list[str]]:
-    """The rows with the columns of `order` shortened, one after the other, until they fit the terminal.
+    """Shorten the columns in `order`, one after the other, until the rows fit the terminal.
 
     Without a terminal nothing is shortened.
     """
@@ -94,7 +94,7 @@ def fitted(rows: list[list[str]], order: Sequence[int]) -> list[list[str]]:
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     excess = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
     for number in order:
-        least = _LEAST if number != order[-1] else 2 * _LEAST  # the last one matters most
+        least = _LEAST if number != order[-1] else 2 * _LEAST  # the last column in `order` matters most
         if excess > 0 and widths[number] > least:
             width = max(least, widths[number] - excess)
             excess -= widths[number] - width

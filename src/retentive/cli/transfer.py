@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 
 _WHOLE = (".tar", ".tar.gz", ".tgz")
-_STORES_HELP = "Key or id of the memory store; may be repeated. Without it, all; RETENTIVE_STORE has no effect."
+_STORES_HELP = "Key or id of a memory store; may be repeated. The default is all; RETENTIVE_STORE has no effect."
 _STORES = click.option("--store", "stores", metavar="KEY", type=STORE, multiple=True, help=_STORES_HELP)
 
 
 @output.command(json="Print a JSON object.")
 @click.argument("dest")
-@click.option("--notes", is_flag=True, help="Export to a file: include side records, such as proposals.")
+@click.option("--notes", is_flag=True, help="If DEST is a file, include side records, such as proposals.")
 def export(location: Location, dest: str, *, notes: bool) -> None:
     """Export a memory store to DEST: a new directory of plain files, or one file with its whole history.
 
-    DEST is a file if its name ends in .tar, .tar.gz or .tgz. It appears under its name when it is complete. The export
-    is a snapshot; the memory store can stay in use. Texts are not encrypted in the export. Exits with status 4 if DEST
-    exists, or if the file system cannot store the name of a memory; with status 13 if stored data is damaged: a
-    directory then has the other memories, and a file is not created.
+    DEST is a file if its name ends in .tar, .tar.gz or .tgz. It appears under its name only when it is complete. The
+    export is a snapshot; the memory store can stay in use. Texts are not encrypted in the export. Exits with status
+    4 if DEST exists, or if the file system cannot store the name of a memory; with status 13 if stored data is damaged:
+    a directory then has the other memories, and a file is not created.
     """
     from retentive.transfer.export import export_files, export_whole  # noqa: PLC0415 - slow to import
 
@@ -68,7 +68,7 @@ def export(location: Location, dest: str, *, notes: bool) -> None:
     "--git", "revision", metavar="REV", help="SOURCE is a Git repository; import its files at REV or REV:DIRECTORY."
 )
 @click.option("--under", metavar="PATH", default=ROOT, type=MEMORY_PATH, help="Directory for the imported memories.")
-@click.option("--overwrite", is_flag=True, help="Replace existing memories, which are kept otherwise.")
+@click.option("--overwrite", is_flag=True, help="Replace existing memories, which are kept by default.")
 @click.option("--dry-run", is_flag=True, help="Print the result without importing anything.")
 @click.option(
     "--whole",
@@ -91,10 +91,11 @@ def import_(
 ) -> None:
     """Import files as memories, from a directory, a Git repository or an export.
 
-    If the directory contains a directory `memories`, only that is imported. Links are not followed, and files that are
-    not text are refused. The guards of the memory store apply; the actor is job:import. Prints a line for each file:
-    created, replaced, same, exists (and was kept) or refused, its path, and the reason; and left, for directories that
-    never contain memories, such as .git. Exits with status 1 if a file was refused.
+    If the directory contains a directory `memories`, only files in it are imported. Links are not followed, and files
+    that are not text are refused. The guards of the memory store apply; the actor is job:import. Prints a line for each
+    file with the outcome (created, replaced, same, refused, or exists if the memory was kept), its path, and the
+    reason. Directories that never contain memories, such as .git, have the outcome left. Exits with status 1 if a file
+    was refused.
     """
     if key is not None and not whole:
         raise click.UsageError("--as needs --whole.")
@@ -166,7 +167,7 @@ def backup(location: Location, file: str, *, stores: Sequence[str]) -> None:
     """Back up all memory stores to the new file FILE, with history, settings and side records.
 
     FILE is compressed if its name ends in .tar.gz or .tgz. The backup of each memory store is a snapshot; the stores
-    can stay in use. No keys are needed: encrypted memory stores stay encrypted in the backup, which is useless without
+    can stay in use. No keys are needed: encrypted memory stores stay encrypted in the backup, and can be used only with
     their keys. Test your backups by restoring them.
     """
     from retentive.transfer.export import back_up  # noqa: PLC0415 - slow to import
@@ -182,7 +183,7 @@ def backup(location: Location, file: str, *, stores: Sequence[str]) -> None:
 @click.argument("file")
 @_STORES
 def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> None:
-    """Restore the memory stores of the backup FILE to the location, which must not have them.
+    """Restore the memory stores in the backup FILE to a location that does not have them.
 
     The whole file is checked before anything is written. Ids, versions and times are restored, and encrypted memory
     stores need the same keys as before. After an interruption, run it again. A memory store that exists with other
@@ -226,8 +227,8 @@ def migrate(
 
     The location can stay in use: run migrate again to copy later changes. It resumes after an interruption, and
     compares everything at the end. Without keys, encrypted memory stores are copied in encrypted form and need the same
-    keys as before. The environment variables of --keys have no effect. Memory stores that were erased since an earlier
-    run are listed on standard error.
+    keys as before. RETENTIVE_KEYS and RETENTIVE_KEYS_FILE have no effect. Memory stores that were erased since an
+    earlier run are listed on standard error.
     """
     from retentive.transfer.migrate import migrate as run  # noqa: PLC0415 - slow to import
     from retentive.transfer.migrate import source_erasures  # noqa: PLC0415
@@ -272,7 +273,7 @@ _ERASED = {
 
 
 def _take_over(location: Location) -> None:
-    """Record the files of a directory that nothing has opened yet as memories: without a history nothing is copied."""
+    """Record plain files that nothing has opened yet as memories, because only recorded memories are copied."""
     with naming("Location", location.shown):
         is_new = is_foreign(location.url) and location_exists(location.url)
     if is_new:
@@ -281,7 +282,7 @@ def _take_over(location: Location) -> None:
 
 
 def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:
-    """The memory stores given after the command, or the one given before it; empty for all memory stores."""
+    """Return the stores given by --store after the command, or before it. Empty for all stores."""
     return stores or ((location.store_key,) if "store" in location.typed else ())
 
 

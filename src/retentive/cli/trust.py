@@ -1,4 +1,4 @@
-"""`trust`: listing doubted memories, confirming them, and quarantine."""
+"""`trust`: list and confirm memories that are not trusted, and quarantine their contributors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DOUBTED = [level for level in LEVELS if level != TRUSTED]
 def trust() -> None:
     """List the memories that are not trusted, confirm them, and put actors, sessions or sources in quarantine.
 
-    `retentive settings set 'trust={"session:*": "unconfirmed"}'` names whom to trust.
+    `retentive settings set 'trust={"session:*": "unconfirmed"}'` sets the trust in actors.
     """
 
 
@@ -39,7 +39,7 @@ def show_list(location: Location, path: str, *, level: Level | None) -> None:
 @output.command("confirm", group=trust, json="Print a JSON list of paths.")
 @click.argument("path")
 def confirm(location: Location, path: str) -> None:
-    """Trust the present text of a memory, or of all memories below a directory.
+    """Trust the current text of a memory, or of all memories below a directory.
 
     Hidden memories become visible. Later changes by untrusted actors are not covered.
     """
@@ -51,10 +51,10 @@ def confirm(location: Location, path: str) -> None:
 @output.command("quarantine", group=trust, json='Print a JSON object: {"pattern", "changed"}.')
 @click.argument("pattern")
 def quarantine(location: Location, pattern: str) -> None:
-    """Hide everything of an actor, a session or a source from everybody, at once.
+    """Hide all memories to which an actor, a session or a source contributed, from everybody.
 
-    PATTERN is as in the setting `trust`: session:s1, user:*, 'source:web:*' or flag:instructions. Nothing is deleted;
-    `retentive trust release` with the same pattern reverses it.
+    PATTERN has the form of the setting `trust`: session:s1, user:*, 'source:web:*' or flag:instructions. It takes
+    effect at once. Nothing is deleted; `retentive trust release` with the same pattern reverses it.
     """
     with location.existing() as store:
         is_new = store.trust.quarantine(pattern, actor=store.actor)

@@ -35,7 +35,7 @@ _DRY_RUN = "Print the changes without making them."
 @output.command(json=_OUTCOME_JSON)
 @click.argument("path")
 @revision_option(
-    "--to", text="Time, or change to restore the state right after it: 2h, @{yesterday}, HEAD~2, r1234.", required=True
+    "--to", text="Restore the state at a time or right after a change: 2h, @{yesterday}, HEAD~2, r1234.", required=True
 )
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--force", is_flag=True, help="Delete the memories that are in the way.")
@@ -43,8 +43,8 @@ def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force
     """Restore a memory, a directory or, with /memories, the whole store to its state at a moment.
 
     The memory at PATH gets the text it had at that moment. If PATH does not exist, the memory that was there is created
-    anew, with its id. In a directory, newer memories are deleted and moved memories return. It is one change, which
-    `undo` can revert. If other memories are in the way, nothing is done and the status is 6.
+    again, with its id. In a directory, newer memories are deleted and moved memories return to their old paths. All
+    this is one change, which `undo` can revert. If other memories are in the way, nothing is done and the status is 6.
     """
     with location.existing() as store:
         outcome = store.history.restore(path, to, mode="force" if force else "refuse", dry_run=dry_run)
@@ -54,11 +54,11 @@ def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force
 
 @output.command(json=_OUTCOME_JSON)
 @click.argument("what", metavar="[REVISION] [PATH]", nargs=-1)
-@actors_option("Undo all changes of these actors, such as session:*, or of the user of this name.")
+@actors_option("Undo all changes by actors that match, such as session:*, or by the user with this name.")
 @click.option("--session", metavar="ID", help="Undo all changes of a session.")
 @time_option("--since", f"With --by or --session: only changes since this time: {TIMES}.")
-@click.option("--merge", is_flag=True, help="Keep later changes of the same memories, if they are in other lines.")
-@click.option("--force", is_flag=True, help="Undo later changes of the same memories too.")
+@click.option("--merge", is_flag=True, help="Keep later changes to the same memories if they are in other lines.")
+@click.option("--force", is_flag=True, help="Undo later changes to the same memories too.")
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--yes", is_flag=True, help="Undo the last change without asking.")
 def undo(
@@ -75,10 +75,10 @@ def undo(
 ) -> None:
     """Undo one change with all its versions, or all changes of an actor.
 
-    REVISION names the change: r1234, HEAD, HEAD~2 (of PATH, if it is given) or the id of any of its versions. Without
-    REVISION, --by and --session, shows the last change (of PATH) and asks before undoing it. Changes are reverted in
-    reverse order, in one change that can itself be undone. If later changes depend on them, nothing is done, the
-    conflicts are printed, and the status is 6.
+    REVISION names the change: r1234, HEAD, HEAD~2 (if PATH is given, among its changes) or the id of any of its
+    versions. Without REVISION, --by and --session, shows the last change (of PATH) and asks before undoing it.
+    Changes are reverted in reverse order, in one change that can itself be undone. If later changes depend on them,
+    nothing is done, the conflicts are printed, and the status is 6.
     """
     revisions, path = revisions_and_path(what, at_most=1)
     by = whose if session is None else _pattern(session)
@@ -115,7 +115,7 @@ _FORCE_RESTORE = "--force restores it and deletes the memories in the way"
 
 
 def _advice(store: MemoryStore, operation: Undo | Restore, *, dry_run: bool = False) -> list[str]:
-    """The options with which the operation would have no conflicts."""
+    """Return advice on the options with which the operation would have no conflicts."""
     if remote_store(store) is not None:
         return []
     core = core_of(store)
@@ -134,7 +134,7 @@ def _target(store: MemoryStore, path: str) -> MemoryPath:
 
 
 def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
-    """Show the last change and what undoing it would do, and ask. Returns the id of a version of the change."""
+    """Show the last change and the effect of undoing it, and ask. Returns the id of a version of the change."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError(
             "Specify a revision (such as HEAD or r1234), --by or --session. Without a terminal, retentive cannot ask"
@@ -198,7 +198,7 @@ def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: Sequence[st
 
 
 def _grouping(outcome: RestoreOutcome) -> list[str]:
-    """A note on what an undo reverts, if it is more than one version."""
+    """Return a note on the changes that an undo reverts, if they have more than one version."""
     changes, versions = outcome.undone, sum(len(change.versions) for change in outcome.undone)
     if versions < 2 or outcome.conflicts:
         return []

@@ -70,7 +70,7 @@ def list_dead(location: Location) -> None:
 @click.argument("endpoint_id", metavar="ENDPOINT")
 @click.argument("event_id", metavar="EVENT")
 def retry(location: Location, *, endpoint_id: str, event_id: str) -> None:
-    """Deliver an event again at once, with all its attempts. A running server does it."""
+    """Queue an event for delivery at once, with all its attempts. A running server delivers it."""
     with location.opened() as found:
         again = Webhooks(found).retry(endpoint_id, event_id)
     output.emit(asdict(again), plain=f"Queued {again.event_id} for {again.endpoint_id}.\n")

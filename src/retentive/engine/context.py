@@ -129,7 +129,7 @@ class StoreContext(ABC):
     def parsed(self, path: str) -> MemoryPath:
         """Parse a path given by a program. Raises `InvalidPath`."""
         if not isinstance(path, str):
-            raise InvalidPath(f"a path must be a text such as /memories/notes.md, not {type(path).__name__}")
+            raise InvalidPath(f"a path must be a string such as /memories/notes.md, not {type(path).__name__}")
         try:
             return MemoryPath.parse(path)
         except Refused as refusal:

@@ -208,7 +208,7 @@ class Memories(ABC):
 
 def _path(path: str) -> MemoryPath:
     if not isinstance(path, str):
-        raise InvalidPath(f"a path must be a text such as /memories/notes.md, not {type(path).__name__}")
+        raise InvalidPath(f"a path must be a string such as /memories/notes.md, not {type(path).__name__}")
     return MemoryPath.parse(path)
 
 
@@ -226,6 +226,6 @@ def _line(line: int) -> int:
 
 def _text(name: str, text: str) -> str:
     if not isinstance(text, str):
-        raise InvalidInput(f"{name} must be a text, not {type(text).__name__}")
+        raise InvalidInput(f"{name} must be a string, not {type(text).__name__}")
     check_text(name, text)
     return text

@@ -107,7 +107,9 @@ class History:
         """
         with self._context.checking("feed"):
             if limit < 1 or not ((after.isascii() and after.isalnum()) or not after):
-                raise InvalidInput("the limit must be at least 1, and the cursor the end of an id")
+                raise InvalidInput(
+                    "the limit must be at least 1, and the cursor must be the part of an id after its prefix"
+                )
         return self._context.result_of(feed(after, limit))
 
     def newest(self) -> str:

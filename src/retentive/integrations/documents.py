@@ -28,7 +28,7 @@ def segment(kind: str, name: str, suffix: str = "") -> str:
     Raises `InvalidInput` for a name that a path cannot hold unchanged: two names must never be one path.
     """
     if not isinstance(name, str):
-        raise InvalidInput(f"{kind} must be a text, not {type(name).__name__}")
+        raise InvalidInput(f"{kind} must be a string, not {type(name).__name__}")
     given = name + suffix
     try:
         is_held = "/" not in given and MemoryPath.parse(f"{ROOT}/{given}").text == f"{ROOT}/{given}"
@@ -51,7 +51,7 @@ def json_text(value: object, *, indent: int | None = 2) -> str:
         is_equal = False
     if not is_equal:
         raise InvalidInput(
-            "the value must be JSON: texts, finite numbers, true, false, null, lists, and dicts with texts as keys"
+            "the value must be JSON: strings, finite numbers, true, false, null, lists, and dicts with string keys"
         )
     return text
 

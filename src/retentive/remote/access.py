@@ -32,7 +32,7 @@ class Access:
         if not found:
             raise InvalidInput(f"a server needs an API key: pass api_key, or set {VARIABLE}")
         if not found.isascii() or not found.isprintable() or " " in found:
-            raise InvalidInput("the API key contains a character that no key has")
+            raise InvalidInput("the API key contains an invalid character")
         return found
 
 
@@ -55,7 +55,9 @@ class Address:
         if not host or port == 0 or not url.isascii() or not url.isprintable() or " " in url:
             raise InvalidInput("the URL of the server is invalid; use https://host or https://host:port")
         if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-            raise InvalidInput(f"the URL of a server has no user, query or fragment; pass api_key, or set {VARIABLE}")
+            raise InvalidInput(
+                f"the URL of a server must not have a user, query or fragment; pass api_key, or set {VARIABLE}"
+            )
         if parts.scheme == "http" and not insecure and not _is_loopback(host):
             raise InvalidInput("http sends the API key and all memories unencrypted; use https, or pass insecure=True")
         return cls(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", host, _is_loopback(host))

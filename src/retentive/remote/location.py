@@ -8,7 +8,7 @@ from copy import copy
 from datetime import datetime
 from typing import Any, NoReturn
 
-from retentive.errors import NotFound, PermissionDenied
+from retentive.errors import InvalidInput, NotFound, PermissionDenied
 from retentive.history.removal import Removed
 from retentive.remote import objects
 from retentive.remote.access import Access, Address
@@ -19,6 +19,8 @@ from retentive.remote.store import RemoteStore
 from retentive.store.location import DEFAULT_KEY, ID, Retentive
 from retentive.values.pages import ListPage
 from retentive.values.records import DEFAULT_WORKSPACE, Actor, StoreInfo, as_actor
+
+_WORKSPACE = "a server uses the workspace of the API key; leave out `workspace`"
 
 STORES = "/v1/memory_stores"
 
@@ -77,7 +79,7 @@ class RemoteLocation(Retentive):
 
     def _found(self, id_or_key: str, workspace: str) -> HttpExchange[JsonBody | None]:
         if workspace != DEFAULT_WORKSPACE:
-            raise no_route("another workspace than that of the API key")
+            raise InvalidInput(_WORKSPACE)
         if not ID.fullmatch(id_or_key):
             listed = yield HttpRequest("GET", STORES, {"key": id_or_key, "include_archived": True})
             return next(iter(listed["data"]), None)
@@ -114,7 +116,7 @@ class RemoteLocation(Retentive):
     ) -> HttpExchange[StoreInfo]:
         """Create a memory store. If the workspace has a store with this key, return that store unchanged."""
         if workspace != DEFAULT_WORKSPACE:
-            raise no_route("another workspace than that of the API key")
+            raise InvalidInput(_WORKSPACE)
         given = {} if key is None else {"key": key}
         body = {"name": name, "description": description, "metadata": metadata, **given}
         repeats = key is not None or self.repeats_creations

@@ -33,7 +33,7 @@ _STEPS: Mapping[str, What] = {"deleted": "deleted", "renamed": "moved", "created
 def parsed(path: str) -> MemoryPath:
     """Parse a path given by a program. Raises `InvalidPath`."""
     if not isinstance(path, str):
-        raise InvalidPath(f"a path must be a text such as /memories/notes.md, not {type(path).__name__}")
+        raise InvalidPath(f"a path must be a string such as /memories/notes.md, not {type(path).__name__}")
     try:
         return MemoryPath.parse(path)
     except Refused as refusal:

@@ -254,7 +254,7 @@ def _answered(call: RouteCall, route: Route, fields: Mapping[str, Any]) -> Route
     if call.uploaded is None:
         return call.answered_by(route.handler, fields)
     if call.uploaded.is_taken():
-        raise overloaded("the request was given up before it began")
+        raise overloaded("the request was cancelled before it started")
     with call.uploaded.file:
         return call.answered_by(route.handler, fields)
 

@@ -81,7 +81,7 @@ class KeySource:
     def _discovered(self) -> str:
         found = self._json(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
         if found["issuer"] != self._issuer:
-            raise InvalidInput("the description is that of another issuer")
+            raise InvalidInput("the metadata names another issuer")
         return str(found["jwks_uri"])
 
     def _json(self, url: str) -> Any:
@@ -90,7 +90,7 @@ class KeySource:
         with self._opener.open(request, timeout=TIMEOUT_S) as response:
             data = response.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise InvalidInput("the answer of the issuer is too long")
+            raise InvalidInput("the response of the issuer is too long")
         return json.loads(data)
 
 

@@ -220,7 +220,7 @@ def check_principal(principal: str | None) -> None:
     if actor.kind not in PRINCIPALS:
         raise InvalidInput(f"the principal of a key must be a user or a service_account, not {actor.kind}")
     if actor.id.startswith(RESERVED_ACCOUNT):
-        raise InvalidInput(f"the service accounts {RESERVED_ACCOUNT}... are those of retentive itself")
+        raise InvalidInput(f"the service accounts {RESERVED_ACCOUNT}... are reserved for retentive itself")
 
 
 def _scopes(given: tuple[str, ...]) -> tuple[Scope, ...]:

@@ -138,7 +138,7 @@ class BodyBudget:
         def reserve(count: int) -> None:
             nonlocal held
             if count > self._left:
-                raise overloaded("the server holds too many bodies; try again later")
+                raise overloaded("the server is holding too many request bodies; try again later")
             self._left -= count
             held += count
 

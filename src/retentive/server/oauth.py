@@ -71,7 +71,7 @@ class Issuer:
         audience = claims["aud"]
         accepted = {self.audience, self.audience.rstrip("/") + MCP}
         if accepted.isdisjoint(audience if isinstance(audience, list) else [audience]):
-            raise InvalidInput("aud: another resource")
+            raise InvalidInput("aud: the token is for another resource")
         subject = _text(claims[self.actor_claim])
         principal = f"{self.actor_kind}:{self.actor_prefix}{subject}"
         check_principal(principal)
@@ -141,9 +141,9 @@ class Tokens:
             resource = given.pop("resource")
             check_url(resource)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidInput(f"{os.path.basename(path)}: no configuration of OAuth ({error})") from None
+            raise InvalidInput(f"{os.path.basename(path)}: not an OAuth configuration ({error})") from None
         if given or not issuers or len({each.issuer for each in issuers}) < len(issuers):
-            raise InvalidInput(f"{os.path.basename(path)}: needs resource, and issuers that differ, and nothing else")
+            raise InvalidInput(f"{os.path.basename(path)}: must have resource and distinct issuers, and nothing else")
         return cls(resource, issuers)
 
     def challenge(self, path: str = "") -> str:
@@ -197,7 +197,7 @@ def _issuer(given: Mapping[str, Any]) -> Issuer:
     lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
     for name, value in given.items():
         if not isinstance(value, list if name in {"workspaces", "act_as"} else str):
-            raise InvalidInput(f"{name}: has another type")
+            raise InvalidInput(f"{name}: has the wrong type")
     return Issuer(**{**given, **lists})
 
 
@@ -211,7 +211,7 @@ def _checked_times(claims: Mapping[str, Any], now: float) -> float:
     """Check `exp`, `nbf` and `iat`, and return `exp`."""
     times = {name: claims[name] for name in ("exp", "nbf", "iat") if name == "exp" or name in claims}
     if not all(type(value) in {int, float} for value in times.values()):
-        raise InvalidInput("the times of a token must be numbers")
+        raise InvalidInput("the timestamps in a token must be numbers")
     if times.pop("exp") + LEEWAY_S <= now or any(value - LEEWAY_S > now for value in times.values()):
         raise InvalidInput("the token is not valid now")
     return float(claims["exp"])
@@ -219,5 +219,5 @@ def _checked_times(claims: Mapping[str, Any], now: float) -> float:
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise InvalidInput("a claim must be a text")
+        raise InvalidInput("a claim must be a non-empty string")
     return value

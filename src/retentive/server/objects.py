@@ -53,7 +53,7 @@ def tool_path(path: str, *, may_be_root: bool = True) -> str:
     except Refused as refusal:
         raise invalid(REPLIES.error(refusal.key, refusal.values).text.removeprefix("Error: "), "invalid_path") from None
     if parsed.text != ROOT + path or parsed.is_root:
-        raise invalid("path: must be in NFC, without empty segments and a final /", "invalid_path")
+        raise invalid("path: must be in NFC, without empty segments or a trailing /", "invalid_path")
     return parsed.text
 
 

@@ -254,7 +254,7 @@ def check_url(url: str, *, to_private: bool) -> str:
     except ValueError:
         is_valid = False
     if not is_valid or not url.isascii() or len(url) > 2_000 or any(not "!" <= char <= "~" for char in url):
-        raise InvalidInput("must be a URL without user name and fragment")
+        raise InvalidInput("must be a URL without a user name or a fragment")
     if parts.scheme != "https" and not (to_private and parts.scheme == "http"):
         raise InvalidInput("must begin with https://")
     try:

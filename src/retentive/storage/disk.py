@@ -41,7 +41,9 @@ def expanded(path: str | os.PathLike[str]) -> str:
     """The path with the home directory in place of `~` or `~user`. Raises `InvalidInput`."""
     found = os.path.expanduser(os.fspath(path))
     if found.startswith("~"):
-        raise InvalidInput("there is no home directory for the ~ in the path; for a name with ~ write ./ before it")
+        raise InvalidInput(
+            "there is no home directory for the ~ in the path; write ./ before a name that begins with ~"
+        )
     return found
 
 

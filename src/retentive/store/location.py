@@ -280,4 +280,4 @@ def _has_lost_its_rules(backend: Backend, info: StoreInfo) -> bool:
         return False
     if backend.read(info.id, lambda snapshot: snapshot.settings) is None:
         return True
-    raise Locked("the settings of the memory store are encrypted and may forbid this: give its keys")
+    raise Locked("the settings of the memory store are encrypted and may forbid this; pass its keys")

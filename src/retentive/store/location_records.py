@@ -62,7 +62,7 @@ class LocationRecords:
         must be no record. A record that already has the new value is not a conflict, so that a repeated call succeeds.
         """
         if value is not None and "\0" in value:
-            raise InvalidInput("a record must be a text without NUL")
+            raise InvalidInput("a record must be a string without NUL")
         put = partial(_put, name=_name(kind, key), value=value, expected=expected)
         try:
             self._backend.write(SYSTEM_STORE, put)

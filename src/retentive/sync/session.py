@@ -174,7 +174,7 @@ def opened_folder(directory: str) -> Iterator[Folder]:
     except FileNotFoundError:
         raise NotFound("the directory does not exist; create it first") from None
     except NotADirectoryError:
-        raise InvalidInput("this is a file; a directory is synchronised") from None
+        raise InvalidInput("this is a file; only a directory can be synchronised") from None
     except OSError:
         raise PermissionDenied("the directory cannot be read") from None
     try:

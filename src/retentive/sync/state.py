@@ -67,8 +67,9 @@ def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool)
     if token is None:
         if not confirmed and any(each.directory == directory for each in _all(states, store_id)):
             raise InvalidInput(
-                f"the directory was synchronised before, and its file {MARKER} is gone: is it mounted, or was it"
-                " replaced? With --confirm-deletes it is synchronised as a new directory, and nothing is deleted"
+                f"the directory was synchronised before, but its file {MARKER} is missing; check that the directory is"
+                " mounted and was not replaced. With --confirm-deletes, it is synchronised as a new directory, and"
+                " nothing is deleted"
             )
         token = secrets.token_hex(8)
     lock = LockFile(os.path.join(states, f"{token}.lock"))

@@ -312,7 +312,7 @@ class _SectionCheck:
     def _check_text(self, version: Version, text_of: str | None, texts: Iterator[EntryFacts]) -> None:
         if version.redacted_at is not None or version.operation == "deleted":
             if text_of is not None:
-                raise Damaged(f"version {version.id} has a text, although a deletion or a redacted version has none")
+                raise Damaged(f"version {version.id} is a deletion or redacted, so it must not have a text")
             return
         if text_of == version.id:
             found = next(texts, None)

@@ -86,7 +86,9 @@ def named(info: StoreInfo) -> StoreInfo:
 
 def _description(text: object) -> str:
     if not isinstance(text, str) or len(text) > MAX_DESCRIPTION_CHARS or not _is_storable(text):
-        raise InvalidInput(f"a description must be a text of at most {MAX_DESCRIPTION_CHARS:,} characters without NUL")
+        raise InvalidInput(
+            f"a description must be a string of at most {MAX_DESCRIPTION_CHARS:,} characters without NUL"
+        )
     return text
 
 
@@ -95,7 +97,7 @@ def _metadata(given: Mapping[str, object]) -> dict[str, str]:
         if not 1 <= len(name) <= MAX_NAME_CHARS or not _is_storable(name):
             raise InvalidInput(f"a name in the metadata must have 1 to {MAX_NAME_CHARS} characters")
         if not isinstance(value, str) or len(value) > MAX_VALUE_CHARS or not _is_storable(value):
-            raise InvalidInput(f"a value in the metadata must be a text of at most {MAX_VALUE_CHARS} characters")
+            raise InvalidInput(f"a value in the metadata must be a string of at most {MAX_VALUE_CHARS} characters")
     if len(given) > MAX_METADATA:
         raise InvalidInput(f"the metadata may have at most {MAX_METADATA} entries")
     return {name: str(value) for name, value in given.items()}

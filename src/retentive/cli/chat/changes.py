@@ -36,7 +36,7 @@ def _diff(store: MemoryStore, old: Version | None, new: Version) -> Iterator[Dif
 
 
 def _shown(store: MemoryStore, version: Version | None) -> tuple[str, str | None]:
-    """Path and text of a version. Without a version, or for a deletion or a redacted version, "" and None."""
+    """Return path and text of a version; "" and None if there is no version, or it is a deletion or redacted."""
     if version is None or version.operation == "deleted":
         return "", None
     found, text = store.history.show(version.id)

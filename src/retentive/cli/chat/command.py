@@ -44,7 +44,7 @@ MODEL = "claude-sonnet-5-5"  # the same as in agent/loop.py, which is slow to im
 @output.command(json="Print each event as one JSON object on a line of its own.")
 @click.argument("question", required=False)
 @click.option("--continue", "continues", is_flag=True, help="Continue the last conversation with this memory store.")
-@click.option("--conversation", metavar="NAME", help="Continue the conversation of this name, or begin it.")
+@click.option("--conversation", metavar="NAME", help="Continue or begin the conversation with this name.")
 @click.option("--no-save", is_flag=True, help="Do not save the conversation.")
 @click.option("--model", metavar="NAME", default=MODEL, help="Model; it must support the memory tool.")
 @click.option("--system", metavar="TEXT", default="", show_default=False, help="System prompt.")
@@ -186,7 +186,7 @@ def _hints(location: Location, session: Session) -> list[str]:
 
 
 def _command(location: Location, *words: str) -> str:
-    """A command line with the options of this one. Variables of the environment stay; a password is left out."""
+    """Return a command line with this one's options, but not with values from the environment or passwords."""
     given = {"at": location.url if location.shown == location.url else "LOCATION"}
     given |= {"store": location.store_key, "keys": location.keys or ""}
     options = [word for name, value in given.items() if name in location.typed for word in (f"--{name}", value)]
@@ -196,7 +196,7 @@ def _command(location: Location, *words: str) -> str:
 def _follow(
     lines: Lines, session: Session, commands: Commands, screen: Screen | JsonLines, *, on_keyboard: bool
 ) -> int:
-    """Answer all lines. Returns 0 if every message got an answer, else the exit status of the last one without.
+    """Answer all lines. Returns 0, or the exit status of the last message that got no answer.
 
     Raises `KeyboardInterrupt` on Ctrl-C, if the input is not a keyboard.
     """

@@ -1,4 +1,4 @@
-"""The client of the SDK, which is imported behind the first prompt, because its import takes a second."""
+"""The SDK's client. The SDK is imported while the first message is typed, because the import takes a second."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LazyClient:
 def connection(base_url: str | None) -> Iterator[LazyClient]:
     """Create a connection. Raises `InvalidInput` without credentials, and `ClickException` without the SDK.
 
-    Credentials in files are checked by the SDK, so without a variable or base URL it is imported at once.
+    Without an environment variable or base URL, the SDK is imported at once, to look for credentials in files.
     """
     if find_spec("anthropic") is None:
         raise click.ClickException(f"the conversation needs the SDK: {pip_install('anthropic')}")

@@ -1,8 +1,8 @@
-"""Saved conversations: one JSON file each, which is replaced in one step and is on disk before a call runs.
+"""Saved conversations, one JSON file each. A file is replaced atomically, and is on disk before a call runs.
 
 They are below `$XDG_STATE_HOME/retentive/conversations`, in a directory for each memory store. Only the owner can read
-them. They contain everything typed and read, even values that the memory store redacts. Of the conversations that
-the user has not named, the newest `KEPT` remain.
+them. They contain everything typed and read, even values that the memory store redacts. Of the conversations
+without a name by the user, only the newest `KEPT` are kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from retentive.agent.conversation import MessageDict, parse_messages
 from retentive.errors import InvalidInput, NotFound
 from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, expanded, make_directory, os_error, sync_directory
 
-if sys.platform != "win32":  # where `retentive chat` is refused
+if sys.platform != "win32":  # `retentive chat` is refused on Windows
     import fcntl
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -75,10 +75,10 @@ UNSAVED = SavedChat()
 
 @contextmanager
 def opened(store_id: str, name: str | None) -> Iterator[SavedChat]:
-    """Open a conversation with a memory store by its name, or a new one without a name, and lock it.
+    """Open and lock the conversation with this name, or without a name, a new conversation.
 
-    A name that does not exist yet begins a conversation. A new one without a name deletes the oldest of its kind.
-    Raises `InvalidInput`, also if it is open in another process.
+    A name that does not exist yet begins a conversation. A new conversation without a name deletes the oldest
+    conversations without a name. Raises `InvalidInput`, for example if it is open in another process.
     """
     is_unnamed = name is None
     name = f"chat-{secrets.token_hex(6)}" if name is None else name

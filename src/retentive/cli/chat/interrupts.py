@@ -11,13 +11,13 @@ from types import FrameType
 
 _REPEATS = 20
 _REPEAT_S = 0.1
-# Ignored by default, so that one that arrives after the block does nothing. Windows lacks it; there is no chat.
+# SIGURG is ignored by default, so that one after the block does nothing. Windows, which lacks it, has no chat.
 _WAKE = getattr(signal, "SIGURG", signal.SIGINT)
 
 
 @contextmanager
 def interrupts(on_interrupt: Callable[[], None]) -> Iterator[None]:
-    """Call `on_interrupt` on Ctrl-C while the block runs. It may raise. Does nothing outside the main thread."""
+    """Call `on_interrupt`, which may raise, on Ctrl-C in the block. Has no effect outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -14,7 +14,7 @@ from retentive.errors import InvalidInput, RetentiveError
 PROMPT = "> "
 CONTINUED = ". "
 Lines: TypeAlias = Iterator[str | InvalidInput]
-"""Messages without blank ones. For input that is not a valid message, the reason."""
+"""Messages that are not blank, and errors with the reason for input that is not a valid message."""
 
 
 def keyboard(completions: Callable[[str], list[str]], on_prompt: Callable[[], None]) -> Lines:
@@ -87,7 +87,7 @@ def _configure(readline: ModuleType, completions: Callable[[str], list[str]], on
 
     readline.set_completer_delims("")
     readline.set_completer(complete)
-    if "libedit" in (readline.__doc__ or ""):  # as on macOS; it knows no bracketed paste
+    if "libedit" in (readline.__doc__ or ""):  # as on macOS; libedit does not support bracketed paste
         readline.parse_and_bind("bind ^I rl_complete")
     else:
         readline.parse_and_bind("tab: complete")

@@ -58,6 +58,6 @@ def rendered(text: str) -> str:
 
 
 def _complete_lines(text: str) -> int:
-    """Number of lines before the last block. Later text can still change the last block, but none before it."""
+    """Number of lines before the last block. Later text can still change the last block, but no earlier block."""
     starts = [token.map[0] for token in Markdown(text).parsed if token.level == 0 and token.map]
     return starts[-1] if starts else 0

@@ -80,7 +80,7 @@ class Screen:
             )
 
     def ended(self, hints: Sequence[str]) -> None:
-        """Show commands for afterwards."""
+        """Show commands to run after the conversation."""
         for hint in hints if self.terminal else ():
             self._line(hint)
 
@@ -106,7 +106,7 @@ class Screen:
 
     @property
     def show_diff(self) -> Callable[[list[DiffLine]], None] | None:
-        """Function that shows the diff of a change; None if nobody looks at a terminal."""
+        """Function that shows the diff of a change; None if the output is not a terminal."""
         return self._diff if self.terminal else None
 
     def event(self, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""`retentive demo`: a long task in two sessions, in two processes, with one memory, which a server may hold.
+"""`retentive demo`: a long task in two sessions, each in its own process, with one memory, optionally on a server.
 
 The parent process serves the scripted Claude, shows the events, and kills the first session during its work. Each
 session is an agent in its own process, which uses HTTP, so information passes from one session to the other only
@@ -51,9 +51,9 @@ WINDOW = 64_000  # tokens; the scripted Claude rejects a larger prompt
 def demo(location: Location, *, served: bool, live: bool, model: str) -> None:
     """Watch an agent learn in one session and remember in the next.
 
-    The location is a new directory, ./memory-demo, unless --at is given as an argument. RETENTIVE_AT names real
-    memories and has no effect. With --served it is an SQLite database in that directory, which `retentive serve` opens;
-    on a terminal the server goes on after the sessions until Ctrl-C.
+    The location is a new directory, ./memory-demo, unless --at is given as an argument. RETENTIVE_AT has no effect,
+    because it names real memories. With --served, the location is a SQLite database in that directory, which
+    `retentive serve` opens; on a terminal, the server keeps running after the sessions until Ctrl-C.
     """
     url = location.url if "at" in location.typed else None
     _check_requirements(live=live, served=served)

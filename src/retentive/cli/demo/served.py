@@ -81,7 +81,7 @@ def _post(url: str, key: str, body: Mapping[str, object]) -> dict[str, Any]:
 class ServedMemory:
     """Memory of an agent on a server. The SDK's client sends each command to the tool route, under the id of its call.
 
-    The server repeats the result of a call that comes again, so the client may retry after a lost connection.
+    The server repeats the result of a call with a known id, so the client may retry after a lost connection.
     """
 
     def __init__(self, url: str, key: str, store_id: str) -> None:

@@ -55,12 +55,12 @@ class Hook:
         return None if self.directory is None else push.start(self.location, self.directory)
 
     def synchronise(self) -> int | None:
-        """Synchronise within the wait. Returns the exit status; None if it runs on, or there is no directory."""
+        """Synchronise, and wait for a while. Returns the exit status; None if still running or without a directory."""
         process = self.start()
         return None if process is None or not push.is_done(process, longest_wait_s(os.environ)) else process.returncode
 
     def asked(self, question: Callable[[MemoryStore], str]) -> str:
-        """Ask the memory store within the wait. Empty if it does not exist. Raises what the question raises."""
+        """Ask the memory store. Empty if it does not exist. Raises `TimeoutError`, and the errors of the question."""
         context, wait_s = click.get_current_context(), longest_wait_s(os.environ)
         found: list[str | BaseException] = []
 
@@ -70,7 +70,7 @@ class Hook:
                     found.append(question(store))
             except NotFound:
                 found.append("")
-            except BaseException as error:  # raised in the other thread
+            except BaseException as error:  # the calling thread raises it
                 found.append(error)
 
         thread = threading.Thread(target=ask, daemon=True)
@@ -109,7 +109,7 @@ def _digest(store: MemoryStore, hook: Hook, before: str) -> str:
 
 
 def _index_file(directory: str | None) -> str:
-    """The index as the session has read it: Claude Code reads it before it runs hooks."""
+    """Return the index before synchronising, as the session has it: Claude Code reads it before it runs hooks."""
     if directory is None:
         return ""
     try:
@@ -167,16 +167,16 @@ _OWN = ("push", "mcp")
 def hook(location: Location, event: str) -> None:
     """Answer a hook of Claude Code. The plugin runs this command; the input of the hook is JSON on standard input.
 
-    The settings of the plugin choose the memory store, and the directory that is kept equal to it; without one, it is
-    the autoMemoryDirectory of your settings. The session is the actor of all changes.
+    The settings of the plugin choose the memory store and the directory that is kept in sync with it. The default
+    directory is the autoMemoryDirectory of your settings. The session is the actor of all changes.
 
     \b
     session-start  synchronise, and print a digest of the memory store
-    prompt         print what others changed since
+    prompt         print what others changed since the last prompt
     edited         synchronise, if the edited file is in the directory
     stop, pre-compact, session-end  synchronise
-    push           synchronise, as the process that the hooks start
-    mcp            serve the tools, as `retentive mcp`
+    push           synchronise, in a process that the hooks start
+    mcp            serve the tools, like `retentive mcp`
 
     A hook prints JSON or nothing, and exits with status 0. Errors are in $XDG_STATE_HOME/retentive/hooks/hook.log.
     """

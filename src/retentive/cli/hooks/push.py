@@ -17,15 +17,15 @@ from retentive.storage.disk import make_directory
 from retentive.storage.lock_file import LockFile
 
 PAUSES_S = (1.0, 2.0, 4.0, 8.0)
-"""Pauses before the next try, while the store is not available."""
+"""Pauses before the next attempts while the store is unavailable."""
 MAX_TURN_S = 120.0
 _STARTED: list[subprocess.Popen[bytes]] = []
-"""Processes that may run on. Without a reference, Python warns of them."""
+"""Processes that may outlive the hook. Python warns about running processes without a reference."""
 _MAIN = "from retentive.cli import main; raise SystemExit(main())"
 
 
 def start(location: Location, directory: str) -> subprocess.Popen[bytes]:
-    """Start to synchronise, in a session of its own with closed streams: Claude Code kills the processes of a hook."""
+    """Start synchronising in a separate session without streams, because Claude Code kills a hook's processes."""
     make_directory(directory)
     settings = {"LOCATION": location.url, "STORE": location.store_key, "DIRECTORY": directory}
     environment = os.environ | {f"{OPTION}{name}": value for name, value in settings.items()}
@@ -45,7 +45,7 @@ def start(location: Location, directory: str) -> subprocess.Popen[bytes]:
 
 
 def is_done(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Wait for the process. False if it runs on."""
+    """Wait for the process. Return False if it still runs after `timeout_s`."""
     try:
         process.wait(timeout_s)
     except subprocess.TimeoutExpired:
@@ -54,9 +54,10 @@ def is_done(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
 
 
 def push(location: Location, directory: str) -> int:
-    """Synchronise, and return the exit status. Does nothing if another process waits to do the same: it sees all edits.
+    """Synchronise, and return the exit status.
 
-    One process synchronises a directory at a time, and one waits for it.
+    One process synchronises a directory at a time, and one more may wait. If another process waits already, this one
+    does nothing, because the waiting process will see all edits.
     """
     name = os.path.join(state_folder(), sha256(os.path.realpath(directory).encode()).hexdigest()[:16])
     waiting, running = LockFile(f"{name}.waiting"), LockFile(f"{name}.running")

@@ -15,11 +15,11 @@ from typing import IO
 from retentive.cli.location import Location
 from retentive.storage.disk import FILE_MODE, make_directory
 
-MAX_INPUT_BYTES = 64 << 20  # the input of an edit has the text of the file
+MAX_INPUT_BYTES = 64 << 20  # the input of an edit includes the text of the file
 MAX_LOG_BYTES = 256 << 10
 MAX_AGE_S = 30 * 86_400.0
 WAIT, WAIT_S = "RETENTIVE_HOOK_WAIT_S", 3.0
-"""Environment variable with the longest wait of a hook, once for synchronising and once for the store; its default."""
+"""Environment variable, and default, of the longest wait of a hook for the synchronisation and for the store."""
 OPTION = "CLAUDE_PLUGIN_OPTION_"
 """Prefix of the environment variables in which Claude Code passes the settings of a plugin."""
 DEFAULTS = {"LOCATION": "~/.retentive", "STORE": "claude-code"}
@@ -29,7 +29,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class HookSession:
-    """Input of a hook. `id` is empty if it could not be the name of a file and of an actor."""
+    """Input of a hook. `id` is empty if it cannot be used as the name of a file and of an actor."""
 
     id: str = ""
     file_path: str = ""
@@ -49,12 +49,12 @@ def read_session(stream: IO[bytes]) -> HookSession:
 
 
 def as_id(given: object) -> str:
-    """A session id; empty if it is not one."""
+    """Return the session id; empty if it is invalid."""
     return given if isinstance(given, str) and _ID.fullmatch(given) else ""
 
 
 def configured(location: Location, environment: Mapping[str, str], session_id: str) -> Location:
-    """The location with the settings of the plugin, and the session as the actor. Typed options win."""
+    """Return the location in the plugin's settings, with the session as actor. Options on the command line win."""
     at, store = (environment.get(f"{OPTION}{name}") or default for name, default in DEFAULTS.items())
     return replace(
         acting(location, session_id),
@@ -75,9 +75,9 @@ def acting(location: Location, session_id: str) -> Location:
 
 
 def directory_of(environment: Mapping[str, str]) -> str | None:
-    """The directory to synchronise: that of the plugin's settings, or `autoMemoryDirectory` of the user's settings.
+    """Return the directory to synchronise, from the plugin's settings or `autoMemoryDirectory` in the user's settings.
 
-    Settings of a project are not read: a repository from elsewhere could name a directory with private files.
+    Settings of a project are not read, because a foreign repository could name a directory with private files.
     """
     given = environment.get(f"{OPTION}DIRECTORY") or _auto_memory_directory(environment)
     if not given:
@@ -140,7 +140,7 @@ def forget_seen(session: HookSession) -> None:
 
 
 def forget_old() -> None:
-    """Remove the saved ids of sessions that did not end, such as killed ones."""
+    """Remove the saved ids of sessions without a regular end, such as killed sessions."""
     folder, oldest = state_folder(), time.time() - MAX_AGE_S
     for name in os.listdir(folder):
         with suppress(FileNotFoundError):

@@ -237,7 +237,7 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
             check_format(private)
         except FileNotFoundError:
             raise NotFound(
-                "the directory has no .retentive with a database: nothing is recorded about its files"
+                "the directory has no database in .retentive, so nothing is recorded about its files"
             ) from None
         except OSError as error:
             raise os_error(error) from None

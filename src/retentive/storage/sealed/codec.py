@@ -113,7 +113,7 @@ class StoreKeys:
         """Decrypt the text that belongs to a seal. None for a deletion. Raises `Damaged` for any other text."""
         if unsealed.text_of is None:
             if sealed is not None:
-                raise Damaged("in an encrypted memory store, the version of a deletion has a text")
+                raise Damaged("a deletion in an encrypted memory store must not have a text")
             return None
         if not isinstance(sealed, bytes) or not sealed.startswith(TEXT_HEADER):
             raise Damaged("a text in an encrypted memory store is missing or not encrypted")

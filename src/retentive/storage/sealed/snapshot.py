@@ -58,7 +58,7 @@ class SealedSnapshot(Overlay):
         if memory is None:
             return entry if entry.above is None else Entry(above=_cut(path, entry.above), below=entry.below)
         if memory.path != hidden:
-            raise Damaged("the storage returned a memory with another path than the one requested")
+            raise Damaged("the storage returned a memory with a path that was not requested")
         unsealed = self._unsealed(memory)
         return Entry(_plain(memory, unsealed), self._keys.open_text(entry.data, unsealed))
 
@@ -155,7 +155,7 @@ class SealedSnapshot(Overlay):
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         version, data = self._inner.version(version_id)
         if version.id != version_id:
-            raise Damaged("the storage returned another version than the one requested")
+            raise Damaged("the storage returned a version that was not requested")
         unsealed = self._unsealed_version(version)
         return _plain_version(version, unsealed), self._keys.open_text(data, unsealed)
 

@@ -199,7 +199,7 @@ _MEANINGS: tuple[tuple[tuple[type[psycopg.Error], ...], Callable[[], Exception]]
         (pg.IdleInTransactionSessionTimeout,),
         lambda: ServerConnectionLost("the database server ended an idle transaction"),
     ),
-    ((pg.ReadOnlySqlTransaction,), lambda: ServerConnectionLost("the database server takes no writes")),
+    ((pg.ReadOnlySqlTransaction,), lambda: ServerConnectionLost("the database server accepts no writes")),
     ((pg.InsufficientPrivilege,), lambda: PermissionDenied("the database user may not do this")),
     ((pg.UndefinedTable, pg.UndefinedColumn), lambda: Damaged("a table of the database is missing or damaged")),
     ((pg.DataCorrupted, pg.IndexCorrupted), lambda: Unavailable("the database server reports damaged data")),

@@ -159,13 +159,13 @@ def meaning(error: sqlite3.Error) -> Exception:
     if primary == sqlite3.SQLITE_FULL or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_SHMSIZE:
         return StoreFull("no space is left for the memory store")
     if primary in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
-        return Damaged("the database file is damaged, or no database")
+        return Damaged("the database file is damaged, or is not a database")
     if primary in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}:
         return PermissionDenied("the database may not be written by this process")
     if primary in _PASSING:
         return Unavailable(f"the database failed ({error.sqlite_errorname})")
     if str(error).startswith("Could not decode to UTF-8"):  # raised by Python's module, without a code
-        return Damaged("the database file is damaged, or no database")
+        return Damaged("the database file is damaged, or is not a database")
     if str(error).startswith(_NOT_THERE):  # a plain SQLITE_ERROR; only its text identifies it
         return Damaged("a table of the database is missing or damaged")
     return error

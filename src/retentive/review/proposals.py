@@ -33,9 +33,9 @@ class ProposedChange:
     """One proposed change to one memory, with the path before and after it.
 
     A proposed new memory has a provisional `memory_id`, which no stored memory ever has. `sha256` and `size_bytes`
-    describe the new text and are None if the change has none. `base_sha256` describes the text that the new text
-    replaces, or None. `created_at` is the creation time of the memory, `provenance_text` the
-    stored provenance of the change.
+    describe the new text and are None if the change has no text. `base_sha256` is the hash of the text before the
+    change, or None for a new memory. `created_at` is the creation time of the memory, and `provenance_text` the stored
+    provenance of the change.
     """
 
     operation: ProposedOperation

@@ -25,7 +25,7 @@ from retentive.values.records import Recorded
 
 ENTRY, HEAD, DETAIL = "audit", "audit.head", "audit.detail"
 """Kinds of records: entries and details have the entry number as key; there is one record for the head of the chain."""
-FIRST = "0" * 64  # stands for the hash of a previous entry in the first entry
+FIRST = "0" * 64  # hash of the previous entry, as stored in the first entry
 LISTED_CHANGES = 500  # for more versions, an entry lists the first and the last, and contains their number and a digest
 _ENDS = 2  # number of versions listed if there are too many: the first and the last
 _HEAD_KEY = "head"

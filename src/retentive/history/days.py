@@ -13,7 +13,7 @@ _VERSION = "memver_"
 
 
 def last_days(count: int, today: date) -> list[date]:
-    """Return the last days, oldest first, ending with `today`."""
+    """Return the last `count` days, oldest first, ending with `today`."""
     return [today - timedelta(days=ago) for ago in reversed(range(count))]
 
 

@@ -159,7 +159,10 @@ class Compare(ReadOperation[Differences]):
 
 
 def _state(found: Snapshot, bound: str, target: MemoryPath | None) -> dict[str, Version]:
-    """Return the newest version below a bound of one or all memories, by memory id, without deleted memories."""
+    """Return the newest version below a bound of one memory, or of each memory, by memory id.
+
+    Memories that were deleted at the bound are left out.
+    """
     memory_id = None if target is None or target.is_root else memory_at(found, target)
     if memory_id is None:
         return {each.memory_id: each for each in found.as_of(bound)} if bound else {}
@@ -179,9 +182,10 @@ def _is_in(version: Version, path: str) -> bool:
 
 
 def _paired(old: Mapping[str, Version], new: Mapping[str, Version]) -> list[tuple[Version | None, Version | None]]:
-    """Pair the old and new versions of each memory, in path order. Two memories with one path, old and new, are a pair.
+    """Pair the old and new versions of each memory, in path order.
 
-    Otherwise a patch would delete and create the same file.
+    A new memory is paired with a deleted memory that had the same path. Otherwise a patch would delete and create the
+    same file.
     """
     gone = {version.path: version for key, version in old.items() if key not in new and version.path}
     pairs: list[tuple[Version | None, Version | None]] = []

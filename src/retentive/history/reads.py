@@ -55,7 +55,7 @@ class LogFilter:
             check_zone(time)
 
     def chosen(self, versions: Iterable[Version], settings: Settings = DEFAULTS) -> Iterable[Version]:
-        """Return the matching ones of versions listed newest first. The settings determine the trust levels."""
+        """Return the matching versions. `versions` must be newest first. The settings determine the trust levels."""
         since = self.since
         if since is not None:
             versions = takewhile(lambda version: version.created_at >= since, versions)

@@ -17,7 +17,7 @@ Fate: TypeAlias = Literal["new", "changed", "gone"]
 
 @dataclass(frozen=True, slots=True)
 class SinceMoment:
-    """The fate and the newest version of each memory that was changed since a moment, by memory id.
+    """The fate (new, changed or gone) and the newest version of each memory changed since a moment, by memory id.
 
     `last` is the newest version at that moment. If `is_cut` is true, the limit left out the oldest versions, and the
     memories that only these versions changed. A memory created and deleted since the moment has no fate.

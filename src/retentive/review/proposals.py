@@ -96,9 +96,8 @@ class Obstacle:
 class DecisionOutcome:
     """Result of accepting or refusing proposals. If there are `obstacles`, nothing was changed.
 
-    `done` lists the ids of the proposals decided by this call, `already` those of proposals decided earlier, and
-    `with_them` those of proposals refused because they build on a refused proposal. `summaries` maps each id to a short
-    description of its proposal.
+    `done`, `already` and `with_them` list ids of proposals: decided by this call, decided earlier, and refused because
+    they build on a refused proposal. `summaries` maps each id to a short description of its proposal.
     """
 
     done: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Records of a location, outside its memory stores, such as the keys of a server.
 
-They are records of one memory store with a fixed id, `SYSTEM_STORE`, which is created with the first record. Lists of
-stores and backups leave it out. In a location that was opened with keys, the records are encrypted.
+They belong to a memory store with a fixed id, `SYSTEM_STORE`, which is created with the first record. Lists of stores
+and backups leave out this store. In a location that was opened with keys, the records are encrypted.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class MemoryStore(Memories):
     ) -> Reply:
         """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call.
 
-        When it returns without an error, the change is durable. `actor` is recorded with the change; by default it is
+        If the reply is not an error, the change is durable. `actor` is recorded with the change; by default it is
         the actor the store was opened with. A change repeated with the same `tool_use_id` by the same actor within 24
         hours returns its first reply and changes nothing. `source` (such as `web:https://...`, `user` or `tool:name`)
         and `session` are recorded in the provenance of the change (docs/trust.md). Raises `InvalidInput` for an invalid

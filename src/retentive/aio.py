@@ -1,6 +1,6 @@
-"""Async access to memories: each call runs in a worker thread, over the same core as the sync classes.
+"""Async access to memories: each call runs a method of the sync classes in a worker thread.
 
-A started call completes even if its caller is cancelled. The methods have the names and arguments of their sync twins.
+A started call completes even if its caller is cancelled. The methods have the names and arguments of the sync methods.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ async def clear(tree: MemoryTree, *, actor: Actor | str | None = None, **origin:
 
 
 async def _called(sync: Any, name: str, /, *args: Any, **options: Any) -> Any:
-    """Call a method in a worker thread, or, on an object of a server, send its requests on the event loop."""
+    """Call a method in a worker thread. For an object on a server, send its requests on the event loop instead."""
     if is_remote(sync):
         return await sync.client.run_async(getattr(sync.described, name)(*args, **options))
     return await to_thread.run_sync(partial(getattr(sync, name), *args, **options))
 
 
 def _twin(method: Callable[Concatenate[Any, P], T]) -> Twin[P, T]:
-    """The async twin of a method: runs it on the sync object of the async one, without blocking the event loop."""
+    """Return the async version of a method, which runs the method of `sync` without blocking the event loop."""
 
     @wraps(method)
     async def run(self: _Async[Any], /, *args: P.args, **options: P.kwargs) -> T:
@@ -57,7 +57,7 @@ def _twin(method: Callable[Concatenate[Any, P], T]) -> Twin[P, T]:
 
 
 class _Async(Generic[SyncT]):
-    """An async face. `sync` is the object whose methods it runs."""
+    """Base of the async classes. `sync` is the object whose methods they run."""
 
     def __init__(self, sync: SyncT) -> None:
         self.sync = sync
@@ -68,13 +68,13 @@ class _Async(Generic[SyncT]):
     async def call(self, work: Callable[[SyncT], T]) -> T:
         """Run a function of the sync object in a worker thread: `await store.call(lambda store: store.history.log())`.
 
-        It is the way to `by_id`, `history`, `review`, `trust` and `audit`.
+        Use it for `by_id`, `history`, `review`, `trust` and `audit`.
         """
         return await to_thread.run_sync(work, self.sync)
 
 
 class AsyncMemoryStore(_Async[MemoryStore]):
-    """Async face of a `MemoryStore`. Each method runs in a worker thread; a started one completes if cancelled."""
+    """Async version of `MemoryStore`. Methods run in worker threads; a started method completes even if cancelled."""
 
     @property
     def id(self) -> str:
@@ -93,7 +93,7 @@ class AsyncMemoryStore(_Async[MemoryStore]):
 
     @property
     def actor(self) -> Actor | None:
-        """Actor recorded with changes that name no other."""
+        """Actor recorded with changes if the call names no other actor."""
         return self.sync.actor
 
     @property
@@ -106,7 +106,7 @@ class AsyncMemoryStore(_Async[MemoryStore]):
         return AsyncMemoryStore(self.sync.read_only())
 
     def acting_as(self, actor: Actor | str) -> AsyncMemoryStore:
-        """The same memory store, with another actor of its changes and reads."""
+        """The same memory store, with another actor for its changes and reads."""
         return AsyncMemoryStore(self.sync.acting_as(actor))
 
     def through(self, integration: str) -> AsyncMemoryStore:
@@ -145,7 +145,7 @@ class AsyncMemoryStore(_Async[MemoryStore]):
 
 
 class AsyncMounts(_Async[Mounts]):
-    """Async face of `Mounts`: `AsyncMounts(Mounts({...}))`."""
+    """Async version of `Mounts`: `AsyncMounts(Mounts({...}))`."""
 
     @property
     def replies(self) -> Replies:
@@ -157,7 +157,7 @@ class AsyncMounts(_Async[Mounts]):
         return AsyncMounts(self.sync.through(integration))
 
     def directory(self) -> str | None:
-        """None: the memories of several stores have no common directory."""
+        """Always None, because the memories of several stores have no common directory."""
         return self.sync.directory()
 
     def store_of(self, path: str) -> tuple[AsyncMemoryStore, str]:
@@ -182,7 +182,7 @@ class AsyncMounts(_Async[Mounts]):
 
 
 class AsyncRetentive(_Async[Retentive]):
-    """Async face of `Retentive`, an open location. `open_async` opens one."""
+    """Async version of `Retentive`, an open location. `open_async` opens a location."""
 
     async def store(
         self, id_or_key: str | None = None, *, name: str | None = None, workspace: str = DEFAULT_WORKSPACE

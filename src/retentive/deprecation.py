@@ -1,4 +1,4 @@
-"""Deprecations: public things that a later version removes, and the warnings about their use.
+"""Deprecations: parts of the public interface that a later version removes, and warnings about their use.
 
 `DEPRECATIONS` is the only list. Python code calls `warn` at the use of a name, parameter or setting; the command line
 and the server call `announce`. A test compares the list with docs/compatibility.md and CHANGELOG.md, and fails in the
@@ -19,7 +19,7 @@ DeprecatedKind: TypeAlias = Literal["name", "parameter", "setting", "command", "
 
 @dataclass(frozen=True, slots=True)
 class Deprecation:
-    """A public thing that will be removed.
+    """A part of the public interface that will be removed.
 
     `name` is as users write it: `MemoryTool`, `MemoryStore.read(old)`, `old_setting`, `log --old`, or
     `GET /v1/old/{id}`. `since` is the version that deprecated it, on the date `on`.
@@ -42,13 +42,13 @@ DEPRECATIONS: tuple[Deprecation, ...] = ()
 _announced: set[Deprecation] = set()
 
 
-def find(kind: DeprecatedKind, name: object) -> Deprecation | None:
-    """The deprecation of a thing. None if it is not deprecated."""
+def find(kind: Kind, name: object) -> Deprecation | None:
+    """Return the deprecation of a name; None if the name is not deprecated."""
     return next((each for each in DEPRECATIONS if (each.kind, each.name) == (kind, name)), None)
 
 
-def warn(kind: DeprecatedKind, *names: object) -> None:
-    """Raise a `DeprecationWarning` for each deprecated thing. It names the line outside of this package."""
+def warn(kind: Kind, *names: object) -> None:
+    """Issue a `DeprecationWarning` for each deprecated name. The warning points to the line outside of this package."""
     for name in names if DEPRECATIONS else ():
         found = find(kind, name)
         if found is not None:
@@ -63,8 +63,8 @@ def _frames_of_package() -> int:
     return count
 
 
-def announce(kind: DeprecatedKind, name: str, say: Callable[[str], object]) -> None:
-    """Pass the sentence to `say` if the thing is deprecated, once in each process."""
+def announce(kind: Kind, name: str, say: Callable[[str], object]) -> None:
+    """If the name is deprecated, pass the warning to `say`, once in each process."""
     found = find(kind, name)
     if found is not None and found not in _announced:
         _announced.add(found)

@@ -24,7 +24,7 @@ class Conflicting:
 class RetentiveError(Exception):
     """Base class of all errors of retentive. Picklable.
 
-    `conflicting` is set if a path is not free, `position` if a command of a batch is refused: its index.
+    `conflicting` is set if a path is not free. `position` is the index of the refused command of a batch.
     """
 
     code: ClassVar[str] = "error"
@@ -82,7 +82,7 @@ class AlreadyExists(InvalidInput):
 
 
 class NotADirectory(InvalidInput):
-    """A memory is above the path, so nothing can be below it."""
+    """A parent of the path is a memory, not a directory."""
 
     code = "not_a_directory"
 
@@ -124,7 +124,7 @@ class IntoItself(InvalidInput):
 
 
 class PathTaken(InvalidInput):
-    """Something in the directory of the memories is at the path and is not a memory, such as a link."""
+    """A file that is not a memory, such as a link, is at the path in the directory of the memories."""
 
     code = "path_taken"
 
@@ -178,7 +178,7 @@ class OutcomeUnknown(RetentiveError):
 
 
 class Damaged(RetentiveError):
-    """Stored data is corrupt. `is_outdated`: or the state that was read is old, and must be read again."""
+    """Stored data is corrupt. If `is_outdated` is true, the state may only be too old, and must be read again."""
 
     code = "damaged"
     is_outdated = False

@@ -29,7 +29,7 @@ def open_backend(
 ) -> Backend:
     """Open the backend for a location. Raises `InvalidInput` and the errors of storage.
 
-    Without `create`, the location must exist, and opening and reading create nothing in a directory.
+    If `create` is False, the location must exist, and opening or reading a directory creates nothing in it.
     """
     scheme, rest = parse_location(location)
     if scheme is None:
@@ -149,7 +149,7 @@ def is_in_memory(location: str) -> bool:
 
 
 def location_exists(location: str | os.PathLike[str], *, or_is_empty: bool = False) -> bool:
-    """Return whether a location exists, so that opening it creates nothing. True if only opening it can show this.
+    """Return whether a location exists, so that opening it creates nothing. True if only opening it can tell.
 
     An empty database file counts as existing only with `or_is_empty`.
     """
@@ -192,7 +192,7 @@ def find_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT_WOR
 
 
 def existing_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo:
-    """Find a memory store as `find_store`. Raises `NotFound` for an unknown or erased store, and `InvalidInput`."""
+    """Find a memory store like `find_store`. Raises `NotFound` for an unknown or erased store, and `InvalidInput`."""
     info = find_store(backend, id_or_key, workspace=workspace)
     if info is None or info.erased_at is not None:
         raise NotFound(f"there is no memory store {id_or_key!r}")

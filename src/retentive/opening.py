@@ -68,20 +68,20 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     `https://host` is a server (docs/remote.md). Raises `InvalidInput` for an invalid location or setting, and the
     errors of storage.
 
-    - `replies`: the tool's sentences, with some replaced (docs/commands.md).
+    - `replies`: the sentences used in replies, which you can change (docs/commands.md).
     - `actor`: recorded with changes that name no other actor.
     - `keys`: a key file, a `KeyRing` or another key wrapper. New memory stores are encrypted; `seal_paths` encrypts
       their paths too (docs/encryption.md).
     - `rules`, `detectors`: find sensitive values in addition to the built-in kinds (docs/guards.md).
     - `sweep`: when a store opens, delete idle memories if its settings say so, at most once an hour. Use False to
       inspect a store or to change its settings first.
-    - `create`: with False, a location or memory store that does not exist raises `NotFound`, and reading creates
+    - `create`: if False, a location or memory store that does not exist raises `NotFound`, and reading creates
       nothing: a directory of plain files gets its `.retentive` with the first change.
     - `settings`: any setting (docs/guards.md), such as `view_chars=4_000`. It overrides the setting of every store, in
       this process only.
-    - `api_key`, `ca_file`, `insecure`, `hosted`: only for a server. The key is that of the environment variable
-      `RETENTIVE_API_KEY` by default; `ca_file` has the certificates to trust; `insecure` allows http to another host;
-      `hosted` says that the server offers only Anthropic's memory stores, as at `https://api.anthropic.com`.
+    - `api_key`, `ca_file`, `insecure`, `hosted`: only for a server. By default, the key is read from the environment
+      variable `RETENTIVE_API_KEY`. `ca_file` contains the certificates to trust. `insecure` allows http to a remote
+      host. `hosted`: the server offers only Anthropic's memory stores, as at `https://api.anthropic.com`.
     """
     check_options(settings, open)
     connection = {"api_key": api_key, "ca_file": ca_file, "insecure": insecure or None, "hosted": hosted}
@@ -117,7 +117,7 @@ def _refuse(given: Mapping[str, object], reason: str) -> None:
 
 
 def check_options(settings: Mapping[str, object], function: Callable[..., object]) -> None:
-    """Raise `InvalidInput` if `settings`, the other keywords of a function, has a name that is not a setting."""
+    """Raise `InvalidInput` if a name in `settings`, the extra keyword arguments of `function`, is not a setting."""
     deprecation.warn("setting", *settings)
     unknown = sorted(settings.keys() - set(NAMES))
     if not unknown:

@@ -132,8 +132,8 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
 def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
     """Return the outcome of a refusal that was raised after changes were recorded. The changes are already rolled back.
 
-    If the refusal needs an audit entry or an idempotency record, a second transaction writes it. An error that is a
-    failure of storage, and no refusal, is raised again.
+    If the refusal needs an audit entry or an idempotency record, a second transaction writes it. A failure of
+    storage is raised again.
     """
     if not isinstance(error, REFUSALS):
         refused = attempt.outcome
@@ -195,7 +195,7 @@ def _read_once(
 
 
 class StoreCore(StoreContext):
-    """A memory store as the package uses it: the clients run their operations through it."""
+    """A memory store as the package uses it. `MemoryStore` and other clients run their operations through it."""
 
     def run(self, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
         """Run an operation through all stages. Raises storage errors."""
@@ -234,7 +234,7 @@ class StoreCore(StoreContext):
         return Written(path, result.version_id, len(recorded), outcome.proposed, notes, memory_id, memory)
 
     def written_together(self, batch: Batch, invocation: Invocation) -> list[Written]:
-        """Run the commands of a batch, all or none. Raises the error of the refused one, and storage errors."""
+        """Run the commands of a batch, all or none. Raises the error of the refused command, and storage errors."""
         try:
             outcome = run(self, batch, invocation)
             steps = outcome.value()
@@ -263,7 +263,7 @@ class StoreCore(StoreContext):
         return error
 
     def peek(self, operation: ReadOperation[R]) -> R:
-        """Run a read as part of a larger operation, whose audit entry covers both. Raises `RetentiveError`."""
+        """Run a read as part of a larger operation, whose audit entry also covers the read. Raises `RetentiveError`."""
         return self.backend.read(self.id, partial(_read_once, self, operation, self.invocation())).value()
 
     def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:

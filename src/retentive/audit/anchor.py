@@ -25,7 +25,7 @@ from retentive.values.records import to_us
 
 FORMAT = 1
 KEY_BYTES = 32
-LEAF_DIGITS = 32  # 128 bits of a keyed digest: a second text for a digest cannot be searched for
+LEAF_DIGITS = 32  # 128 bits of a keyed digest: nobody can search for a second text with the same digest
 _KEY_PREFIX = "retentive-anchor-key:"
 
 
@@ -80,7 +80,7 @@ class AnchorKey:
         return hmac.new(self.secret, text.encode(), hashlib.sha256).hexdigest()
 
     def leaf(self, version: Version, data: bytes | None) -> str:
-        """Keyed digest of a version: of all its fields and of `data`, its text as read from the storage."""
+        """Keyed digest of all fields of a version and of `data`, its text as read from the storage."""
         redacted = None if version.redacted_at is None else to_us(version.redacted_at)
         facts = [
             version.id, version.memory_id, version.operation, version.path, version.size_bytes, version.sha256,
@@ -173,7 +173,7 @@ def leaves_of(key: AnchorKey, snapshot: Snapshot, versions: Iterable[Version]) -
 def _leaf(key: AnchorKey, snapshot: Snapshot, version: Version) -> str:
     try:
         return key.leaf(version, snapshot.text(version.id))
-    except (Damaged, NotFound, TypeError):  # SQLite returns a value of another type as it is
+    except (Damaged, NotFound, TypeError):  # SQLite returns values of a wrong type unchanged
         return "damaged"
 
 

@@ -25,7 +25,7 @@ from retentive.values.records import Recorded
 
 ENTRY, HEAD, DETAIL = "audit", "audit.head", "audit.detail"
 """Kinds of records: entries and details have the entry number as key; there is one record for the head of the chain."""
-FIRST = "0" * 64  # hash that the first entry contains
+FIRST = "0" * 64  # hash of the previous entry, as stored in the first entry
 LISTED_CHANGES = 500  # for more versions, an entry lists the first and the last, and contains their number and a digest
 _ENDS = 2  # number of versions listed if there are too many: the first and the last
 _HEAD_KEY = "head"
@@ -122,7 +122,7 @@ def head_of(snapshot: Snapshot) -> Head:
 
 
 def newest_entries(snapshot: Snapshot, before: str, limit: int) -> ListPage[AuditEntry, str]:
-    """Entries with keys lower than `before` (empty for the newest ones), newest first, with the next `before`.
+    """Entries with keys lower than `before` (empty for the newest), newest first, and `before` for the next page.
 
     Reads at most the records of two pages. Records that cannot be parsed are skipped.
     """
@@ -138,7 +138,7 @@ def newest_entries(snapshot: Snapshot, before: str, limit: int) -> ListPage[Audi
 
 
 def oldest_entries(snapshot: Snapshot, after: str, limit: int) -> ListPage[AuditEntry, str]:
-    """Entries with keys greater than `after`, oldest first, with the next `after`.
+    """Entries with keys greater than `after`, oldest first, and `after` for the next page.
 
     Reads one record more than a page. Records that cannot be parsed are skipped.
     """

@@ -42,7 +42,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Removals:
-    """Removals of versions according to the audit log: ids where the entries name them, otherwise their number."""
+    """Versions removed according to the audit log: their ids if the entries list them, otherwise their number."""
 
     named: set[str] = field(default_factory=set)
     unnamed: int = 0
@@ -132,7 +132,7 @@ def _of_present(snapshot: Snapshot, versions: Sequence[Version]) -> Iterator[Dif
 def _digest(snapshot: Snapshot, path: str) -> str | None:
     try:
         return hashlib.sha256(snapshot.get(path).data or b"").hexdigest()
-    except (Damaged, TypeError):  # SQLite returns a value of another type as it is
+    except (Damaged, TypeError):  # SQLite returns values of a wrong type unchanged
         return None
 
 

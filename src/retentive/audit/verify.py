@@ -209,7 +209,7 @@ def _differences(
 def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Version]:
     """Versions recorded while the log was on that have no audit entry, oldest first.
 
-    Versions from external edits need none.
+    Versions from external edits need no entry.
     """
     if not entries:
         return

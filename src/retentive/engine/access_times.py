@@ -66,7 +66,7 @@ class Accesses:
             self.flush()
 
     def flush(self) -> None:
-        """Write the pending views. If this fails, the views are dropped, so that a view of a memory never fails."""
+        """Write the pending views. If the write fails, drop them: viewing a memory must never fail."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
             self._flushed_at = self._clock()
@@ -81,10 +81,10 @@ class Accesses:
                     return
 
     def of(self, store_id: str, *, now: float | None = None) -> dict[str, float]:
-        """The latest possible view times of the memories of a store, in seconds since 1970, by memory id.
+        """Return the latest time at which each memory may have been viewed, in seconds since 1970, by memory id.
 
-        Views of this process are exact. Other processes record a view at most once an hour, so up to an hour is added
-        to their times, but no more than up to `now` (by default the clock of this process).
+        Times of views by this process are exact. Other processes record a view at most once an hour, so an hour is
+        added to the times they recorded. The sum is limited to `now` (by default the clock of this process).
         """
         self.flush()
         latest, noted = self._clock() if now is None else now, self._noted(store_id)

@@ -23,11 +23,11 @@ R = TypeVar("R")
 class Attempt(Generic[R]):
     """State of one write operation while it passes through the stages.
 
-    `tx`, `settings` and `writer` belong to the current run of the transaction. A transaction may run more than once: if
-    the outcome of a commit was lost, `outcome` and the marks of the stages show whether the commit succeeded. If
-    `failure` is set, it is raised instead of applying the operation, so that a second transaction can record a late
-    refusal. `examiner` finds sensitive values in the texts that the operation writes. If `is_idempotent` is true, the
-    outcome is recorded under the tool_use id of the call.
+    The transaction may run more than once. `tx`, `settings` and `writer` belong to the current run. If the reply to a
+    commit was lost, `outcome`, `remembered`, `proposal` and `entry` of the earlier run show whether that commit
+    succeeded. If `failure` is set, the last stage raises it instead of applying the operation, so that a second
+    transaction can record a refusal that came after changes. `examiner` finds sensitive values in the texts that the
+    operation writes. If `is_idempotent` is true, the outcome is recorded under the tool_use id of the call.
     """
 
     context: StoreContext
@@ -60,4 +60,4 @@ class Attempt(Generic[R]):
 
 
 Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
-"""The rest of the stages, as a stage calls it."""
+"""Function that a stage calls to run all stages after it."""

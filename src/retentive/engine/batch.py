@@ -1,4 +1,4 @@
-"""Several commands as one change: all of them or none."""
+"""Batches: several commands run as one change, all or none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retentive.values.commands import Append, Clear, Command, Create, Delete, Vi
 from retentive.values.records import Recorded
 
 MAX_BATCH = 100
-"""Commands in one batch: the writers of a memory store wait for each other."""
+"""Maximum number of commands in a batch. While a batch runs, all other writers of the memory store wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class BatchStep:
 
 @dataclass(frozen=True, slots=True)
 class Batch(WriteOperation[list[BatchStep]]):
-    """Run commands in their order, in one transaction. Each sees the changes of those before it.
+    """Run commands in order, in one transaction. Each command sees the changes of the commands before it.
 
-    If one is refused, the `position` of the `Refused` is its index, and nothing is changed.
+    If a command is refused, nothing is changed, and the `position` of the `Refused` is the index of the command.
     """
 
     name = "batch"
@@ -74,10 +74,10 @@ class Batch(WriteOperation[list[BatchStep]]):
 
 
 def batch_of(context: StoreContext, commands: Sequence[object]) -> Batch:
-    """A batch of commands, parsed or as the raw input of tool calls, each with `if_version` if wanted.
+    """Build a batch. A command is parsed, or is the raw input of a tool call with an optional `if_version`.
 
-    Raises `InvalidInput` for a batch that is empty, too long, or has a view, and the error of the reply to a malformed
-    command. Both have the `position` of the command.
+    Raises `InvalidInput` if the batch is empty, too long, or contains `view` or `clear`. For a malformed command,
+    raises the error of its reply. The `position` of an error is the index of the command that caused it.
     """
     if isinstance(commands, str | bytes) or not 0 < len(commands) <= MAX_BATCH:
         raise InvalidInput(f"a batch is a list of 1 to {MAX_BATCH} commands")
@@ -106,7 +106,7 @@ def _run_command(given: object) -> RunCommand:
 
 
 def parse_for_applications(raw: object) -> Command:
-    """Parse the input of a tool call, or `write` or `append`, which have the fields of `create`. Raises `Refused`."""
+    """Parse the input of a tool call, or a `write` or `append` with the same fields as `create`. Raises `Refused`."""
     name = raw.get("command") if isinstance(raw, Mapping) else None
     if not isinstance(raw, Mapping) or name not in {"write", "append"}:
         return parse(raw)

@@ -33,15 +33,15 @@ from retentive.values.settings import Settings
 from retentive.values.text import LineCounts, TextPage, count_lines, decoded, insert, replace, snippet, view
 
 ABSENT: Final = ""
-"""The `if_version` of a path without a memory."""
+"""Value of `if_version` that requires that no memory is at the path."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
     """Result of a write command: the data that the reply needs in addition to the command.
 
-    `version_id` is the newest version of the memory, or one of the versions of a change to a directory. `snippet` has
-    numbered lines around character `at` of its text.
+    `version_id` is the newest version of the memory, or one of the versions of a change to a directory. `snippet`
+    contains numbered lines of the text around character `at`.
     """
 
     notes: tuple[Phrase, ...] = ()
@@ -51,7 +51,7 @@ class CommandResult:
     is_new: bool = False
     """True if `write` or `append` created the memory."""
     memory: Memory | None = None
-    """Result of an update by id, or the last state of a memory deleted by id."""
+    """The memory after an update by id, or its last state before a deletion by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class RunCommand(WriteOperation[CommandResult]):
 
     @property
     def first_path(self) -> str | None:  # type: ignore[override]  # depends on the command
-        """The path, or the old path, of the command."""
+        """The path of the command, or its old path for a rename; None for the root."""
         command = self.command
         if isinstance(command, Clear):
             return None
@@ -181,7 +181,7 @@ def check_free(entry: Entry) -> None:
 
 
 def taken(key: str, snapshot: Snapshot, path: MemoryPath, entry: Entry, **values: object) -> Refused:
-    """The refusal of a path that is not free. It names the memory there, above it, or the first below it."""
+    """Return the refusal for a path that is not free. Its `conflicting` is the memory at, above or below the path."""
     refusal, memory = Refused(key, **values), entry.memory
     if entry.above is not None:
         memory = snapshot.get(entry.above).memory
@@ -192,7 +192,7 @@ def taken(key: str, snapshot: Snapshot, path: MemoryPath, entry: Entry, **values
 
 
 def brought_by(operation: object) -> str:
-    """Text that an operation takes as input, such as `file_text`; empty for operations without one."""
+    """Return the text in the input of an operation, such as `file_text`; empty if the input has no text."""
     if not isinstance(operation, RunCommand):
         return ""
     text = _TEXT_OF.get(type(operation.command))

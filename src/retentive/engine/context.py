@@ -45,7 +45,7 @@ class StoreContext(ABC):
     exact = False
     request: RequestKey | None = None
     reach: tuple[str, ...] = ()
-    """Patterns of the only paths that the caller sees and may change; empty for all."""
+    """Patterns of the paths that the caller may see and change; empty if the caller is not limited."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class StoreContext(ABC):
         self.usual_invocation = Invocation(integration=self.integration)
         """Invocation of a call that names no actor, tool_use id, source or session."""
         self.known_settings: tuple[str | None, Settings | None] = (None, None)
-        """The stored settings read last, as text, and the effective settings derived from the text."""
+        """Text of the stored settings at the last read, and the effective settings derived from it."""
 
     def again(
         self,
@@ -85,10 +85,11 @@ class StoreContext(ABC):
         request: RequestKey | None = None,
         reach: tuple[str, ...] = (),
     ) -> Self:
-        """The same memory store with other pinned settings, another integration in audit entries, or another actor.
+        """Return the same memory store with other pinned settings, integration, actor, request or reach.
 
-        With `exact`, a text is stored unchanged or refused, and create replaces nothing: `redact` means `reject`.
-        `request` is the key of the request that runs its operations. `reach` limits it to some paths.
+        With `exact`, a text is stored unchanged or refused: the mode `redact` acts like `reject`, and `create` never
+        overwrites. `request` is the key of the request that runs the operations. `reach` limits the caller to some
+        paths.
         """
         other = copy(self)
         other.exact = exact
@@ -119,7 +120,7 @@ class StoreContext(ABC):
 
     @contextmanager
     def checking(self, name: str | None, actor: Actor | str | None = None) -> Iterator[None]:
-        """Check the arguments of an operation before it is built: an error adds the audit entry of the operation."""
+        """Check arguments inside this context. The audit log records an error under the name of the operation."""
         try:
             yield
         except RetentiveError as error:

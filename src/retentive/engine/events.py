@@ -1,7 +1,7 @@
 """Events of a memory store: changes that add no version, such as redactions, settings and decisions on proposals.
 
-Event ids sort by time together with version ids: the part after the prefix is comparable. A store keeps its newest
-`MAX_EVENTS` events. After a lost reply of the storage, the same change may have two events.
+Ids of events and versions sort together by time if their prefixes are removed. A store keeps its newest `MAX_EVENTS`
+events. If the storage commits a change but its reply is lost, the change may have two events.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from retentive.errors import Damaged
 from retentive.storage.contract import Actor, Snapshot, Transaction, sortable_id, to_datetime
 from retentive.values.records import time_in_id
 
-EVENT, HEAD = "store.event", "store.head"  # sort behind the audit log: rows in between would split its pages
+EVENT, HEAD = "store.event", "store.head"  # sort after `audit`, so that events are never stored between audit entries
 MAX_EVENTS = 1_000
 _MAX_IDS = 100
 EventType: TypeAlias = Literal[
@@ -26,9 +26,9 @@ EventType: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class StoreEvent:
-    """A change without a version. `ids` are those of versions, memories or proposals, at most 100 of them.
+    """A change that adds no version. `ids` lists at most 100 of the affected versions, memories or proposals.
 
-    `count` is their number. For `settings`, `ids` are names of settings.
+    For the type `settings`, `ids` lists the names of the changed settings. `count` is the number before the cut to 100.
     """
 
     id: str
@@ -59,7 +59,7 @@ def record_event(tx: Transaction, kind: EventType, actor: Actor | None, ids: Seq
 
 
 def head_of(snapshot: Snapshot) -> EventHead:
-    """The newest event. Raises `Damaged`."""
+    """Return the number of events and the id of the newest event. Raises `Damaged`."""
     text = snapshot.get_record(HEAD, "newest")
     return EventHead() if text is None else parsed_head(text)
 

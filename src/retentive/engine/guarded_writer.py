@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from retentive.engine.trust.overlay import HiddenMemories
 
 NEAR = 0.8  # share of a limit; above it, replies show the space left, so that a model can tidy up in time
-_MAX_TOOL_USE_ID = 255  # characters of it that a version records
+_MAX_TOOL_USE_ID = 255  # longer ids are cut before they are recorded with a version
 _MAX_FLAGS = 100
 _NO_FLAGS: Flags = ()
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
@@ -68,7 +68,7 @@ class WriteRules:
             raise Refused("read_only", path=path.written)
 
     def check_all(self, path: MemoryPath, entry: Entry, snapshot: Snapshot) -> list[Memory]:
-        """Return the memories at or below a path. Raises `Refused` if the actor may not change one of them."""
+        """Return the memories at or below a path. Raises `Refused` unless the actor may change all of them."""
         if not entry.below or self.settings.read_only:
             self.check(path)
             return [entry.memory] if entry.memory is not None else []
@@ -128,7 +128,7 @@ class GuardedWriter(WriteRules):
         self.recorded: list[Recorded] = []
         self.tried = False
         self.is_archived = False
-        self.cause = ""  # what an undo or a restore does, for the provenance
+        self.cause = ""  # description of an undo or restore, for the provenance
 
     def acting_for(self, actor: Actor | None, *, source: str = "", session: str = "") -> GuardedWriter:
         """Return a writer for another actor in the same transaction. Both writers share `recorded`."""
@@ -150,11 +150,12 @@ class GuardedWriter(WriteRules):
         is_removal: bool = False,
         lineage: Sequence[str | None] | None = None,
     ) -> Stored:
-        """Write `text` to the memory at a path if it passes the guards. The path may be a new one of the memory.
+        """Write `text` to the memory of `entry` if it passes the guards. The memory is created at or moved to `path`.
 
-        If the text is unchanged, no version is created. `lineage` lists the provenances of the texts from which `text`
-        was made; by default only that of the present text. `is_removal` means that `text` is the present text with its
-        sensitive values masked. Size limits do not apply to it, because masks may be longer than the values.
+        If `text` is the present text, nothing is recorded, not even a move. `lineage` lists the provenances of the
+        texts from which `text` was made; by default, only the provenance of the present text. `is_removal` means that
+        `text` is the present text with its sensitive values masked. Size limits do not apply to it, because masks may
+        be longer than the values.
         """
         data = text.encode()
         if data == entry.data:
@@ -234,7 +235,7 @@ class GuardedWriter(WriteRules):
                     raise Refused("read_only", path=path)
 
     def _flags(self, examined: Examined, entry: Entry) -> tuple[Flags, Sequence[str]]:
-        """Flagged lines, and the kinds of the new lines that read as instructions to the model."""
+        """Return all flagged lines, and the kinds of instructions to the model that new lines contain."""
         from retentive.engine.trust.instructions import flags_of  # noqa: PLC0415 - rarely needed
 
         found, new = flags_of(examined.text, "" if entry.data is None else decoded(entry.data))
@@ -309,9 +310,9 @@ def _listed(kinds: Iterable[str]) -> str:
 
 
 def _allowed(settings: Settings, who: Actor | None) -> tuple[str, ...] | None:
-    """Patterns of the only paths that an actor may change.
+    """Return the patterns of the paths to which the setting `allow_write` limits an actor.
 
-    Returns None if no rule names the actor, or if the actor is a job of retentive.
+    Return None if the actor is not limited: no rule matches it, or it is a job of retentive.
     """
     if who is not None and who.kind == "job":
         return None

@@ -38,7 +38,7 @@ KEPT_S = 86_400.0
 CLEAN_AFTER = 256  # commands that this process recorded for one store
 CLEAN_AFTER_S = 3_600.0
 _AT_ONCE = 500
-_MANY = 8  # number of versions that a record lists; replies to larger changes need no more
+_MANY = 8  # a record lists the versions of changes up to this size; replies to larger changes need none
 _PROPOSAL, _VERSION = "prop_", "memver_"
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError)  # errors that a damaged record may raise
 _UNIQUE = re.compile("toolu_(?:[a-z]+_)?[0-9A-Za-z]{20,}")  # ids of the Claude API: no two calls have the same one
@@ -95,9 +95,9 @@ def _forget(tx: Transaction, *, keys: list[str], now: float) -> None:
 
 
 def _writer(attempt: Attempt[Any]) -> GuardedWriter:
-    """Writer of the attempt.
+    """Return the writer of the attempt.
 
-    If the operation was refused before it had one, a new writer, which can mask echoed input.
+    If the operation was refused before its writer was created, return a new writer, which can mask echoed input.
     """
     who = attempt.actor, attempt.examiner, attempt.invocation
     return attempt.writer or GuardedWriter(attempt.tx, attempt.settings, *who)
@@ -118,7 +118,7 @@ def _result_record(outcome: Outcome[CommandResult]) -> dict[str, Any]:
 
 
 def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outcome[Any] | None:
-    """Outcome of the first call, if the same command was recorded within 24 hours. None if the record is damaged."""
+    """Return the outcome of the first call. None if the record is damaged, expired, or that of another command."""
     known = parsed(record)
     if known.get("command") != _command_digest(attempt, command) or is_old(record, attempt.context.clock()):
         return None
@@ -174,7 +174,7 @@ def digest(key: str, *parts: str) -> str:
 
 
 def parsed(note: str) -> Mapping[str, Any]:
-    """The fields of a record; empty if retentive did not write the record."""
+    """Parse the fields of a record; empty if the record is not a JSON object."""
     try:
         found = json.loads(note)
     except (ValueError, RecursionError):
@@ -241,7 +241,7 @@ def _values_again(kept: Mapping[str, Any], texts: Mapping[str, Callable[[], str]
 
 
 def _texts(command: WriteCommand, write: GuardedWriter) -> dict[str, Callable[[], str]]:
-    """Those arguments of a command that its error replies can repeat, keyed by their placeholders in a record."""
+    """Functions that return the arguments an error reply can echo, by the placeholders of the arguments in a record."""
     texts: dict[str, Callable[[], str]] = {}
     for number, path in enumerate(paths_of(command)):
         texts |= {f"written {number}": partial(str, path.written), f"path {number}": partial(str, path.text)}

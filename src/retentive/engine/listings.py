@@ -1,7 +1,7 @@
-"""Lists of memories page by page that show one state of the store, also if the store changes between the pages.
+"""Paged lists of memories. All pages show the same state of the store, even if it changes between the pages.
 
-The cursor holds the newest version at the time of the first page, the *pin*. Later pages show the state at the pin:
-memories that have not changed since are read from the present state by a range of paths, and the others from their
+The cursor contains the *pin*: the newest version at the time of the first page. Later pages show the state at the pin.
+Memories that have not changed since are read from the present state, by path range. The others are read from their
 versions. So each memory that exists throughout the listing is on exactly one page.
 """
 
@@ -27,7 +27,7 @@ from retentive.values.records import time_in_id
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
-HISTORY, PRUNED = "history", "pruned_until"  # record of the newest time at which a newer version replaced a pruned one
+HISTORY, PRUNED = "history", "pruned_until"  # record of the latest time at which a version, pruned since, was replaced
 _FEW = 50  # memories whose earlier versions are looked up one at a time
 _Found: TypeAlias = tuple[Memory, bytes | None]
 
@@ -45,7 +45,7 @@ class ListingCursor:
 
 @dataclass(frozen=True, slots=True)
 class ListedMemory:
-    """A memory in a listing, with its text if it was asked for."""
+    """A memory in a listing, with its text if texts were requested."""
 
     memory: Memory
     text: str | None = field(default=None, repr=False)
@@ -63,7 +63,7 @@ Listed: TypeAlias = ListedMemory | ListedDirectory
 
 @dataclass(frozen=True, slots=True)
 class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
-    """List the memories below a directory, in byte order; with `depth` 1, only one level with its directories."""
+    """List the memories below a directory, in byte order. With `depth` 1, list one level, including its directories."""
 
     name = "list"
     for_paths = True
@@ -87,7 +87,7 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
         return ListPage.of(found, self.limit, [ListingCursor(pin, each) for each in last])
 
     def _page(self, state: _State) -> tuple[list[Listed], list[str]]:
-        """At least one entry more than the limit if there are more, and the paths of the entries."""
+        """Read up to one entry more than the limit, which shows if a next page exists. Also return the paths."""
         start, wanted = "" if self.cursor is None else path_after(self.cursor.last), self.limit + 1
         if self.depth == 1:
             batch = islice(state.one_level(start, wanted), wanted)
@@ -127,12 +127,12 @@ class _State:
         self._past.sort(key=_path)
 
     def memories(self, start: str, wanted: int) -> Iterator[_Found]:
-        """Memories from a path on, in byte order. `wanted` is the expected number."""
+        """Yield the memories from the path `start` on, in byte order. `wanted` is the number to read at once."""
         past = ((memory, self._text(memory)) for memory in self._past if memory.path >= start)
         return merge(self._unchanged(start, wanted), past, key=lambda found: found[0].path)
 
     def one_level(self, start: str, wanted: int) -> Iterator[_Found]:
-        """The memories of one level, and the first one of each directory, from a path on."""
+        """Yield the memories of one level, and the first memory of each directory in it, from the path `start` on."""
         if not self._changed and not self._texts:
             level = self._snapshot.one_level(self._under, start=start, limit=wanted)
             return ((memory, None) for memory in level)
@@ -174,7 +174,7 @@ class _State:
 
 
 def _newest(snapshot: Snapshot) -> str:
-    """Id of the newest version, or that of the newest event in the same form if it is later."""
+    """Return the id of the newest version, or of the newest event if it is later, in the form of a version id."""
     newest, event = next(snapshot.versions(limit=1), None), head_of(snapshot).newest
     return max("" if newest is None else newest.id, f"memver_{event.partition('_')[2]}" if event else "")
 
@@ -197,7 +197,7 @@ def _check_kept(snapshot: Snapshot, pin: str) -> None:
 
 
 def _first_changes(snapshot: Snapshot, pin: str) -> dict[str, Version]:
-    """The first version after `pin` of each memory that has one."""
+    """Return the first version after `pin` of each memory changed since then, by memory id."""
     found: dict[str, Version] = {}
     read = partial(snapshot.versions, oldest_first=True, limit=PAGE_VERSIONS)
     after = pin
@@ -209,7 +209,7 @@ def _first_changes(snapshot: Snapshot, pin: str) -> dict[str, Version]:
 
 
 def _versions_at(snapshot: Snapshot, pin: str, memory_ids: set[str], *, hides: bool) -> list[Version]:
-    """The version of each memory that was its newest at `pin`. With `hides`, memories hidden from the actor are out."""
+    """Return the newest version of each memory at `pin`. With `hides`, leave out memories hidden from the actor."""
     before = pin + "~"
     if hides or len(memory_ids) > _FEW:
         found = [version for version in snapshot.as_of(before) if version.memory_id in memory_ids]

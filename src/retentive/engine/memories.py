@@ -1,4 +1,4 @@
-"""Methods for people on a tree of memories. `MemoryStore` and `Mounts` run them, each in its own way."""
+"""Methods for people that `MemoryStore` and `Mounts` share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class MemoryTree(Protocol):
-    """Runs commands on one tree of memories: a `MemoryStore`, or several of them as `Mounts`."""
+    """Runs commands on one tree of memories: a `MemoryStore` or a `Mounts`."""
 
     @property
     def replies(self) -> Replies:
@@ -46,7 +46,7 @@ class MemoryTree(Protocol):
         source: str | None = None,
         session: str | None = None,
     ) -> Reply:
-        """Run a command, given parsed or as the raw input of a tool call, and return the reply."""
+        """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call."""
 
     def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
         """Delete all memories."""
@@ -61,9 +61,9 @@ class Memories(ABC):
     Models use it through `execute`, which returns errors as replies. The other methods are for people: they return
     values and raise `RetentiveError`, with the sentence and the code of the reply.
 
-    Methods that write return a `Written` when the change is durable, and record the actor of the change (by default the
-    one the location was opened with), its `source` and its `session` (docs/trust.md). With `if_version`, they raise
-    `Conflict` and change nothing unless this is the newest version of the memory.
+    Methods that write return a `Written` when the change is durable. They record its actor (by default the actor given
+    when the location was opened), `source` and `session` (docs/trust.md). If `if_version` is given and is not the id of
+    the newest version of the memory, they raise `Conflict` and change nothing.
     """
 
     @property
@@ -81,7 +81,7 @@ class Memories(ABC):
         source: str | None = None,
         session: str | None = None,
     ) -> Reply:
-        """Run a command, given parsed or as the raw input of a tool call, and return the reply."""
+        """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call."""
 
     @abstractmethod
     def load(self, path: str) -> tuple[Memory, str]:
@@ -93,7 +93,7 @@ class Memories(ABC):
 
     @abstractmethod
     def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:
-        """Context that records an error of the arguments in the audit log, if there is one."""
+        """Return a context in which errors are recorded in the audit log, if the log is on."""
 
     def create(self, path: str, text: str, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Written:
         """Create a memory. Raises `AlreadyExists`, unless the setting `create_overwrites` is on."""
@@ -108,7 +108,7 @@ class Memories(ABC):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> Written:
-        """Create a memory, or replace its whole text. A text that is already there adds no version."""
+        """Create a memory, or replace its whole text. Writing the present text again adds no version."""
         return self._write("write", lambda: Write(_file(path), _text("text", text)), if_version, actor, origin)
 
     def append(
@@ -120,7 +120,7 @@ class Memories(ABC):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> Written:
-        """Add a text as lines of its own at the end of a memory; create the memory if it does not exist."""
+        """Append a text as new lines to a memory. If the memory does not exist, it is created."""
         return self._write("append", lambda: Append(_file(path), _text("text", text)), if_version, actor, origin)
 
     def edit(
@@ -150,7 +150,7 @@ class Memories(ABC):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> Written:
-        """Insert a text as lines of its own after line `line`; 0 is the top. Raises `NotFound` and `OutOfRange`."""
+        """Insert a text as new lines after line `line`; 0 inserts at the top. Raises `NotFound` and `OutOfRange`."""
         return self._write(
             "insert", lambda: Insert(_path(path), _line(line), _text("text", text)), if_version, actor, origin
         )
@@ -179,7 +179,7 @@ class Memories(ABC):
         return self._write("rename", lambda: Rename(_path(path), _path(new_path)), if_version, actor, origin)
 
     def view(self, path: str = ROOT, *, view_range: tuple[int, int] | None = None) -> str:
-        """The view that a model gets of a directory, or of a memory or a range of its lines. Raises `NotFound`."""
+        """Return what a model sees when it views a directory, a memory or a range of lines. Raises `NotFound`."""
         command = {"command": "view", "path": path, "view_range": view_range}
         return self.execute(command).raise_for_error().text
 

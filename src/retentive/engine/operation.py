@@ -40,10 +40,10 @@ class Operation(ABC, Generic[R_co]):
     - `name`: name of the operation in the audit log.
     - `needs_external_edits`: external edits of plain files are recorded before the operation runs, so that it sees
       them.
-    - `first_path`: canonical path of the entry that the operation reads first, other than the root, or None.
-    - `for_paths`: callers limited to some paths may run it, since it reads only memories and versions, and only from
-      its snapshot.
-    - `sees_all`: a read sees the stored state, including memories hidden from the actor and without proposed changes.
+    - `first_path`: canonical path of the entry that the operation reads first, or None. Never the root.
+    - `for_paths`: callers that are limited to some paths may run the operation, because it reads only memories and
+      versions, and only through the snapshot or transaction it is given.
+    - `sees_all`: the read sees the stored state, which includes memories hidden from the actor but no proposed changes.
     """
 
     __slots__ = ()
@@ -85,7 +85,7 @@ _READS_OF_PATHS = frozenset({"load", "list", "versions", "feed", "log", "show", 
 class Read(ReadOperation[R]):
     """A read operation whose `apply` calls a given function. `facts_of` derives facts for the audit entry.
 
-    `is_filtered` means that the function itself leaves out what the caller may not see.
+    If `is_filtered` is true, the function itself leaves out the paths that the caller may not see.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Read(ReadOperation[R]):
 
     @property
     def first_path(self) -> str | None:  # type: ignore[override]  # depends on the read
-        """The path of a `load`. Others read directories."""
+        """The path of a `load`; None for other reads, which read directories."""
         return self.path.text if self.name == "load" and self.path is not None and not self.path.is_root else None
 
     @property
@@ -150,7 +150,8 @@ class WriteOperation(Operation[R_co]):
     - `under_review`: effect of the operation for an actor under review: it becomes a proposal (`propose`), is refused
       (`refuse`), or runs as usual (`skip`).
     - `switches_audit`: the operation may turn the audit log on.
-    - `allowed_when_archived`: the operation also runs on an archived store. It removes, or changes no memory.
+    - `allowed_when_archived`: the operation also runs on an archived store, because it only removes
+      memories or changes none.
     - `is_replayable`: if the operation is repeated under the same tool_use id, it returns its first outcome.
     """
 
@@ -169,18 +170,18 @@ class WriteOperation(Operation[R_co]):
         """
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object] | None:
-        """Ids and numbers of a result that `again` needs, never texts or paths.
+        """Return the ids and numbers from which `again` rebuilds the result, never texts or paths.
 
-        None if a repeated request may run the operation again, since that changes nothing.
+        Return None if running the operation a second time would change nothing, so that a repeated request may run it.
         """
         return None
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> R_co:
-        """The result of an earlier run, from what `kept` returned and the history. Called only if it was not None."""
+        """Rebuild the result of an earlier run from the history and `kept`, the value the method `kept` returned."""
         raise NotImplementedError
 
     def without(self, error: RetentiveError) -> WriteOperation[R_co] | None:
-        """Operation to retry without the part that the storage refused. None if the whole operation fails."""
+        """Return the operation without the part that the storage refused, to retry it. None if all of it fails."""
         return None
 
 

@@ -45,7 +45,7 @@ def list_memories(under: MemoryPath, *, or_at: bool = False) -> Read[list[Memory
 
 
 def read_version(version_id: str) -> Read[tuple[Version, str | None]]:
-    """Read a version and the text it wrote; None for a deletion or a redacted version. Raises `NotFound`."""
+    """Read a version and its text. The text is None for a deletion or a redacted version. Raises `NotFound`."""
 
     def work(snapshot: Snapshot) -> tuple[Version, str | None]:
         version, data = snapshot.version(version_id)

@@ -1,7 +1,7 @@
-"""Limits of a caller to some paths of a memory store, such as those of an API key.
+"""Limits a caller, such as the owner of an API key, to some paths of a memory store.
 
-Such a caller sees and changes only memories whose paths match its patterns. Others are missing in its listings,
-searches, histories and earlier states. Operations that concern a whole store are refused (`Operation.for_paths`).
+The caller sees and changes only memories whose paths match its patterns. Other memories are missing from its listings,
+searches, histories and earlier states. Operations on the whole store are refused (`Operation.for_paths`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ReachedSnapshot(Overlay):
         return islice(filter(self._shows, self._all_versions(selection)), selection.get("limit"))
 
     def _all_versions(self, selection: Selection) -> Iterator[Version]:
-        """The versions of a selection, read page by page, since a limit counts only visible versions."""
+        """Yield all versions of a selection, page by page. Ignores its limit, which counts visible versions."""
         bound = "after" if selection.get("oldest_first") else "before"
         wanted = Selection(**selection)
         wanted["limit"] = _PAGE
@@ -114,7 +114,7 @@ class ReachedSnapshot(Overlay):
 
 
 class ReachedTransaction(ReachedSnapshot, Transaction):
-    """The same for an operation that changes memories. The guarded writer refuses changes outside of the patterns."""
+    """Transaction that reads like `ReachedSnapshot`. The guarded writer refuses changes outside of the patterns."""
 
     def __init__(self, inner: Transaction, paths: tuple[str, ...]) -> None:
         super().__init__(inner, paths)

@@ -35,7 +35,7 @@ STORAGE_REPLIES = {
     "locked": "locked",
     "conflict": "unavailable",
     "closed": "closed",
-    "not_found": "erased",  # the whole memory store
+    "not_found": "erased",  # the whole memory store was erased
     "unknown_schema": "unknown_schema",
 }
 """The reply for each failure of storage. Errors with other codes are raised to the application."""
@@ -100,7 +100,7 @@ def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[
 
 
 def notes_of(context: StoreContext, outcome: Outcome[CommandResult]) -> tuple[str, ...]:
-    """The notes of the guards on a change, as sentences."""
+    """Render the notes of the guards on a change as sentences."""
     if outcome.result is None or not outcome.result.notes:
         return ()
     say = Say(context.replies, partial(context.redacted, settings=outcome.settings))

@@ -1,8 +1,8 @@
-"""Repeated requests: an operation that a client asks for again under the same key does not run a second time.
+"""Repeated requests: a request that is sent again with the same idempotency key does not run a second time.
 
-A client that lost the answer of a request sends it again, with the key of the first attempt. The record is written in
-the transaction of the change. It contains digests of the key and of the request, ids and numbers; texts and paths of
-the first result are read from the history.
+A client that did not receive the answer to a request sends the request again, with the same key. The record of a
+request is written in the transaction of its change. The record contains digests of the key and the request, ids and
+numbers. The texts and paths of the first result are read from the history.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from retentive.errors import InvalidInput
 from retentive.storage.contract import Snapshot, Transaction
 from retentive.values.records import Recorded, RequestKey
 
-_MANY = 8  # most versions in a record; the results of larger changes do not need their ids
+_MANY = 8  # a record lists the versions of changes up to this size; results of larger changes do not need them
 
 
 def request_key(caller: str, key: str, *parts: str) -> RequestKey:
-    """The key of a request: `caller` is the id of its sender, `parts` are all that the request says."""
+    """Build the key of a request. `caller` is the id of the sender; `parts` are the whole content of the request."""
     return RequestKey(digest("request", caller, key), digest(key, *parts))
 
 
 def once_per_request(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage: return the outcome of the first request with this key, if there is one. Otherwise run and record it.
+    """Stage: if the request already ran under its key, return the first outcome. Otherwise run and record it.
 
-    Raises `InvalidInput` if the key was used for another request. A refused request has no record: it changed nothing.
+    Raises `InvalidInput` if the key was used for another request. A refused request is not recorded, because it changed
+    nothing.
     """
     request, operation = attempt.invocation.request, attempt.operation
     assert request is not None

@@ -25,7 +25,7 @@ class ChangeSettings(WriteOperation[Settings]):
     allowed_when_archived = True
     changes: Mapping[str, object]
     examiner: TextExaminer
-    is_read_only: bool = False  # true if this process pinned read_only; stored settings can always be changed
+    is_read_only: bool = False  # true if this process pinned read_only; a stored read_only is ignored here
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` for unknown names."""

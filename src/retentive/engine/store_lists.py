@@ -29,7 +29,7 @@ class StoreFilter:
             raise InvalidInput("a time needs its zone, as in 2026-01-02T03:04:05Z")
 
     def bounds(self) -> tuple[str | None, str | None]:
-        """Exclusive bounds of the ids, which begin with the time of creation."""
+        """Return exclusive bounds for the ids of matching stores. An id begins with the creation time."""
         first, last = self.created_from, self.created_to
         low = None if first is None else f"{_PREFIX}{max(to_us(first), 0):014x}"
         return low, None if last is None else f"{_PREFIX}{max(to_us(last) + 1, 0):014x}"

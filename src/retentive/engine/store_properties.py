@@ -16,7 +16,7 @@ from retentive.values.records import to_datetime
 
 @dataclass(frozen=True, slots=True)
 class ChangeProperties(WriteOperation[Properties]):
-    """Change the name, the description or the metadata. None keeps a value; in the metadata it removes an entry."""
+    """Change the name, description or metadata. None keeps a value. A metadata entry with the value None is removed."""
 
     name = "store.update"
     under_review = "refuse"
@@ -27,7 +27,7 @@ class ChangeProperties(WriteOperation[Properties]):
     is_read_only: bool = False  # true if this process pinned read_only
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Properties:
-        """Store the properties. Equal ones change nothing. Raises `InvalidInput`, `ReadOnly`."""
+        """Store the properties if they differ from the present ones. Raises `InvalidInput`, `ReadOnly`."""
         _check_writable(self.is_read_only)
         before = properties_of(tx.properties)
         after = before.changed(name=self.new_name, description=self.description, metadata=self.metadata)
@@ -40,7 +40,7 @@ class ChangeProperties(WriteOperation[Properties]):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveStore(WriteOperation[Properties]):
-    """Archive the store. It can then be read, and memories can be deleted, redacted and erased."""
+    """Archive the store. It can still be read, and its memories can be deleted, redacted and erased."""
 
     name = "store.archive"
     under_review = "refuse"
@@ -49,7 +49,7 @@ class ArchiveStore(WriteOperation[Properties]):
     is_read_only: bool = False
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Properties:
-        """Record the time. An archived store keeps its time. Raises `ReadOnly`."""
+        """Record the time. A store that is already archived keeps its earlier time. Raises `ReadOnly`."""
         _check_writable(self.is_read_only)
         before = properties_of(tx.properties)
         if before.archived_at is not None:

@@ -39,8 +39,8 @@ class Step:
 class RestoreOutcome:
     """Result of a restore or undo, or of its preview. With conflicts, nothing was changed.
 
-    `left` lists the memories that still differ from the requested state. Redacted content cannot be restored, even with
-    `force`, and a guard may have removed sensitive values from a text. `undone` are the changes that an undo reverts,
+    `left` lists the memories that still differ from the requested state: redacted content cannot be restored, even with
+    `force`, and a guard may have removed sensitive values from a text. `undone` lists the changes that an undo reverts,
     newest first.
     """
 
@@ -59,7 +59,7 @@ class RestoreOutcome:
 
 
 def steps(found: Snapshot, targets: Targets) -> list[Step]:
-    """Return the writes that bring all memories to their targets. A memory at its target needs no write."""
+    """Return the writes that bring all memories to their targets. A memory in its target state needs no write."""
     present = memories_by_id(found, targets.keys())
     made: list[Step] = []
     for memory_id, state in targets.items():
@@ -77,7 +77,7 @@ def steps(found: Snapshot, targets: Targets) -> list[Step]:
 
 
 def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, Conflict]:
-    """Conflicts of steps whose target path is blocked by a memory, by the id of that memory."""
+    """Return a conflict for each memory that blocks the target path of a step, by the id of the blocking memory."""
     leaving = {step.before.path for step in todo if step.before is not None and step.what in {"deleted", "moved"}}
     blocking: dict[str, Conflict] = {}
     for step in todo:
@@ -90,7 +90,7 @@ def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, Conflict]:
 
 
 def clashing(todo: Sequence[Step]) -> dict[str, Conflict]:
-    """Conflicts of memories whose target paths are equal or nested, by memory id. The oldest one has no conflict."""
+    """Return conflicts of memories with equal or nested target paths, by memory id. The oldest memory has none."""
     taken: set[str] = set()
     above: set[str] = set()
     clashes: dict[str, Conflict] = {}

@@ -1,4 +1,4 @@
-"""Changes of the log: the versions that one command recorded, with the earlier paths of renamed memories."""
+"""Changes as the log shows them: the versions recorded by one command, and the earlier paths of renamed memories."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retentive.storage.contract import Actor, Snapshot, Version
 
 @dataclass(frozen=True, slots=True)
 class LoggedChange:
-    """One change: versions of one revision by one actor, newest first. A filtered log has only some of them.
+    """One change: the versions of one revision by one actor, newest first. A filtered log may omit some of them.
 
     `moved_from` has the earlier paths of renamed memories, by version id.
     """
@@ -30,14 +30,14 @@ class LoggedChange:
 
     @property
     def cause(self) -> str:
-        """Name of the undo or restore that made the change, such as `undo of r3`. Empty for others and if redacted."""
+        """Description of an undo or restore, such as `undo of r3`. Empty for other changes, and if redacted."""
         return next((each.provenance.cause for each in self.versions if each.provenance.cause), "")
 
 
 class Predecessors:
-    """Finds the version before a version of the same memory, without a query if it was in a watched list.
+    """Finds the previous version of the same memory, without a query if that version was in a watched list.
 
-    With `only`, which are ids of memories, `moved_from` knows no others.
+    If `only` is given, `moved_from` returns None for memories whose ids are not in it.
     """
 
     def __init__(self, found: Snapshot, only: Container[str] | None = None) -> None:
@@ -46,13 +46,13 @@ class Predecessors:
         self._before: dict[str, Version] = {}
 
     def watch(self, versions: Iterable[Version]) -> Iterator[Version]:
-        """Yield versions, newest first. The list must have all versions of a memory in between."""
+        """Yield the versions, newest first, and remember them. The list must not skip a version of a memory."""
         for version in versions:
             self.learn((version,))
             yield version
 
     def learn(self, versions: Iterable[Version]) -> None:
-        """Watch a list as a whole."""
+        """Remember the versions of a list, newest first."""
         for version in versions:
             later = self._later.get(version.memory_id)
             if later is not None:
@@ -60,14 +60,14 @@ class Predecessors:
             self._later[version.memory_id] = version.id
 
     def of(self, version: Version) -> Version | None:
-        """The version before; None for the first one."""
+        """Return the previous version of the memory; None for its first version."""
         known = self._before.get(version.id)
         if known is not None:
             return known
         return next(self._found.versions(memory_id=version.memory_id, before=version.id, limit=1), None)
 
     def moved_from(self, version: Version) -> str | None:
-        """The earlier path of a version that renamed its memory; None for other versions."""
+        """Return the path from which a version renamed its memory; None if the version is no rename."""
         if version.operation != "modified" or not version.path:
             return None
         if self._only is not None and version.memory_id not in self._only:

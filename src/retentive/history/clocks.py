@@ -1,9 +1,9 @@
-"""Clocks that expiry and retention may trust.
+"""Checks the clock on which expiry and retention depend.
 
-A host whose clock is years ahead would delete every memory as idle and prune the history. A database server has a clock
-of its own, which counts there. Elsewhere the store records the time of the last sweep. A clock more than 7 days ahead
-of it, and of the changes that followed it, is not trusted until an operator accepts it or a sweep sees it again a day
-later.
+A host whose clock is years ahead would delete every memory as idle and prune the history. On a database server, the
+clock of the server is used. Elsewhere, the store records the time of the last sweep. If the clock is more than 7 days
+ahead of that time and of the changes since, it is not trusted until an operator accepts it, or until a sweep a day
+later still sees it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ClockJump:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The time last seen, and the first sighting of a clock too far ahead of it; in seconds since 1970."""
+    """The last trusted time, and the time of a clock when it was first seen too far ahead; in seconds since 1970."""
 
     seen: float
     ahead: float | None = None
@@ -67,7 +67,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class CheckedClock:
-    """The time for a sweep, the jump that makes it wait, and the record to write, if any."""
+    """The time to use in a sweep, the clock jump that makes the sweep wait, if any, and the record to write, if any."""
 
     now: float
     jump: ClockJump | None = None
@@ -75,7 +75,7 @@ class CheckedClock:
 
 
 def check(context: StoreContext, *, accept: bool = False) -> CheckedClock:
-    """Read the clock that counts for a store; `accept` trusts it in any case."""
+    """Read and check the clock to use for a store. With `accept`, the clock is trusted in any case."""
     on_server = capabilities.server_time(context.backend)
     if on_server is not None:
         return CheckedClock(on_server)
@@ -89,7 +89,7 @@ def check(context: StoreContext, *, accept: bool = False) -> CheckedClock:
 
 
 def judged(last: Sighting, now: float, *, accept: bool = False) -> Sighting:
-    """The next sighting; with `ahead` set, the clock is not trusted."""
+    """Return the sighting to record next. If its `ahead` is set, the clock is not trusted."""
     if accept or now - last.seen <= MAX_STEP_S:
         return Sighting(now)
     if last.ahead is not None and now - last.ahead >= CONFIRMED_AFTER_S:
@@ -98,7 +98,7 @@ def judged(last: Sighting, now: float, *, accept: bool = False) -> Sighting:
 
 
 def _last(found: Snapshot, created_at: datetime) -> Sighting:
-    """The recorded sighting, moved on to the changes that followed it in steps of at most 7 days."""
+    """Return the recorded sighting, advanced to the last change that steps of at most 7 days reach from it."""
     text = found.get_record(CLOCK, SEEN)
     try:
         last = Sighting(to_us(created_at) / 1e6) if text is None else Sighting.parse(text)

@@ -1,4 +1,4 @@
-"""Number of changes on each day, from the revisions at the ends of the days."""
+"""Number of changes on each day, computed from the revisions at the start and end of the day."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _VERSION = "memver_"
 
 
 def last_days(count: int, today: date) -> list[date]:
-    """Days in UTC, oldest first, today last."""
+    """Return the last `count` days, oldest first, ending with `today`."""
     return [today - timedelta(days=ago) for ago in reversed(range(count))]
 
 
 def changes_of_days(snapshot: Snapshot, days: Sequence[date]) -> list[int]:
     """Number of changes on consecutive days in UTC, oldest first.
 
-    Each change has the next number, its revision, so only the versions at the ends of the days are read. Changes whose
-    versions were all removed may count to a later day.
+    Revisions number the changes consecutively, so only the versions at the ends of the days are read. A change whose
+    versions were all removed may be counted on a later day.
     """
     if not days:
         return []
@@ -32,7 +32,7 @@ def changes_of_days(snapshot: Snapshot, days: Sequence[date]) -> list[int]:
 
 
 def _fill(snapshot: Snapshot, starts: Sequence[date], found: dict[int, int], between: tuple[int, int]) -> None:
-    """Find the revisions between two starts whose revisions are known. A quiet time needs no read."""
+    """Fill in the revisions between two days with known revisions. A span without changes needs no reads."""
     low, high = between
     if found[low] == found[high]:
         found |= dict.fromkeys(range(low, high), found[low])

@@ -25,9 +25,9 @@ from retentive.values.text import decoded
 
 @dataclass(frozen=True, slots=True)
 class MemoryDifference:
-    """Two versions and their texts; None for a side without a memory, as before a creation or after a deletion.
+    """Two versions and their texts. A side is None if its memory does not exist: before a creation or after a deletion.
 
-    With a `reason`, the texts cannot be compared, and are None.
+    If there is a `reason`, the texts cannot be compared and are None.
     """
 
     old: Version | None
@@ -38,7 +38,7 @@ class MemoryDifference:
 
     @property
     def path(self) -> str:
-        """The later path that is known."""
+        """Path of the new version, or of the old version if the new path is unknown."""
         return next((each.path for each in (self.new, self.old) if each is not None and each.path), "")
 
 
@@ -46,8 +46,8 @@ class MemoryDifference:
 class Differences:
     """Differences, and the number of memories left out because they are hidden from the actor.
 
-    `changes` are the changes that were chosen, newest first; none if two states were compared. `more` is the number of
-    memories that a limit left out. `unread` is the newest version that was not looked at, if a limit ended the search.
+    `changes` lists the chosen changes, newest first; it is empty if two states were compared. `more` is the number of
+    memories left out because of `limit`. `unread` is the newest version not examined, if `most_read` ended the search.
     """
 
     found: tuple[MemoryDifference, ...]
@@ -61,13 +61,14 @@ class Differences:
 class Compare(ReadOperation[Differences]):
     """Compare versions at or below a path.
 
-    - `change`: the versions of this change, or this one version, with the versions that they replaced.
-    - `only`: the chosen versions from `since` to `until`; consecutive versions of a memory are one difference.
-    - Otherwise the states at `since` and at `until`, by default now. Without a path, the ids of two versions compare
-      these versions.
+    - With `change`, the versions of this change, or this single version, are compared with the versions they replaced.
+    - With `only`, the matching versions from `since` to `until` are compared with the versions they replaced.
+      Consecutive versions of a memory become one difference.
+    - Otherwise, the state at `since` is compared with the state at `until` (by default now). If both are ids of
+      versions and there is no path, these two versions are compared.
 
-    Of the chosen versions, `limit` is the most memories whose differences and renames are read, and `most_read` the
-    most versions that are looked at, newest first.
+    `limit` is the maximum number of memories whose differences and renames are read, and `most_read` the maximum number
+    of versions that are examined, newest first. `most_read` applies only with `only`.
     """
 
     name = "diff"
@@ -105,7 +106,7 @@ class Compare(ReadOperation[Differences]):
         return Differences(found, len(pairs) - len(shown), tuple(changes), more, unread)
 
     def _chosen(self, found: Snapshot, settings: Settings) -> tuple[Sequence[Version] | None, Version | None]:
-        """The chosen versions, newest first, and the first one not looked at. None if states are compared."""
+        """Return the chosen versions, newest first (None if states are compared), and the newest one not examined."""
         if self.change is not None and self.change.is_version:
             return [one_version(found, self.change)], None
         if self.change is not None:
@@ -127,7 +128,7 @@ class Compare(ReadOperation[Differences]):
     def _scanned(
         self, found: Snapshot, settings: Settings, low: str, high: str
     ) -> tuple[Sequence[Version], Version | None]:
-        """The chosen versions among the newest ones between two bounds, and the first one not looked at."""
+        """Examine the newest versions between two bounds. Return the chosen ones and the newest one not examined."""
         assert self.only is not None
         assert self.most_read is not None
         since = self.only.since
@@ -139,7 +140,7 @@ class Compare(ReadOperation[Differences]):
         return chosen, None if is_over else unread
 
     def _states(self, found: Snapshot) -> list[tuple[Version | None, Version | None]]:
-        """The state at `since` and that at `until`, of each memory that differs."""
+        """Return the versions at `since` and at `until` of each memory that differs."""
         ends = [each for each in (self.since, self.until) if each is not None and each.is_version]
         if self.path is None and len(ends) == 2:
             return [(one_version(found, ends[0]), one_version(found, ends[1]))]
@@ -158,7 +159,10 @@ class Compare(ReadOperation[Differences]):
 
 
 def _state(found: Snapshot, bound: str, target: MemoryPath | None) -> dict[str, Version]:
-    """The newest versions below a bound, by memory id, without deletions: of one memory, or of the whole store."""
+    """Return the newest version below a bound of one memory, or of each memory, by memory id.
+
+    Memories that were deleted at the bound are left out.
+    """
     memory_id = None if target is None or target.is_root else memory_at(found, target)
     if memory_id is None:
         return {each.memory_id: each for each in found.as_of(bound)} if bound else {}
@@ -178,9 +182,10 @@ def _is_in(version: Version, path: str) -> bool:
 
 
 def _paired(old: Mapping[str, Version], new: Mapping[str, Version]) -> list[tuple[Version | None, Version | None]]:
-    """Pairs of versions by memory, in the order of paths. A memory that replaced another at its path is paired with it.
+    """Pair the old and new versions of each memory, in path order.
 
-    Otherwise a patch would delete and create the same file.
+    A new memory is paired with a deleted memory that had the same path. Otherwise a patch would delete and create the
+    same file.
     """
     gone = {version.path: version for key, version in old.items() if key not in new and version.path}
     pairs: list[tuple[Version | None, Version | None]] = []
@@ -197,7 +202,7 @@ def _path_of(pair: tuple[Version | None, Version | None]) -> str:
 def _runs(
     found: Snapshot, chosen: Sequence[Version], memory_ids: Iterable[str]
 ) -> Iterator[tuple[Version | None, Version]]:
-    """The version before and the last one of each run of consecutive chosen versions of a memory, oldest run first."""
+    """Yield, for each run of consecutive chosen versions of a memory, the version before it and its last version."""
     ids = {version.id for version in chosen}
     runs = []
     for memory_id in memory_ids:
@@ -228,7 +233,7 @@ def _present(version: Version | None) -> Version | None:
 
 
 def _text(found: Snapshot, version: Version | None) -> str | None:
-    """The text of a version; None without a memory. Raises `Damaged`, and `InvalidInput` for a redacted version."""
+    """The text of a version; None without a version. Raises `Damaged`, and `InvalidInput` for a redacted version."""
     if version is None or version.operation == "deleted":
         return None
     if version.redacted_at is not None:

@@ -46,8 +46,8 @@ class Expired:
 class Swept:
     """Result of a sweep or of its preview.
 
-    `kept_read_only` lists idle memories that the sweep may not delete. With `clock_jump` the sweep waits: nothing was
-    removed.
+    `kept_read_only` lists idle memories that the sweep may not delete. If `clock_jump` is set, the sweep waits and
+    nothing was removed.
     """
 
     expired: tuple[Expired, ...] = ()
@@ -58,10 +58,10 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class Sweep(WriteOperation[Swept]):
-    """Delete idle memories, and record the time since when the history is complete. `sweep` then removes the versions.
+    """Delete idle memories, and record the time from which the history is complete. `sweep` then prunes the versions.
 
-    `idle` has memories with their idle days, `old` the ids of versions with the time at which a newer one replaced
-    them. With `clock_jump` both are empty: the sweep waits. `sighting` is the record of the clock.
+    `idle` lists memories with their idle days. `old` lists the ids of versions, with the times at which newer versions
+    replaced them. If `clock_jump` is set, both are empty and the sweep waits. `sighting` is the record of the clock.
     """
 
     name = "sweep"
@@ -74,7 +74,7 @@ class Sweep(WriteOperation[Swept]):
     sighting: str | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Number of pruned versions, ids of a few, and the length of a clock jump that made the sweep wait."""
+        """Number of pruned versions, their ids if few, and the length of a clock jump that made the sweep wait."""
         facts: dict[str, object] = {"pruned": result.versions_pruned}
         if self.old and len(self.old) <= LISTED_CHANGES:
             facts["pruned_versions"] = [version_id for version_id, _ in self.old]
@@ -83,7 +83,7 @@ class Sweep(WriteOperation[Swept]):
         return facts
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Swept:
-        """Delete the memories whose version is unchanged since they were found idle."""
+        """Delete the memories that have not changed since they were found idle."""
         present = [(memory, days) for memory, days in self.idle if locate(tx, memory.path).memory == memory]
         writer.delete([memory for memory, _ in present if writer.may_change(memory.path)])
         if self.old:
@@ -131,7 +131,7 @@ def find(context: StoreContext, accessed: Mapping[str, float], now: float, snaps
 
 
 def _sweep(context: StoreContext, clock: CheckedClock, *, is_asked: bool) -> Swept:
-    """Sweep; one that was not asked for and finds nothing writes no audit entry."""
+    """Run a sweep. If nobody asked for the sweep and it finds nothing, it writes no audit entry."""
     accessed = context.accesses.of(context.id, now=clock.now)
     found = Sweep((), (), clock.jump)
     if clock.jump is None:
@@ -163,7 +163,7 @@ def _prune(tx: Transaction, *, ids: Sequence[str]) -> None:
 
 
 def sweep_at_opening(context: StoreContext) -> None:
-    """Sweep if the settings require it and no process did within the hour. A failure is logged, and retried later."""
+    """Sweep, unless a process started a sweep within the last hour. A failure is logged, and retried later."""
     try:
         now = context.clock()
         last = context.read(lambda found: found.get_record(SWEPT, LAST))

@@ -55,7 +55,7 @@ def prunable(
 
     A version is kept if it was current at any moment of the last `keep_versions_days`, or if it is one of the newest
     `keep_versions` of its memory. So the complete store can be read as of any moment in that time. The history of a
-    read-only memory is kept; `living` has the paths of existing memories, a deleted one has the last path known.
+    read-only memory is kept. `living` maps ids of existing memories to paths; a deleted memory has its last known path.
     """
     horizon = (now - settings.keep_versions_days * _DAY_S) * 1e6
     by_memory: dict[str, list[Version]] = {}

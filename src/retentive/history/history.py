@@ -39,9 +39,9 @@ class BlameLine:
 class History:
     """The history of one memory store. Threads may share it. Raises `RetentiveError`.
 
-    A revision is a time with its zone, or a text: `r1234` (a change), `HEAD~2` (of the path that is named, or of the
-    store), `@{yesterday}`, `2h`, the id of a version or its unique beginning. As a moment, it means the state right
-    after the whole change.
+    A revision is a time with its zone, or a text: `r1234` (a change), `HEAD~2` (counts the changes of the given path,
+    or of the store), `@{yesterday}`, `2h`, or the id of a version or its unique beginning. Where a moment is expected,
+    a revision means the state right after the whole change.
     """
 
     def __init__(self, context: StoreContext) -> None:
@@ -68,9 +68,9 @@ class History:
     ) -> list[Version]:
         """Versions, newest first: of the store, of one memory across renames, or of all memories below a directory.
 
-        If `path` has no memory at or below it, the last memory that was at `path` is used. `actor` is a pattern, as
-        in `session:*`, and so are `source`, `session`, `integration` and `flag`; `trust` is the level that the settings
-        give to the change by itself. Memories in quarantine are included.
+        If no memory is at or below `path`, the last memory that was at `path` is used. `actor`, `source`, `session`,
+        `integration` and `flag` are patterns such as `session:*`. `trust` is the level that the settings give to the
+        change alone, without earlier contributions. Memories in quarantine are included.
         """
         with self._context.checking("log"):
             only = LogFilter(actor, since, until, operation, source, session, integration, flag, trust)
@@ -88,7 +88,7 @@ class History:
         limit: int = 20,
         texts: bool = False,
     ) -> ListPage[ListedVersion, str]:
-        """One page of the versions with a path at or below `path`, of one memory, and that match `only`.
+        """One page of the versions that match `only`, with a path at or below `path`, or of one memory.
 
         `after` is the `next` of the previous page. At most 5,000 versions are read, so a page may have few items, or
         none, and still have a `next`.
@@ -103,7 +103,7 @@ class History:
     def feed(self, after: str = "", *, limit: int = 500) -> Feed:
         """Versions and events after a cursor, oldest first: all changes of the store in their order.
 
-        The cursor is `Feed.next`, or the part after the prefix of the id of a version or an event.
+        The cursor is `Feed.next`, or the id of a version or an event without its prefix.
         """
         with self._context.checking("feed"):
             if limit < 1 or not ((after.isascii() and after.isalnum()) or not after):
@@ -125,7 +125,7 @@ class History:
         return self._context.result_of(reads.changes(target, only or LogFilter(), limit, self._context.settings_of))
 
     def show(self, revision: Named, path: str | None = None) -> tuple[Version, str | None]:
-        """The version that a revision (of `path`) names, and its text; None for a deletion or a redacted version.
+        """The version that a revision (of `path`) names, and its text. A deleted or redacted text is None.
 
         Raises `NotFound`, and `InvalidInput` for a change with several versions at or below the path.
         """
@@ -134,7 +134,7 @@ class History:
         return self._context.result_of(reads.show(named, target))
 
     def text_at(self, path: str, at: Named) -> tuple[Version, str]:
-        """The memory that was at a path at a moment: its version at that moment, and the text. Raises `NotFound`."""
+        """The version of the memory that was at a path at a moment, and its text. Raises `NotFound`."""
         with self._context.checking("text_at"):
             target, revision = self._context.parsed(path), self._named(at)
         return self._context.result_of(reads.text_at(target, revision))
@@ -166,8 +166,8 @@ class History:
     ) -> Differences:
         """Differences of a memory, a directory or the whole store, with texts.
 
-        With `change`, those of one change or version; with `only`, those of the chosen changes from `since` to `until`;
-        otherwise those between the states at `since` and at `until`, by default now. Memories that are hidden from the
+        `change` selects one change or version; `only` selects the matching changes from `since` to `until`. Without
+        them, the states at `since` and at `until` (by default now) are compared. Memories that are hidden from the
         actor are left out and counted. Raises `NotFound`, and `InvalidInput` if versions were pruned.
         """
         with self._context.checking("diff"):
@@ -212,9 +212,9 @@ class History:
 
         A memory at `path` gets the text it had at that moment. If no memory is at `path` now, the memory that was there
         at that moment is recreated. A directory gets all memories it had at that moment: newer memories are deleted,
-        and moved memories return. If another memory is at a path that is needed, that is a conflict; with `mode`
-        `force` the other memory is deleted. Redacted content stays redacted. `source` and `session` are those of the
-        restore, as in `MemoryStore.execute`. Raises `NotFound` if nothing was at `path` at that moment.
+        and moved memories return. If another memory is at a path that is needed, the result has a conflict; the
+        mode `force` deletes the other memory. Redacted content stays redacted. `source` and `session` are recorded with
+        the restore, as in `MemoryStore.execute`. Raises `NotFound` if nothing was at `path` at that moment.
         """
         with self._context.checking(_named(Restore, dry_run), actor):
             operation = Restore(self._context.parsed(path), self._named(to), mode)
@@ -232,10 +232,10 @@ class History:
     ) -> RestoreOutcome:
         """Reverse one whole change.
 
-        `change` is a revision, of `path` if one is given: `r1234`, `HEAD`, or the id of any version of the change. The
+        `change` is a revision (of `path`, if given): `r1234`, `HEAD`, or the id of any version of the change. The
         undo is itself one change in the history. If a later change builds on a reversed change, nothing is changed and
         the conflicts are reported, unless `mode` is `merge` (texts are merged by line) or `force` (later changes are
-        reversed too). `source` and `session` are those of the undo, as in `MemoryStore.execute`.
+        reversed too). `source` and `session` are recorded with the undo, as in `MemoryStore.execute`.
         """
         with self._context.checking(_named(Undo, dry_run), actor):
             target = None if path is None else self._context.parsed(path)
@@ -252,10 +252,10 @@ class History:
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> RestoreOutcome:
-        """Reverse a change of the actor itself, by default its newest one (at or below `path`).
+        """Reverse one of the actor's own changes, by default the newest (at or below `path`).
 
-        The other arguments are those of `undo`. Repeated with the same `request_id` by the same actor within 24 hours,
-        it returns its first result and changes nothing. Raises `ReadOnly` for a change of another actor.
+        The other arguments are those of `undo`. If the actor repeats the call with the same `request_id` within 24
+        hours, it returns its first result and changes nothing. Raises `ReadOnly` for a change of another actor.
         """
         with self._context.checking("undo", actor):
             own = str(as_actor(actor) or self._context.actor or "")

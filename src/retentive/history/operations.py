@@ -71,9 +71,9 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         return replace(outcome, left=(*outcome.left, *altered), proposed=proposed)
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object] | None:
-        """Number of the change, and its remainder.
+        """Number of the change, and the memories that still differ from the requested state.
 
-        None if nothing was changed, or if the changes await review: repeated, they are already as asked.
+        None if nothing was changed, or if the changes await review: running the operation again changes nothing.
         """
         if result.conflicts or result.proposed or not result.steps:
             return None
@@ -81,7 +81,7 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         return {"revision": tx.revision, "left": reasons}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> RestoreOutcome:
-        """The steps, from the versions of the change."""
+        """Rebuild the steps from the versions of the change."""
         versions = named_change(tx, Revision(Number(kept["revision"])))
         past = PastSnapshot(tx, min(version.id for version in versions))
         newest: dict[str, Version] = {}
@@ -137,9 +137,9 @@ class Restore(PlannedOperation):
 
 @dataclass(frozen=True, slots=True)
 class Undo(PlannedOperation):
-    """Reverse one change, or all changes of an actor. A revision of `path` names the change.
+    """Reverse one change, or all changes of an actor. `change` is a revision (of `path`, if given).
 
-    With `own`, which is an actor, only a change of this actor is reversed; without `change` and `by`, its newest one.
+    `own` is an actor: only a change of this actor is reversed; without `change`, the actor's newest change.
     """
 
     name = "undo"
@@ -151,7 +151,7 @@ class Undo(PlannedOperation):
     own: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInput` unless exactly one of `change` and `by` is given."""
+        """Raise `InvalidInput` unless exactly one of `change` and `by`, or only `own`, is given."""
         PlannedOperation.__post_init__(self)
         named = (self.change, self.by, None if self.change or self.by else self.own)
         if sum(each is not None for each in named) != 1:
@@ -219,7 +219,7 @@ class Preview(ReadOperation[RestoreOutcome]):
 
 
 def _steps_to(after: Version, before: Memory | None) -> list[Step]:
-    """The steps from a state of a memory to the one after a version."""
+    """Return the steps from an earlier state of a memory to its state after a version."""
     if after.operation == "deleted":
         return [] if before is None else [Step("deleted", after.memory_id, before.path, before, None)]
     state, path = state_of(after), after.path or ""
@@ -230,12 +230,12 @@ def _steps_to(after: Version, before: Memory | None) -> list[Step]:
 
 
 def _path_of(found: Snapshot, memory_id: str) -> str:
-    """Path of a memory, or its last one."""
+    """Return the last known path of a memory; empty if no path is known."""
     return next(iter(_known_paths(found, memory_id)), "")
 
 
 def _kept_at(found: Snapshot, target: MemoryPath, version: Version, before: str) -> Version | None:
-    """The state at a moment of the memory of a version, if it was at `target` then."""
+    """Return the state of a version's memory at a moment, if the memory was at `target` at that moment."""
     then = next(found.versions(memory_id=version.memory_id, before=before, limit=1), None)
     is_there = then is not None and then.path == target.text and then.operation != "deleted"
     return then if is_there else None

@@ -25,7 +25,7 @@ _TIME_DIGITS = 14
 
 @dataclass(frozen=True, slots=True)
 class ListedVersion:
-    """A version in a page, with its text if it was asked for. A deletion or a redacted version has none."""
+    """A version in a page, with its text if texts were requested. A deletion or a redacted version has no text."""
 
     version: Version
     text: str | None = field(default=None, repr=False)
@@ -33,7 +33,7 @@ class ListedVersion:
 
 @dataclass(frozen=True, slots=True)
 class VersionQuery:
-    """Versions to list: of one memory, or with a path at or below `target`, that match `only`."""
+    """Versions to list: those that match `only`, of one memory or with a path at or below `target`."""
 
     only: LogFilter
     target: MemoryPath | None = None
@@ -42,9 +42,9 @@ class VersionQuery:
     texts: bool = False
 
     def read(self, snapshot: Snapshot, after: str | None, most: int) -> tuple[list[Version], str | None]:
-        """Of the next `most` versions after the cursor of a page, at least those that may match, and the cursor then.
+        """Examine the next `most` versions after a cursor. Return them and the next cursor, which is None at the end.
 
-        Ids begin with the time.
+        Versions that cannot match may be left out. Ids begin with the time, so times of `only` become bounds of ids.
         """
         since, until = self.only.since, self.only.until
         low = None if since is None else f"{_VERSION}{max(to_us(since), 0):014x}"
@@ -102,9 +102,9 @@ def _text(snapshot: Snapshot, version: Version) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Changes in the order in which they happened. `next` is the cursor for later ones.
+    """Changes in the order in which they happened. `next` is the cursor for later changes.
 
-    With `has_gap`, changes after the given cursor were removed: versions that were pruned, or old events.
+    If `has_gap` is true, changes after the given cursor may be missing: pruned versions, or removed old events.
     """
 
     items: tuple[Version | StoreEvent, ...]
@@ -113,7 +113,7 @@ class Feed:
 
 
 def feed(after: str, limit: int) -> Read[Feed]:
-    """Read the changes after a cursor, which is the part of the id of a version or an event after its prefix."""
+    """Read the changes after a cursor, which is the id of a version or an event without its prefix."""
 
     def work(snapshot: Snapshot) -> Feed:
         versions = snapshot.versions(after=_VERSION + after, oldest_first=True, limit=limit)
@@ -131,7 +131,7 @@ def newest_position(snapshot: Snapshot) -> str:
 
 
 def position_of(change_id: str) -> str:
-    """The part of an id of a version or an event that sorts by time."""
+    """Return the id of a version or an event without its prefix. The result sorts by time."""
     return change_id.partition("_")[2]
 
 

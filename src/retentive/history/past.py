@@ -40,13 +40,13 @@ def check_kept(found: Snapshot, then: Moment) -> None:
 
 
 class PastSnapshot(Overlay):
-    """The store as of the versions whose ids are lower than `before`."""
+    """The store as it was after the last version whose id is lower than `before`."""
 
     def __init__(self, now: Snapshot, before: str) -> None:
         super().__init__(now)
         self._before = before
         self._all: list[Version] | None = None
-        """All memories of then, once they were read."""
+        """The versions of all memories at that moment, once they were read."""
 
     @property
     def revision(self) -> int:
@@ -62,7 +62,7 @@ class PastSnapshot(Overlay):
         return Entry(above=above, below=any(True for _ in self._below(path, limit=1)))
 
     def _same_memory(self, path: str) -> Version | None:
-        """The version at a path if the same memory is there now. Reads no other memories."""
+        """Return the version that was at a path, if the same memory is there now. Reads no other memories."""
         present = locate(self._inner, path).memory
         if present is None:
             return None
@@ -96,7 +96,7 @@ class PastSnapshot(Overlay):
     def _below(
         self, under: str, start: str = "", *, limit: int | None = None, is_level: bool = False
     ) -> Iterator[Version]:
-        """The versions below a path, in the order of paths: by a query for them, or all of the store once."""
+        """Return the versions below a path, in path order. Without a query for them, read the whole store once."""
         if self._all is None:
             found = self._inner.earlier(self._before, under, start=start, limit=limit, one_level=is_level)
             if found is not None:
@@ -106,7 +106,7 @@ class PastSnapshot(Overlay):
         return islice(earlier_of(self._all[first:last], under, start, is_level=is_level), limit)
 
     def _memories(self, found: Iterator[Version], under: str) -> Iterator[Memory]:
-        """Many memories. Most are still there, so their creation times are read once."""
+        """Convert many versions to memories. Most memories still exist, so one read gets their creation times."""
         living = {memory.id: memory.created_at for memory in self._inner.memories(under)}
         return (self._memory(version, living) for version in found)
 

@@ -1,7 +1,7 @@
 """Plans a restore or undo from versions alone, without I/O: targets and conflicts.
 
-A target is the state that a memory must have, by memory id, or None for a deletion. A conflict gives the reason why a
-memory is not changed.
+A target is the state that a memory must get, or None if the memory must be deleted. A conflict gives the reason why a
+memory cannot be changed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Plan:
 def restored(
     heads: Iterable[Version], present: Iterable[Memory], path: str, known_paths: Callable[[str], Sequence[str]]
 ) -> Plan:
-    """Plan to restore the directory at `path`: `heads` are all memories of then, `present` the memories there now.
+    """Plan to restore the directory at `path`. `heads` are all versions at the moment, `present` its memories now.
 
     Newer memories are deleted, and memories that were moved into the directory return to their earlier path. Redacted
     memories cannot be restored. `known_paths` gives all earlier paths of a deleted memory.
@@ -90,7 +90,7 @@ def undone(
     mode: Mode,
     text: Callable[[str], str],
 ) -> Plan:
-    """Plan the states without the chosen versions. `history` has all versions of each memory, newest first.
+    """Plan the states of memories without the chosen versions. `history` has all versions by memory id, newest first.
 
     Changes are reversed from newest to oldest. A later change that builds on a reversed change is a conflict, unless
     `mode` is `merge` (merge the texts by line) or `force` (reverse later changes too).

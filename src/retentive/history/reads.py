@@ -1,4 +1,4 @@
-"""Reads of the history: log, texts of the past, blame, and pairs of versions for diffs."""
+"""Reads of the history: log, earlier texts, versions for blame, and reads of the store at a moment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ R = TypeVar("R")
 class LogFilter:
     """Conditions on the versions of a log; None means any. Raises `InvalidInput`.
 
-    `actor`, `source`, `session`, `integration` and `flag` are patterns; `trust` is the level of a change by itself.
+    `actor`, `source`, `session`, `integration` and `flag` are patterns; `trust` is the level of the change alone.
     """
 
     actor: str | None = None
@@ -55,7 +55,7 @@ class LogFilter:
             check_zone(time)
 
     def chosen(self, versions: Iterable[Version], settings: Settings = DEFAULTS) -> Iterable[Version]:
-        """The versions that match, from versions listed newest first. The settings give levels of trust."""
+        """Return the matching versions. `versions` must be newest first. The settings determine the trust levels."""
         since = self.since
         if since is not None:
             versions = takewhile(lambda version: version.created_at >= since, versions)
@@ -67,7 +67,7 @@ class LogFilter:
 
     @property
     def exact_actor(self) -> str | None:
-        """The actor, if it is one and not a pattern."""
+        """The actor if it has no wildcards; None for a pattern."""
         return None if self.actor is None or "*" in self.actor or "?" in self.actor else self.actor
 
     def fits(self, version: Version) -> bool:
@@ -180,7 +180,7 @@ class AsOf(ReadOperation[R]):
 
     @property
     def for_paths(self) -> bool:  # type: ignore[override]
-        """That of the other read."""
+        """True if callers limited to some paths may run the other read."""
         return self.inner.for_paths
 
     def paths(self) -> tuple[str, ...]:

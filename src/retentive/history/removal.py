@@ -32,9 +32,9 @@ PENDING, ERASING = "removal", "erasing"
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Result of a removal: the number of versions. If `pending` is true, free pages or the log may still contain bytes.
+    """Result of a removal: the number of versions. If `pending` is true, the storage may still contain their bytes.
 
-    A reader still needs these bytes. The next removal or `retentive doctor` purges them.
+    A reader may still need these bytes, in free pages or logs. The next removal or `retentive doctor` purges them.
     """
 
     versions: int
@@ -160,7 +160,7 @@ class EraseStore(WriteOperation[None]):
     allowed_when_archived = True
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> None:
-        """Raise `ReadOnly` if the rules forbid it."""
+        """Raise `ReadOnly` if the rules forbid the erasure."""
         check_erasable(tx, writer)
 
 
@@ -251,7 +251,7 @@ def _purged(tx: Transaction, since: str) -> None:
 
 
 def _erase(tx: Transaction, memory_id: str, now: float) -> int:
-    """Remove the versions and proposals of a deleted memory, and write its tombstone. Returns how many versions."""
+    """Remove the versions and proposals of a deleted memory, and write its tombstone. Return the number of versions."""
     began = tx.get_record(ERASING, memory_id)
     if began is None:
         return 0

@@ -47,14 +47,14 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class VersionId:
-    """The id of a version, or the beginning of exactly one."""
+    """The id of a version, or a beginning that only one id has."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """A time. As a change, it is the last one up to this time."""
+    """A time. Where a change is expected, it means the last change up to this time."""
 
     time: datetime
 
@@ -79,14 +79,14 @@ class Revision:
 
 
 Named: TypeAlias = datetime | str | Revision
-"""A time with its zone, a name such as `HEAD~2`, or a parsed one."""
+"""A time with its zone, a name such as `HEAD~2`, or a parsed revision."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
     """The state right after a whole change: an exclusive bound of version ids, and the time.
 
-    `version` is the version that was named, or the newest of the named change; None if a time was named.
+    `version` is the named version, or the newest version of the named change; None if a time was named.
     """
 
     bound: str
@@ -153,10 +153,10 @@ def check_zone(at: datetime | None) -> None:
 
 
 def moment(found: Snapshot, named: Named, target: MemoryPath | None = None) -> Moment:
-    """The moment right after a revision.
+    """Return the moment right after a revision.
 
-    A moment within a change, such as the rename of a directory, is right after the whole change. Raises `NotFound` for
-    an unknown or ambiguous revision, `InvalidInput` for a time without a time zone.
+    A revision within a change, such as the rename of a directory, gives the moment after the whole change. Raises
+    `NotFound` for an unknown or ambiguous revision, `InvalidInput` for a time without a time zone.
     """
     revision = as_revision(named)
     if isinstance(revision.base, At) and not revision.back:
@@ -169,8 +169,8 @@ def moment(found: Snapshot, named: Named, target: MemoryPath | None = None) -> M
 def named_change(found: Snapshot, named: Named, target: MemoryPath | None = None) -> list[Version]:
     """All versions of the change that a revision names, newest first. A version means its whole change.
 
-    An external edit can share the number of the command that found it. A number means the part of the command, an id
-    the part of its actor. Raises the errors of `moment`.
+    An external edit can have the same number as the command that found it. The number then means the versions of the
+    command; an id means the versions by the same actor. Raises the errors of `moment`.
     """
     revision = as_revision(named)
     if not revision.back:
@@ -211,7 +211,7 @@ def one_version(found: Snapshot, named: Named, target: MemoryPath | None = None)
 
 
 def in_scope(found: Snapshot, versions: Sequence[Version], target: MemoryPath | None) -> list[Version]:
-    """Those versions that the history of a target includes. Raises `NotFound` for an empty result."""
+    """Return the versions that belong to the history of a target. Raises `NotFound` if there are none."""
     if target is None or target.is_root:
         return list(versions)
     ids = {version.id for version in versions}
@@ -224,7 +224,7 @@ def in_scope(found: Snapshot, versions: Sequence[Version], target: MemoryPath | 
 
 
 def _nth(versions: Iterable[Version], revision: Revision, back: int, target: MemoryPath | None) -> Version:
-    """The newest version of the change that is `back` changes before the first one."""
+    """Return the newest version of the change that is `back` changes before the newest change."""
     changes = (next(group) for _, group in groupby(versions, attrgetter("revision")))
     seen = list(islice(changes, back + 1))
     if len(seen) > back:
@@ -237,7 +237,7 @@ def _nth(versions: Iterable[Version], revision: Revision, back: int, target: Mem
 
 
 def version_at(found: Snapshot, revision: Revision) -> Version:
-    """The version that an id, or the beginning of one, names. Raises `NotFound`."""
+    """Return the version that an id, or the beginning of an id, names. Raises `NotFound`."""
     assert isinstance(revision.base, VersionId)
     text = revision.base.text
     for version in found.versions(revision_of=text):
@@ -253,7 +253,7 @@ def version_at(found: Snapshot, revision: Revision) -> Version:
 
 
 def _same_change(found: Snapshot, version: Version) -> list[Version]:
-    """The versions of one revision by one actor: an external edit found by a command has another actor."""
+    """Return the versions of one revision by one actor. An external edit found by a command has another actor."""
     return [each for each in found.versions(revision_of=version.id) if each.actor == version.actor]
 
 
@@ -262,7 +262,7 @@ def _without_external(versions: list[Version]) -> list[Version]:
 
 
 def _newest_of_change(found: Snapshot, revision: Revision, target: MemoryPath | None) -> Version:
-    """The newest version of the change that a revision names. For a number, not all of its versions are read."""
+    """Return the newest version of the change that a revision names. Reads few versions if a number is given."""
     if isinstance(revision.base, Number) and not revision.back:
         any_of_it = _any_numbered(found, revision.base.number)
         newest = next(found.versions(revision_of=any_of_it.id, limit=1))
@@ -291,7 +291,10 @@ def _any_numbered(found: Snapshot, number: int) -> Version:
 
 
 def _near(found: Snapshot, newest: Version, number: int) -> Version | None:
-    """The newest version of a revision, by bisection over the times in the ids; None if an id has no time."""
+    """Search a version of a revision by bisection over the times in ids. None if the ids contain no times.
+
+    If no version is found, the result belongs to a later revision.
+    """
     high = time_in_id(newest.id)
     if high is None:
         return None
@@ -310,7 +313,7 @@ def _near(found: Snapshot, newest: Version, number: int) -> Version | None:
 
 
 def _down_to(found: Snapshot, number: int) -> Iterator[Version]:
-    """Versions, newest first, up to a revision."""
+    """Yield the versions, newest first, down to a revision."""
     for version in all_versions(found):
         if version.revision < number:
             return
@@ -318,7 +321,7 @@ def _down_to(found: Snapshot, number: int) -> Iterator[Version]:
 
 
 def _last_at(found: Snapshot, at: datetime) -> str | None:
-    """The newest version up to a time."""
+    """Return the id of the newest version up to a time; None if there is none."""
     newest = next(found.versions(limit=1), None)
     if newest is None or newest.created_at <= at:
         return None if newest is None else newest.id

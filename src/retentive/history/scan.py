@@ -24,11 +24,11 @@ from retentive.values.text import decoded, is_text
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A path with its sensitive values masked, and the kinds of the certain values in it and its text, in order.
+    """A path with its sensitive values masked, and the kinds of the certain values in the path and the text, in order.
 
-    `in_path`: the path of a present memory contains a value itself. Only a person can rename it. `likely`: the kinds
-    of values that only their context suggests. `instructions`: lines of the present text that read as instructions to
-    the model. `damaged`: the text, or that of an older version, cannot be read.
+    `in_path`: the path of a present memory contains a value, so a person must rename the memory. `likely`: the kinds of
+    values that only their context suggests. `instructions`: lines of the present text that read as instructions to the
+    model. `damaged`: the present text, or the text of an older version, cannot be read.
     """
 
     path: str
@@ -41,9 +41,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """The findings of a scan, the failed rewrites, the redacted versions, and the entries whose paths were removed.
+    """Findings of a scan, refused rewrites, redacted versions, and numbers of audit entries whose paths were removed.
 
-    `rewritten` is the number of memories from whose present texts values were removed.
+    `rewritten` is the number of memories whose present texts were rewritten without their sensitive values.
     """
 
     findings: list[Finding]
@@ -90,7 +90,7 @@ class RedactFound(WriteOperation[Scanned]):
                 refusals.append(Refused(refusal.key, **({"path": path.written} | refusal.values)))
         older = [pair for pair in scanner.older(tx) if pair[1].kinds] if self.history else []
         living = {memory.id: memory.path for memory in tx.memories(ROOT)} if older else {}
-        for version, found in older:  # a refusal rolls all back
+        for version, found in older:  # a refusal here rolls back the whole transaction
             writer.check(MemoryPath(living.get(version.memory_id, version.path), found.path))
         withheld = redact_versions(tx, [version for version, _ in older], writer.actor, self.now)
         findings = [found for _, found, _ in present] + [found for _, found in older]
@@ -132,7 +132,7 @@ def scan(
 
 
 def scan_read(context: StoreContext, *, history: bool) -> Read[list[Finding]]:
-    """The read of a scan, which changes nothing."""
+    """Return the read operation of a scan, which changes nothing."""
     return Read("scan", partial(_found, context, history=history), needs_external_edits=True, sees_all=True)
 
 
@@ -154,7 +154,7 @@ class _Scanner:
         return self._examiner.examine(self._settings, decoded(data), path=path)
 
     def present(self, snapshot: Snapshot) -> Iterator[tuple[Memory, Finding, bool]]:
-        """Present memories that contain sensitive values, and whether their texts have values to remove."""
+        """Yield the present memories with findings, and whether their texts contain values to remove."""
         for memory, data in readable_texts(snapshot):
             if data is None or not is_text(data):
                 yield memory, replace(self._finding(memory.path, None)[0], damaged=True), False

@@ -11,9 +11,9 @@ from retentive.values.paths import MemoryPath
 
 
 def versions_in(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:
-    """The versions that a log lists, newest first. If no memory is at or below the path, the last one there counts.
+    """Return the versions that a log lists, newest first. If a path has no memory now, use the last memory there.
 
-    Those of a directory include the renames of memories out of it.
+    The versions of a directory include the renames that moved memories out of it.
     """
     if memory_id is None and target is not None and is_directory(found, target):
         return iter(_below(found, target.text + "/"))
@@ -32,12 +32,12 @@ def versions_of(found: Snapshot, target: MemoryPath | None, memory_id: str | Non
 
 
 def is_directory(found: Snapshot, target: MemoryPath) -> bool:
-    """Return whether a path, other than the root, is not that of a present or former memory."""
+    """Return whether a path is a directory other than the root: `memory_at` finds no memory for it."""
     return not target.is_root and memory_at(found, target) is None
 
 
 def memory_at(found: Snapshot, target: MemoryPath) -> str | None:
-    """Id of the memory at a path; of the last one that was there if no memory is at or below the path now."""
+    """Return the id of the memory at a path. If no memory is at or below the path now, use the last memory there."""
     entry = locate(found, target.text)
     if entry.memory is not None:
         return entry.memory.id

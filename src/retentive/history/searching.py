@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from retentive.engine.context import StoreContext
 
 _OF_PEOPLE = ("python", "cli")  # integrations whose callers may see the proposals of all actors
-_ATTEMPTS = 20  # readings before a search that must not see a later state than its snapshot scans
+_ATTEMPTS = 20  # attempts with the index, which must not be newer than the snapshot; then the search scans
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSearch:
-    """Parameters of a search, as of `MemoryStore.search`. `is_single` is the only search of its process."""
+    """Parameters of a search, as in `MemoryStore.search`. `is_single` is true for the only search of a process."""
 
     query: str
     mode: Literal["ranked", "all"] = "ranked"
@@ -52,7 +52,7 @@ class StoreSearch:
     is_single: bool = False
     must_scan: bool = False
     shows: Callable[[str], bool] | None = None
-    """Condition on the paths that are visible at all; None if all are."""
+    """Condition that a visible path meets; None if all paths are visible."""
 
     def run(
         self,
@@ -64,7 +64,7 @@ class StoreSearch:
     ) -> Results:
         """Run the search in a store; `ask` runs a read operation there.
 
-        `statistics` are those of all collections that are ranked together.
+        `statistics` covers all collections that are ranked together.
         """
         corpus = CORPORA.of(context.backend, context.id)
         who = as_actor(actor) or context.actor
@@ -131,7 +131,7 @@ class _Run:
         self._languages = settings.search_languages
 
     def results(self, corpus: Corpus) -> Results | None:
-        """The results; None if the index is of a later state, and the snapshot must be read again."""
+        """Return the results. None if the index shows a later state than the snapshot, so the search must run again."""
         search, query = self._search, self._query
         is_proposed = isinstance(query, Query) and query.is_proposed
         if is_proposed + search.history + (search.at is not None) > 1:
@@ -180,7 +180,7 @@ class _Run:
         return SearchedLevels(snapshot, settings, self._who, source=search.source, only=search.trust)
 
     def _admit(self, levels: SearchedLevels | None) -> Admit | None:
-        """Condition on documents; None if all may be found."""
+        """Return the condition that documents to find must meet; None if all may be found."""
         under, has_filters = self._search.under, isinstance(self._query, Query) and self._query.filters != _NO_FILTERS
         sees = self._sees(levels)
         if under == ROOT and sees is None and not has_filters:
@@ -194,7 +194,7 @@ class _Run:
         return admit
 
     def _sees(self, levels: SearchedLevels | None) -> Admit | None:
-        """Condition on documents that the actor may see; None if it may see all."""
+        """Return the condition that documents visible to the actor meet; None if all are visible."""
         shows = self._search.shows
         if shows is None:
             return None if levels is None else levels.admits
@@ -232,7 +232,7 @@ class _Run:
             yield Document(version.path, data, version.created_at, version.memory_id, version.id, provenance)
 
     def _proposals(self) -> Iterator[Document]:
-        """Texts of pending proposals: all for people and programs, their own for models and actors under review."""
+        """Texts of pending proposals: people and programs see all; models and actors under review see their own."""
         own_only = not self._is_person or is_under_review(self._settings, self._who)
         for proposal in pending(self._snapshot):
             if own_only and proposal.actor != self._who:
@@ -267,7 +267,7 @@ def _is_below(path: str, under: str) -> bool:
 
 
 def _first_versions(found: Results, limit: int | None) -> Results:
-    """Of the versions of a memory with the same matching lines, only the oldest."""
+    """Keep only the oldest of the versions of a memory that have the same matching lines."""
     oldest: dict[tuple[str, tuple[str, ...]], Hit] = {}
     for hit in found.hits:
         said = hit.memory_id, tuple(each.text for each in hit.snippets)

@@ -1,4 +1,4 @@
-"""Memories that are new, changed or gone since a moment, from the versions since then."""
+"""Memories that are new, changed or gone since a moment, computed from the versions since then."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Fate: TypeAlias = Literal["new", "changed", "gone"]
 
 @dataclass(frozen=True, slots=True)
 class SinceMoment:
-    """The fate of each memory with a version since a moment, by memory id, and its newest version.
+    """The fate (new, changed or gone) and the newest version of each memory changed since a moment, by memory id.
 
-    `last` is the newest version of the moment. With `is_cut`, there were more versions than were read: the oldest of
-    them are missing, and so are memories that changed only then. A memory that came and went has no fate.
+    `last` is the newest version at that moment. If `is_cut` is true, the limit left out the oldest versions, and the
+    memories that only these versions changed. A memory created and deleted since the moment has no fate.
     """
 
     last: Version | None
@@ -30,11 +30,11 @@ class SinceMoment:
     fates: Mapping[str, tuple[Fate, Version]] = field(default_factory=dict)
 
     def count(self, fate: Fate) -> int:
-        """Number of memories with a fate."""
+        """Number of memories with this fate."""
         return sum(found == fate for found, _ in self.fates.values())
 
     def below(self, directory: str, fate: Fate) -> int:
-        """Number of memories below a directory with a fate."""
+        """Number of memories below a directory with this fate."""
         return sum(found == fate and version.path.startswith(f"{directory}/") for found, version in self.fates.values())
 
 
@@ -58,7 +58,7 @@ def since(at: Named, limit: int) -> Read[SinceMoment]:
 
 
 def _fates(versions: list[Version]) -> dict[str, tuple[Fate, Version]]:
-    """The fates from versions, newest first."""
+    """Determine the fates from the versions since the moment."""
     found: dict[str, tuple[Fate, Version]] = {}
     by_memory = sorted(versions, key=lambda each: (each.memory_id, -to_us(each.created_at)))
     for memory_id, group in groupby(by_memory, key=lambda each: each.memory_id):

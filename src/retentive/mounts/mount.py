@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class VisiblePart:
     """The visible part of a store.
 
-    Memories are not visible below another mount point, or at the path of a directory above one.
+    Memories below another mount point are hidden, and so are memories whose path is a directory above a mount point.
     """
 
     point: str
@@ -52,7 +52,7 @@ class VisiblePart:
         return outer not in self.fixed and not f"{outer}/".startswith(self.covered)
 
     def changeable(self, under: str, shown: str, snapshot: Snapshot, rules: WriteRules) -> list[Memory]:
-        """Return the visible memories below a directory. Raises `Refused` if one of them may not be changed."""
+        """Return the visible memories below a directory. Raises `Refused` unless all of them may be changed."""
         found = [memory for memory in snapshot.memories(under) if self.shows(memory.path)]
         paths = [memory.path for memory in found] or [under]
         is_hidden = rules.hidden is not None and rules.hidden.blocks(under)

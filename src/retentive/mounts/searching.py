@@ -1,4 +1,4 @@
-"""Search over the stores of a tree, with one ranking: all stores use the statistics of all of them."""
+"""Search over the stores of a tree with one ranking, based on the combined statistics of all stores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def search_mounts(
     hits = [hit for each in found for hit in each.hits if not paths or covers(paths, hit.path)]
     damaged = [path for each in found for path in each.damaged if not paths or covers(paths, path)]
     exact = any(each.hits and not each.relaxed for each in found)
-    if exact:  # a phrase that one store has is not relaxed in the others
+    if exact:  # exact hits in one store replace relaxed hits in the others
         relaxed = {hit.path for each in found if each.relaxed for hit in each.hits}
         hits = [hit for hit in hits if hit.path not in relaxed]
     hits.sort(key=lambda hit: order(hit.score, hit.updated_at, hit.path))

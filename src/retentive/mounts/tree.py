@@ -53,8 +53,8 @@ class Mounts(Memories):
 
     `stores` maps mount points to memory stores: `{"/memories": mine, "/memories/team": team.read_only()}`. A store at
     `/memories` is required. Raises `InvalidInput` for invalid mount points. Threads may share the tree. `execute`
-    returns errors of input or storage as replies; the methods for people return values and raise `RetentiveError`, as
-    those of a `MemoryStore`. All paths are paths of the tree.
+    returns errors of input or storage as replies; the methods for people return values and raise `RetentiveError`, like
+    the methods of a `MemoryStore`. All paths are paths of the tree.
     """
 
     def __init__(self, stores: Mapping[str, MemoryStore]) -> None:
@@ -78,7 +78,7 @@ class Mounts(Memories):
 
     @property
     def replies(self) -> Replies:
-        """Sentences for replies of the tree, from the store at `/memories`. Each store uses its own for its replies."""
+        """Sentences for replies of the tree, from the store at `/memories`. Each store has its own sentences."""
         return self._core.replies
 
     def directory(self) -> str | None:
@@ -111,7 +111,7 @@ class Mounts(Memories):
         single store.
         """
         who = as_actor(actor)
-        origin_of(source, session)  # raises for an invalid one, even if no store gets it
+        origin_of(source, session)  # raises for an invalid value, even if no store runs the command
         try:
             known = command if isinstance(command, Command) else parse(command)
         except Refused:
@@ -160,7 +160,7 @@ class Mounts(Memories):
 
     @contextmanager
     def _explained(self, path: MemoryPath) -> Iterator[None]:
-        """Raise refusals of storage as the error of the reply."""
+        """Convert a refusal by the storage to the error of its reply."""
         try:
             yield
         except Refused as refusal:
@@ -206,9 +206,9 @@ class Mounts(Memories):
         limit: int | None = 20,
         actor: Actor | str | None = None,
     ) -> Results:
-        """Search all stores with one ranking, as `MemoryStore.search` does in one.
+        """Search all stores with one ranking, like `MemoryStore.search` in a single store.
 
-        Words match in texts and in paths; the paths are those within each store.
+        Words match in texts and in paths, where the path of a memory is its path within its store.
         """
         from retentive.mounts.searching import search_mounts  # noqa: PLC0415 - most processes never search
 

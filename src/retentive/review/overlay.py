@@ -183,7 +183,7 @@ class ProposedSnapshot(Overlay):
         return (self._presents[each] for each in wanted)
 
     def _shows(self, memory: Memory) -> bool:
-        """Return whether no proposal changes or hides a memory of the inner snapshot."""
+        """Return whether a memory of the inner snapshot is visible: no proposal changes or hides it."""
         if memory.id in self._own or memory.path in self._placed or memory.path in self._above:
             return False
         return not any(place in self._placed for place in ancestors(memory.path))

@@ -33,9 +33,9 @@ class ProposedChange:
     """One proposed change to one memory, with the path before and after it.
 
     A proposed new memory has a provisional `memory_id`, which no stored memory ever has. `sha256` and `size_bytes`
-    describe the new text and are None if the change has none. `base_sha256` describes the text that the new text
-    replaces, or None. `created_at` is the creation time of the memory, `provenance_text` the
-    stored provenance of the change.
+    describe the new text and are None if the change has no text. `base_sha256` is the hash of the text before the
+    change, or None for a new memory. `created_at` is the creation time of the memory, and `provenance_text` the stored
+    provenance of the change.
     """
 
     operation: ProposedOperation
@@ -96,9 +96,8 @@ class Obstacle:
 class DecisionOutcome:
     """Result of accepting or refusing proposals. If there are `obstacles`, nothing was changed.
 
-    `done` lists the ids of the proposals decided by this call, `already` those of proposals decided earlier, and
-    `with_them` those of proposals refused because they build on a refused proposal. `summaries` maps each id to a short
-    description of its proposal.
+    `done`, `already` and `with_them` list ids of proposals: decided by this call, decided earlier, and refused because
+    they build on a refused proposal. `summaries` maps each id to a short description of its proposal.
     """
 
     done: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ from retentive.values.patterns import check_trust_pattern
 from retentive.values.settings import Settings, from_text
 
 _LOOKED_AT = 50_000
-"""Memories among which one page looks."""
+"""A page ends after it has examined this many memories, even if it is not full."""
 _FIRST_BATCH, _LARGEST_BATCH = 200, 20_000
 
 
@@ -63,7 +63,7 @@ class Trust:
     ) -> ListPage[DoubtedMemory, str]:
         """One page of `doubted`. `after` is the `next` of the previous page.
 
-        At most 50,000 memories are looked at, so a page may have few items, or none, and still have a `next`.
+        A page ends after about 50,000 examined memories, so it may have few items, or none, and still have a `next`.
         """
         with self._context.checking("trust.list"):
             check_level(level)
@@ -78,7 +78,7 @@ class Trust:
         return self._context.result_of(Read("trust.list", work, target, needs_external_edits=True, sees_all=True))
 
     def levels(self, versions: Iterable[Version]) -> list[Level]:
-        """Trust level of each version by the present settings. Earlier contributions to its text are not considered."""
+        """Trust level of each version by the present settings. Earlier contributions to its text do not count."""
         levels = Levels(self._context.settings())
         return [levels.of(author_of(version)) for version in versions]
 
@@ -125,7 +125,7 @@ class _Search:
         self._assessed, self._names = Assessment(snapshot, settings, None), doubted_names(settings)
 
     def page(self, after: str, limit: int | None) -> tuple[tuple[DoubtedMemory, ...], str | None]:
-        """The first ones from a path on, and the path from which to go on."""
+        """Return at most `limit` memories from the path `after` on, and the start of the next page; None at the end."""
         memory = None if self._under == ROOT else self._snapshot.get(self._under).memory
         if memory is not None or self._names == ():
             return tuple(self._chosen([] if memory is None else [memory])), None
@@ -199,7 +199,7 @@ class ChangeQuarantine(WriteOperation[bool]):
         return "trust.release" if self.is_released else "trust.quarantine"
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Name of the changed setting. The pattern of actors is left out, as it can contain an e-mail address."""
+        """Name of the changed setting. The pattern is left out, because it can contain an e-mail address."""
         return {"settings": ["quarantine"]}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> bool:

@@ -199,7 +199,7 @@ def is_marked(version: Version) -> bool:
 
 
 def _flags(found: Memory | Version) -> Sequence[tuple[int, str]]:
-    """Lines and kinds that a version was flagged for. Most have none, which costs no parsing."""
+    """Return the flagged lines and their kinds. Versions without flags, which are most, are not parsed."""
     return found.provenance.flags if '"flags"' in (found.provenance_text or "") else ()
 
 

@@ -31,9 +31,9 @@ class Status:
 
     `last` is the newest change; None in a new store. `near` are the limits used to at least 80 %. `doubted` is the
     number of memories that the settings do not trust. `edits` are paths of files whose external edits are not recorded
-    yet. `flagged` are lines that were flagged when they were written, in one of the newest `MAX_VERSIONS` versions or
-    in the newest of a memory; `has_all_flags` is False if the history is longer. `findings` has those of a scan, or is
-    None.
+    yet. `flagged` lists lines that were flagged when they were written, in one of the newest `MAX_VERSIONS` versions or
+    in the newest version of a memory. `has_all_flags` is False if the history has more versions. `findings` lists the
+    findings of a scan; None without a scan.
     """
 
     usage: Usage
@@ -52,9 +52,9 @@ class Status:
 
 
 def status(store: MemoryStore, *, scan: bool = False) -> Status:
-    """Status of a memory store. It reads no texts, except those of flagged memories and, with `scan`, all present ones.
+    """Return the status of a memory store. Reads only texts of flagged memories, or with `scan` all present texts.
 
-    Records no external edits, unless with `scan`. Raises the errors of storage.
+    Records external edits only with `scan`. Raises the errors of storage.
     """
     core = core_of(store)
     edits = capabilities.external_edits(core.backend, core.info)

@@ -27,9 +27,9 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class UpdateMemory(WriteOperation[CommandResult]):
-    """Replace the text of a memory, its path, or both with one version; None keeps the value.
+    """Replace the text of a memory, its path, or both in one version. None keeps the present value.
 
-    If the memory already is as asked, nothing happens, even if `if_sha256` is not the hash of its text.
+    If the memory already has the new text and path, nothing happens, even if `if_sha256` is not the hash of its text.
     """
 
     name = "update"
@@ -44,7 +44,7 @@ class UpdateMemory(WriteOperation[CommandResult]):
         return {"memory": self.memory_id}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
-        """Write the change. Raises `NotFound`, and `Refused`: for the hash first, and then for the new path."""
+        """Write the change. Raises `NotFound` and `Refused`. The hash is checked before the new path."""
         entry = _present(tx, self.memory_id)
         assert entry.memory is not None
         old = MemoryPath.known(entry.memory.path)
@@ -86,7 +86,7 @@ class UpdateMemory(WriteOperation[CommandResult]):
 
 @dataclass(frozen=True, slots=True)
 class DeleteMemory(WriteOperation[CommandResult]):
-    """Delete the memory with an id, only if `if_sha256` is None or the hash of its text."""
+    """Delete the memory that has the given id, if `if_sha256` is None or is the hash of its text."""
 
     name = "delete"
     for_paths = True
@@ -122,7 +122,7 @@ class DeleteMemory(WriteOperation[CommandResult]):
 
 
 def read_memory(memory_id: str) -> Read[tuple[Memory, str]]:
-    """Read the memory with an id, and its text. Raises `NotFound`."""
+    """Read the memory that has the given id, and its text. Raises `NotFound`."""
 
     def work(snapshot: Snapshot) -> tuple[Memory, str]:
         entry = _present(snapshot, memory_id)
@@ -133,7 +133,7 @@ def read_memory(memory_id: str) -> Read[tuple[Memory, str]]:
 
 
 class ById:
-    """The memories of one store by their ids. Threads may share it. Raises `RetentiveError`."""
+    """Access to the memories of one store by id. Threads may share the object. The methods raise `RetentiveError`."""
 
     def __init__(self, core: StoreCore) -> None:
         self._core = core
@@ -142,7 +142,7 @@ class ById:
         return f"<ById of {self._core.id}>"
 
     def get(self, memory_id: str) -> tuple[Memory, str]:
-        """The memory with an id, and its text. Raises `NotFound`."""
+        """Return the memory that has the given id, and its text. Raises `NotFound`."""
         return self._core.found(read_memory(memory_id))
 
     def update(
@@ -155,11 +155,11 @@ class ById:
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> Written:
-        """Replace the text of a memory, its path, or both, with one version. `Written.memory` is the result.
+        """Replace the text of a memory, its path, or both, in one version. `Written.memory` is the changed memory.
 
-        A memory that already is as asked stays unchanged, even if `if_sha256` is not the sha256 of its text. Otherwise
-        raises `Conflict` for another hash, then `AlreadyExists` or `NotADirectory` if the path is not free, with the
-        memory that is in the way as `conflicting`. Raises `NotFound` for an unknown id.
+        A memory that already has the new text and path stays unchanged, even if `if_sha256` is not the sha256 of its
+        text. Otherwise raises `Conflict` for a wrong hash, then `AlreadyExists` or `NotADirectory` if the path is not
+        free; the `conflicting` of the error is the memory in the way. Raises `NotFound` for an unknown id.
         """
         with self._core.checking("update", actor):
             if text is None and path is None:
@@ -184,7 +184,7 @@ class ById:
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> Written:
-        """Delete the memory with an id. `Written.memory` is its last state.
+        """Delete the memory that has the given id. `Written.memory` is its last state.
 
         Raises `NotFound`, and `Conflict` if `if_sha256` is given and is not the sha256 of its text.
         """
@@ -194,7 +194,7 @@ class ById:
 
 
 def _present(snapshot: Snapshot, memory_id: str) -> Entry:
-    """The entry of the memory with an id. Raises `NotFound`."""
+    """Return the entry of the memory that has the given id. Raises `NotFound`."""
     memory = snapshot.find(memory_id)
     entry = Entry() if memory is None else locate(snapshot, memory.path)  # this also detects external edits
     if entry.memory is None or entry.memory.id != memory_id:
@@ -223,7 +223,7 @@ def _check_sha256(given: object) -> None:
 
 
 def _about(refusal: Refused, path: MemoryPath) -> Refused:
-    """The refusal with a path, which an operation by id does not name."""
+    """Return the refusal with a path added, because an operation by id names no path."""
     named = Refused(refusal.key, **({"path": path.written} | refusal.values))
     named.conflicting = refusal.conflicting
     return named

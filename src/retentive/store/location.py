@@ -51,7 +51,7 @@ def new_store(
     workspace: str = DEFAULT_WORKSPACE,
     store_id: str | None = None,
 ) -> StoreInfo:
-    """Create a memory store. If there is one with this id, or in the workspace with this key, return it unchanged."""
+    """Create a memory store. If a store has this id, or this key in the workspace, return that store unchanged."""
     new = Properties().changed(name=name, description=description, metadata=metadata)
     made = backend.create_store(
         key=None if key is None else plain_name("a store key", key),
@@ -165,7 +165,7 @@ class Retentive:
         return new_store(self.backend, name, description=description, metadata=metadata, key=key, workspace=workspace)
 
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo:
-        """The memory store with an id, or with a key in a workspace. Raises `NotFound`, also for an erased store."""
+        """Return the store with this id, or this key in the workspace. Raises `NotFound`, also if it was erased."""
         return existing_store(self.backend, id_or_key, workspace=workspace)
 
     def list_stores(
@@ -197,7 +197,7 @@ class Retentive:
         workspace: str = DEFAULT_WORKSPACE,
         actor: Actor | str | None = None,
     ) -> StoreInfo:
-        """Change the name, the description or the metadata; None keeps a value, and removes one from the metadata.
+        """Change the name, description or metadata. None keeps a value. A metadata entry set to None is removed.
 
         Raises `NotFound`, `Archived`, `ReadOnly` and `InvalidInput`.
         """
@@ -210,8 +210,10 @@ class Retentive:
     def archive_store(
         self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE, actor: Actor | str | None = None
     ) -> StoreInfo:
-        """Archive a memory store, which cannot be reversed. It refuses changes, but can be read, and its memories
-        can be deleted, redacted and erased. Archiving it again changes nothing. Raises `NotFound`, `ReadOnly`.
+        """Archive a memory store. This cannot be reversed. Raises `NotFound`, `ReadOnly`.
+
+        An archived store refuses changes, but it can be read, and its memories can be deleted, redacted and erased.
+        Archiving it again changes nothing.
         """
         from retentive.engine.store_properties import ArchiveStore  # noqa: PLC0415 - rarely needed
 
@@ -232,7 +234,7 @@ class Retentive:
 
         Raises `NotFound`, `InvalidInput` for an invalid key, `ReadOnly` if the store or a memory that is or was in it
         is read-only for the actor, `PermissionDenied` for an actor under review, and `Locked` for an encrypted store
-        whose key is missing, unless it was destroyed.
+        whose key is missing, unless the key was destroyed.
         """
         from retentive.history.removal import EraseStore, Removed  # noqa: PLC0415 - rarely needed
 
@@ -243,7 +245,7 @@ class Retentive:
         return Removed(0, pending=not capabilities.purge(self.backend))
 
     def close(self) -> None:
-        """Close files and connections. Without this call, only the access times of the last minute are lost."""
+        """Close files and connections. If this is never called, only the access times of the last minute are lost."""
         with suppress(RetentiveError):
             self._accesses.flush()
         self.backend.close()
@@ -256,7 +258,7 @@ class Retentive:
 
 
 def _sweep(store: MemoryStore) -> None:
-    """Expire idle memories if the settings say so. A failure is left for the next sweep."""
+    """Expire idle memories if the settings say so. If this fails, the next sweep tries again."""
     try:
         if not store.settings().expires:
             return
@@ -268,9 +270,9 @@ def _sweep(store: MemoryStore) -> None:
 
 
 def _has_lost_its_rules(backend: Backend, info: StoreInfo) -> bool:
-    """True for an encrypted store without settings, read without keys, and for one whose key was destroyed.
+    """Return True for an encrypted store if its key was destroyed, or if no keys were given and it has no settings.
 
-    Raises `Locked` if the settings cannot be read, because they may forbid the erasure.
+    Raises `Locked` if no keys were given and the store has settings, because they may forbid the erasure.
     """
     if info.seal is None:
         return False

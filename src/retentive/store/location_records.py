@@ -1,7 +1,7 @@
 """Records of a location, outside its memory stores, such as the keys of a server.
 
-They are records of one memory store with a fixed id, `SYSTEM_STORE`, which is created with the first record. Lists of
-stores and backups leave it out. In a location that was opened with keys, the records are encrypted.
+They belong to a memory store with a fixed id, `SYSTEM_STORE`, which is created with the first record. Lists of stores
+and backups leave out this store. In a location that was opened with keys, the records are encrypted.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ class LocationRecords:
     def put(self, kind: str, key: str, value: str | None, *, expected: str | Unchecked | None = ANY) -> None:
         """Write a record; the value None removes it.
 
-        With `expected`, raises `Conflict` and changes nothing unless this is the present value; None means that there
-        must be no record. A record that already has the new value is not a conflict, so that a repeated call succeeds.
+        If `expected` is given and is not the present value, raises `Conflict` and changes nothing. `expected=None`
+        requires that there is no record. If the record already has the new value, the call succeeds, so that it can be
+        repeated.
         """
         if value is not None and "\0" in value:
             raise InvalidInput("a record must be a string without NUL")

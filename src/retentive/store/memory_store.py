@@ -49,8 +49,8 @@ class MemoryStore(Memories):
 
     Models use it through `execute`, which returns errors of input or storage as replies. The other methods are for
     people: they return values and raise `RetentiveError`. Methods that write return a `Written` when the change is
-    durable. With `if_version`, they raise `Conflict` and change nothing unless this is the newest version of the memory
-    ("" if there must be no memory). `actor`, `source` and `session` are recorded with the change.
+    durable. If `if_version` is given and is not the id of the newest version of the memory, they raise `Conflict` and
+    change nothing; "" requires that there is no memory. `actor`, `source` and `session` are recorded with the change.
     """
 
     _through: dict[str, MemoryStore] | None = None
@@ -78,7 +78,7 @@ class MemoryStore(Memories):
 
     @property
     def actor(self) -> Actor | None:
-        """Actor recorded with changes that name no other."""
+        """Actor recorded with changes if the call names no other actor."""
         return self._core.actor
 
     @property
@@ -91,7 +91,7 @@ class MemoryStore(Memories):
         return self._again(self._core.again(pins=self._core.pins | {"read_only": True}))
 
     def acting_as(self, actor: Actor | str) -> MemoryStore:
-        """The same memory store, whose changes and reads are those of this actor unless a call names another."""
+        """The same memory store. Changes and reads are by this actor, unless a call names another actor."""
         return self._again(self._core.again(actor=as_actor(actor)))
 
     def through(self, integration: str) -> MemoryStore:
@@ -124,9 +124,9 @@ class MemoryStore(Memories):
         source: str | None = None,
         session: str | None = None,
     ) -> Reply:
-        """Run a command, given parsed or as the raw input of a tool call, and return the reply.
+        """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call.
 
-        When it returns without an error, the change is durable. `actor` is recorded with the change; by default it is
+        If the reply is not an error, the change is durable. `actor` is recorded with the change; by default it is
         the actor the store was opened with. A change repeated with the same `tool_use_id` by the same actor within 24
         hours returns its first reply and changes nothing. `source` (such as `web:https://...`, `user` or `tool:name`)
         and `session` are recorded in the provenance of the change (docs/trust.md). Raises `InvalidInput` for an invalid
@@ -183,7 +183,7 @@ class MemoryStore(Memories):
         limit: int = 100,
         texts: bool = False,
     ) -> ListPage[Listed, ListingCursor]:
-        """One page of the memories below a directory, in byte order; with `depth` 1 only one level, with directories.
+        """One page of the memories below a directory, in byte order. With `depth` 1, one level with its directories.
 
         `cursor` is the `next` of the previous page. All pages show the state at the first page, so a memory that exists
         throughout is on exactly one page. Raises `CursorExpired` if versions of that state were removed since.
@@ -199,7 +199,7 @@ class MemoryStore(Memories):
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
     ) -> list[Version]:
-        """Versions, newest first: all, those at one path, or those of one memory across renames."""
+        """Versions, newest first: of the whole store, of one path, or of one memory across renames."""
         with self._core.checking("versions"):
             at = None if path is None else self._core.parsed(path)
 
@@ -209,7 +209,7 @@ class MemoryStore(Memories):
         return self._core.found(Read("versions", work, at))
 
     def version_text(self, version_id: str) -> str:
-        """Text after the change that a version records; empty for a deletion. Raises `NotFound`."""
+        """Text of a version; empty for a deletion or a redacted version. Raises `NotFound`."""
         return self._core.found(read_version(version_id))[1] or ""
 
     def undo(
@@ -255,12 +255,13 @@ class MemoryStore(Memories):
     ) -> Results:
         """Search for memories below a directory, best first, with their best lines. docs/search.md has the operators.
 
-        Any word of a query counts. With `mode="all"`, memories must contain all words as they are written, and the
-        newest change is first; with `regex` the query is one regular expression (extra `guards`). `paths` are path
-        patterns, as in settings. `at` is a revision or a time to search instead of the present; `history` searches all
-        versions, and finds the first version with each text. `source` is a pattern: only memories with a contributor of
-        such a source; `trust` is a level: only memories at it. Memories hidden from `actor` are not found, except in
-        quarantine if that is the level asked for. Raises `InvalidInput`.
+        By default, a memory that contains one of the words is found. With `mode="all"`, it must contain all words as
+        they are written, and the newest change is first. With `regex`, the query is one regular expression (extra
+        `guards`). `paths` are path patterns, as in settings. `at` is a revision or a time to search instead of the
+        present. `history` searches all versions, and finds the first version with each text. `source` is a pattern that
+        the source of a contributor must match. `trust` is the level that a memory must have. Memories hidden from
+        `actor` are not found, except that memories in quarantine are found if `trust` is their level. Raises
+        `InvalidInput`.
         """
         from retentive.history.searching import StoreSearch  # noqa: PLC0415 - most processes never search
 
@@ -272,11 +273,11 @@ class MemoryStore(Memories):
     def batch(
         self, commands: Sequence[object], *, actor: Actor | str | None = None, **origin: Unpack[Origin]
     ) -> list[Written]:
-        """Run up to 100 commands as one change, all or none; return what each has written.
+        """Run up to 100 commands as one change, all or none. Return a `Written` for each command.
 
-        `commands` are the inputs of tool calls, such as `{"command": "create", "path": ..., "file_text": ...}`, without
-        `view`; each may have `if_version`, the id that the newest version of the memory must have. A command sees the
-        changes of those before it. Raises the error of the refused command, whose `position` is its index.
+        `commands` are inputs of tool calls, such as `{"command": "create", "path": ..., "file_text": ...}`, but not
+        `view`. Each may have `if_version`, the id that the newest version of the memory must have. A command sees the
+        changes of the commands before it. If a command is refused, its error is raised, with its index as `position`.
         """
         from retentive.engine.batch import batch_of  # noqa: PLC0415 - rarely needed
 
@@ -296,7 +297,7 @@ class MemoryStore(Memories):
         return self._core.found(Read("usage", lambda snapshot: snapshot.usage()))
 
     def settings(self) -> Settings:
-        """Effective settings: those stored with the store, overridden by those given to `retentive.open`."""
+        """Effective settings: the stored settings, overridden by the settings given to `retentive.open`."""
         return self._core.settings()
 
     def change_settings(self, changes: Mapping[str, object], *, actor: Actor | str | None = None) -> Settings:
@@ -327,7 +328,7 @@ class MemoryStore(Memories):
 
     @property
     def trust(self) -> Trust:
-        """Trust in memories: doubted ones, confirmations and quarantine."""
+        """Trust in memories: untrusted memories, confirmations and quarantine."""
         from retentive.review.trust import Trust  # noqa: PLC0415 - see above
 
         return Trust(self._core)
@@ -342,8 +343,8 @@ class MemoryStore(Memories):
     def sweep(self, *, dry_run: bool = False, accept_clock: bool = False) -> Swept:
         """Expire idle memories and prune old versions, as the settings say; with `dry_run`, only report them.
 
-        If the clock is more than 7 days ahead of the time last seen, nothing is removed and `clock_jump` is set:
-        `accept_clock` trusts it, as does a second sweep a day later. On a database server its clock counts.
+        If the clock is more than 7 days ahead of the time last seen, nothing is removed and `clock_jump` is set.
+        `accept_clock` trusts the clock, and so does a second sweep a day later. A database server uses its own clock.
         """
         from retentive.history.expiry import sweep  # noqa: PLC0415 - see above
 
@@ -371,7 +372,7 @@ class MemoryStore(Memories):
 
 
 def search_once(store: MemoryStore, query: str, **options: Any) -> Results:
-    """Search as `MemoryStore.search` does, without building an index: for the only search of a process."""
+    """Search like `MemoryStore.search`, but without building an index. For processes that search only once."""
     from retentive.history.searching import StoreSearch  # noqa: PLC0415 - see above
 
     core = core_of(store)

@@ -14,7 +14,7 @@ from retentive.values.settings import TRUST_LEVELS, Settings
 
 Level: TypeAlias = Literal["trusted", "unconfirmed", "quarantined"]
 LEVELS = cast("tuple[Level, ...]", TRUST_LEVELS)
-"""Levels, from the most trusted."""
+"""Trust levels, from most to least trusted."""
 TRUSTED, UNCONFIRMED, QUARANTINED = LEVELS
 SOURCE, FLAG = "source:", "flag:"
 """Prefixes of patterns that do not match actors."""
@@ -29,9 +29,10 @@ def is_used(settings: Settings) -> bool:
 
 
 def doubted_names(settings: Settings) -> tuple[str, ...] | None:
-    """Texts of which one is in the stored provenance of each memory that is not trusted. None if there may be others.
+    """Return texts to search for untrusted memories: their stored provenance contains a text or a backslash.
 
-    Each is the beginning of a pattern. A character that is stored escaped needs a backslash in the provenance.
+    A text is the literal beginning of a pattern. A contributor with characters that JSON escapes is stored with a
+    backslash. None means that the texts cannot narrow the search.
     """
     patterns = [*settings.quarantine, *(each for each, level in settings.trust.items() if level != TRUSTED)]
     found = {_beginning(pattern) for pattern in patterns}
@@ -39,7 +40,7 @@ def doubted_names(settings: Settings) -> tuple[str, ...] | None:
 
 
 def _beginning(pattern: str) -> str:
-    """The text that a contributor has if a pattern matches it. Empty if the pattern does not say."""
+    """Return a text that every contributor matched by a pattern contains. Empty if the pattern implies no text."""
     kind = _kind(pattern)
     text = _LITERAL.match(pattern.removeprefix(kind))
     assert text is not None
@@ -51,9 +52,9 @@ def _beginning(pattern: str) -> str:
 class Levels:
     """Trust levels of contributors according to the settings of a store.
 
-    A contributor is quarantined if it matches a pattern of the setting `quarantine`, or one to which the setting
-    `trust` gives this level. Otherwise the patterns for flags are tried first, then those for sources, then those for
-    actors and sessions. If several patterns of one kind match, the longest pattern decides.
+    A contributor is quarantined if it matches a pattern of the setting `quarantine`, or a pattern to which the
+    setting `trust` assigns this level. Otherwise the patterns for flags are tried first, then those for sources, then
+    those for actors and sessions. If several patterns of one kind match, the longest pattern decides.
     """
 
     def __init__(self, settings: Settings) -> None:

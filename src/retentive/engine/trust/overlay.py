@@ -24,7 +24,7 @@ from retentive.values.provenance import Contributor
 from retentive.values.settings import Settings
 
 CONFIRMED = "confirmed"
-"""Kind of the records of confirmations, by memory id: the marks of the confirmed contributions, who, and when."""
+"""Kind of the records of confirmations, by memory id: marks of confirmed contributions, the confirming actor, time."""
 _FEW = 8  # confirmations read one at a time; for more, all are read once
 
 
@@ -155,10 +155,10 @@ def is_doubted(snapshot: Snapshot, settings: Settings, memory: Memory) -> bool:
 
 
 class SearchedLevels:
-    """Trust levels of what a search of an actor may find.
+    """Trust levels of the memories that a search by an actor may find.
 
-    `only` and `source` limit it. Memories in quarantine are included only if `only` asks for this level. Raises
-    `InvalidInput` for an unknown level.
+    `only` limits the search to one level, and `source` to contributors with a matching source. Memories in quarantine
+    are found only if `only` is their level. Raises `InvalidInput` for an unknown level.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class SearchedLevels:
         self._levels = Levels(settings)
         self.is_limited = source is not None or only is not None
         self.rules = (*settings.quarantine, *sorted(settings.trust.items()))
-        """What decides about the level of a contributor."""
+        """Settings that determine the level of a contributor."""
 
     def of(self, found: Memory | Document) -> Level | None:
         """Level of a memory; None if the search may not find it."""
@@ -185,10 +185,10 @@ class SearchedLevels:
         return self.of(found) is not None
 
     def is_doubted(self, found: Document) -> bool:
-        """Return whether a contributor is not trusted. Confirmations and the actor do not matter."""
+        """Return whether any contributor is not trusted, regardless of confirmations and of the actor."""
         return found.provenance_text is not None and bool(unconfirmed_in(self._levels, found.provenance, ()))
 
     def at(self, path: str) -> Level | None:
-        """Level of the memory at a path; None if there is none, or the search may not find it."""
+        """Level of the memory at a path; None if no memory is there or the search may not find it."""
         found = next((each for each, _ in self._snapshot.walk(path.rpartition("/")[0], start=path, limit=1)), None)
         return None if found is None or found.path != path else self.of(found)

@@ -1,5 +1,5 @@
 """HTTP server: the API of the hosted memory stores and our own routes. Needs the extra `server`.
 
-One table (`routes.py`) has every route. The handlers translate a request into operations of the library and render the
+One table (`table/`) has every route. The handlers translate a request into operations of the library and render the
 results; they contain no rules.
 """

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 LOGGERS = ("retentive", "uvicorn", "mcp")
 PROGRESS = logging.getLogger("retentive.server.progress")
-"""Log of the start and the end of workers, and of the stop."""
+"""Log of workers that start or end, and of the server's stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """Metrics and spans of a server; each may be missing."""
+    """Metrics and spans of a server. Either may be absent."""
 
     metrics: Metrics | None = None
     tracing: Tracing | None = None
@@ -53,7 +53,7 @@ class Telemetry:
     def observed(
         self, route: Route, call: RouteCall, fields: Mapping[str, Any], work: Callable[[], RouteAnswer]
     ) -> Callable[[], RouteAnswer]:
-        """The call of a handler, to be run in a thread, with its wait, its span, and the change counted."""
+        """Wrap the call of a handler for a thread, so that its wait, its span and its change are recorded."""
         queued, metrics = time.perf_counter(), self.metrics
 
         def run() -> RouteAnswer:
@@ -83,7 +83,7 @@ class Telemetry:
 
 
 def _command(fields: Mapping[str, Any]) -> str:
-    """Command of a tool_use block; empty for another value."""
+    """Return the command of a tool_use block, or an empty string for anything else."""
     given = fields.get("input")
     found = given.get("command") if isinstance(given, Mapping) else None
     return found if isinstance(found, str) else ""
@@ -100,7 +100,7 @@ def _is_error(answer: RouteAnswer) -> bool:
 
 
 class JsonLog(logging.Formatter):
-    """Log records as lines of JSON. An exception is its type and the lines of code, without its message."""
+    """Formats log records as lines of JSON. An exception is logged as its type and code lines, without its message."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -115,7 +115,7 @@ class JsonLog(logging.Formatter):
 
 
 def log_as_json(*, requests: bool) -> None:
-    """Write the logs of the server to standard error as JSON, with each request if `requests`."""
+    """Write the logs of the server to standard error as JSON. Requests are logged only if `requests`."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLog())
     for name in LOGGERS:

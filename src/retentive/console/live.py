@@ -1,4 +1,4 @@
-"""Live pages: the changes of a memory store as server-sent events, from one reader for all pages of a process."""
+"""Live pages: the changes of a memory store as server-sent events, read once for all pages of a process."""
 
 from __future__ import annotations
 

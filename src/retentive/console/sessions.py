@@ -111,7 +111,10 @@ class Sessions:
         self._failures.setdefault(who, []).append(self._clock())
 
     def authenticated(self, given: str, who: str) -> KeyRecord | None:
-        """Return the key with this text, or for a one-time code that of a local location. `who` is the client."""
+        """Return the key with this text. For the one-time code, this is the key of a local location.
+
+        `who` is the address of the client.
+        """
         if self._code is not None:
             found = _local(self._code.actor) if self._code.accepts(given, time.monotonic()) else None
         else:
@@ -121,7 +124,7 @@ class Sessions:
         return found
 
     def is_own_key(self, record: KeyRecord, given: str) -> bool:
-        """Return whether this is the text of the key, which a person types again before an irreversible change."""
+        """Return whether `given` is the text of the key, which a person types again before an irreversible change."""
         if self._code is not None:
             return True
         if self.is_blocked(record.id):
@@ -165,7 +168,7 @@ class Sessions:
         return self._record(known["key"]) if _is_valid(known, self._clock()) else None
 
     def is_active(self, record: KeyRecord) -> bool:
-        """Return whether a key is active, with the delay of the cache of keys."""
+        """Return whether a key is active. The answer may come from the cache of keys."""
         return self._code is not None or self._keys.is_active(record)
 
     def end(self, token: str) -> None:

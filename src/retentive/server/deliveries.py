@@ -31,7 +31,7 @@ AT_ONCE = 8
 PER_ENDPOINT = 2
 """Maximum of concurrent deliveries to one endpoint, so that a slow endpoint does not delay the others."""
 SWEEP_S = 30.0
-"""Pause between searches for changes that no server announced, such as those of the command line."""
+"""Pause between searches for changes that no server announced, such as changes from the command line."""
 KEPT_DAYS = 30
 """Dead deliveries are removed after this time."""
 MAX_DELIVERIES = 1_000

@@ -109,7 +109,7 @@ class Hub:
             yield STOPPING
 
     async def _next(self, events: Events, cursor: str) -> Feed | None:
-        """Return the next batch, or None to end the stream, also after a storage failure: the client reconnects."""
+        """Return the next batch, or None to end the stream. A storage failure ends it, and the client reconnects."""
 
         def read() -> Feed | None:
             return core_of(events.store).peek(feed(cursor, BATCH)) if events.may_continue() else None

@@ -21,7 +21,7 @@ from retentive.server.rates import Rate, rate_of
 MAX_RETRY_AFTER_S = 60
 """Both SDKs sleep as long as `retry-after` says, but ignore longer times than this."""
 BODY_BYTES = 256 << 20
-"""Bytes of bodies that a process holds at the same time."""
+"""Maximum size of all bodies that a process holds at the same time."""
 _SLOT = struct.Struct("<16sdd")
 """Digest of a key id, its tokens, and the time when they were counted."""
 _GROUPS, _SLOTS = 1024, 8

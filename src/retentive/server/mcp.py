@@ -142,7 +142,7 @@ class McpEndpoint:
         return str(request.base_url).rstrip("/") if tokens is None else tokens.resource
 
     async def _run(self, work: Callable[[], T], *, is_read: bool = True, is_quick: bool = False) -> T:
-        """Run a function in a worker thread. Raises `RetentiveError` if no thread is free, or if it takes too long."""
+        """Run a function in a worker thread. Raises `RetentiveError` if no thread is free, or if `work` is too slow."""
         try:
             return await self._server.workers.run(work, is_quick=is_quick)
         except HttpError as error:

@@ -23,7 +23,7 @@ THREADS = 40
 QUEUE = 200
 """Maximum of calls that wait for a thread. Further calls get 503."""
 DEADLINE_S = 60
-"""Below the timeout of the SDKs, 600 s, and of most proxies."""
+"""Shorter than the timeouts of the SDKs (600 s) and of most proxies."""
 
 
 Default: TypeAlias = "str | int | bool | None"

@@ -1,4 +1,4 @@
-"""Processes of the server: the parent, which replaces workers that died, and their graceful stop."""
+"""Processes of the server: the parent process, which replaces dead workers, and the graceful stop."""
 
 from __future__ import annotations
 

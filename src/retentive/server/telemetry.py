@@ -36,7 +36,7 @@ class Telemetry:
 
     @contextmanager
     def request(self, scope: Scope, state: Mapping[str, Any]) -> Iterator[None]:
-        """Observe a request. `state` gets its route, status and code before the block ends."""
+        """Observe a request. `state` has its route, status and code when the block ends."""
         started, metrics = time.perf_counter(), self.metrics
         is_stream = metrics is not None and scope["path"].endswith(STREAMS)
         if metrics is not None and is_stream:

@@ -37,7 +37,7 @@ OPERATIONS: Mapping[str, str] = {
     "list_memories": "search_memory",
     "search_memories": "search_memory",
 }
-"""`gen_ai.operation.name` by the name of a route."""
+"""Values of `gen_ai.operation.name`, by the name of the route."""
 COMMANDS: Mapping[str, str] = {
     "view": "search_memory",
     "create": "upsert_memory",
@@ -46,11 +46,11 @@ COMMANDS: Mapping[str, str] = {
     "rename": "update_memory",
     "delete": "delete_memory",
 }
-"""`gen_ai.operation.name` by the command of the memory tool."""
+"""Values of `gen_ai.operation.name`, by the command of the memory tool."""
 
 
 class Tracing:
-    """Makes spans. The default providers are those of the process."""
+    """Makes spans. By default it uses the OpenTelemetry providers of the process."""
 
     def __init__(self, tracers: TracerProvider | None = None, meters: MeterProvider | None = None) -> None:
         self._tracer = trace.get_tracer("retentive.server", __version__, tracers)

@@ -24,7 +24,7 @@ MAX_FILES = 100_000
 MAX_TEXT_BYTES = 64 << 20
 """Maximum size of a text in an import, because each text is loaded into memory."""
 UPLOAD_S = 600.0
-"""Deadline of an export or import: the timeout of the SDKs."""
+"""Deadline of an export or import, equal to the timeout of the SDKs."""
 _PIECE_BYTES = 1 << 20
 
 

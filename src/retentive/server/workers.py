@@ -23,7 +23,7 @@ THREADS = 40
 QUEUE = 200
 """Maximum of calls that wait for a thread. Further calls get 503."""
 DEADLINE_S = 60.0
-"""Below the timeout of the SDKs, 600 s, and of most proxies."""
+"""Shorter than the timeouts of the SDKs (600 s) and of most proxies."""
 _TICK_S = 1.0
 
 
@@ -120,7 +120,7 @@ class Workers:
             del jobs, begun  # so that a waiting thread keeps no result alive
 
     def _start_quick(self) -> None:
-        """Pass the quick calls of this round of the loop to threads."""
+        """Pass the quick calls that arrived in this round of the event loop to threads."""
         jobs, self._quick = self._quick, []
         for start in range(0, len(jobs), self._quick_calls):
             self._jobs.put(jobs[start : start + self._quick_calls])

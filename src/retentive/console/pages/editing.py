@@ -1,4 +1,4 @@
-"""Edit, create, rename and delete a memory, with the version that the person has seen as a precondition."""
+"""Edit, create, rename and delete a memory. The version that the person has seen is the precondition."""
 
 from __future__ import annotations
 

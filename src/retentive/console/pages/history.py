@@ -135,7 +135,7 @@ def _same_page(visit: Visit, **changed: str) -> str:
 
 
 def _neighbours(visit: Visit, changes: Sequence[LoggedChange]) -> dict[str, str | None]:
-    """Names of the changes before and after the one that the page shows."""
+    """Names of the changes before and after the shown change."""
     ids = [each.id for change in changes for each in change.versions]
     if not ids:
         return {"older": None, "newer": None}

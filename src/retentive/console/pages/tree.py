@@ -79,14 +79,14 @@ class ListLevels(ReadOperation[list[ListPage[Listed, ListingCursor]]]):
 
 
 def levels(visit: Visit, operation: ListLevels) -> tuple[list[dict[str, object]], ListPage[Listed, ListingCursor]]:
-    """The levels of the tree for the list beside the page, and the last level as it was read."""
+    """Return the levels of the tree for the side of the page, and the last level as read."""
     found = read(visit, operation)
     shown = [_level(path, page) for path, page in zip(operation.directories, found, strict=True)]
     return shown, found[-1]
 
 
 def children(visit: Visit) -> PageAnswer:
-    """One level of the tree below a directory, for a page that shows the levels above."""
+    """Send one level of the tree below a directory, for a page that already shows the levels above."""
     path = parsed(visit.memory_path)
     found = read(visit, ListMemories(path, 1, None, SIDE_ROWS))
     if not found.items:

@@ -47,7 +47,7 @@ def export_store(call: RouteCall, *, format: str, notes: bool) -> Streamed:  # n
 
 
 def _from_start(raw: IO[bytes]) -> Generator[bytes]:
-    """Return the bytes of a file. Its end, or `close` even before the first piece, closes the file."""
+    """Return the bytes of a file. The generator closes the file at its end, or when it is closed itself."""
     found = _pieces(raw)
     next(found)
     return found

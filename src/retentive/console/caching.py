@@ -1,6 +1,6 @@
-"""Pages that a browser may keep: their ETags, from the state of the store, the key and the build.
+"""ETags of pages that a browser may keep, made from the state of the store, the key and the build.
 
-The tag is compared before a page is made. A store with an audit log has none, since each look at it is an entry.
+The tag is compared before a page is made. Pages of a store with an audit log have none, since each view adds an entry.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _LISTED = re.compile(r'(?:W/)?"([0-9a-f]{1,64})"')
 
 
 def tag_of(visit: Visit, route: PageRoute, token: str) -> str:
-    """The ETag of a page for a sign-in; empty if the page may not be kept.
+    """Return the ETag of a page for a sign-in, or an empty string if the browser may not keep the page.
 
-    The state is read before the page is, so a page may be newer than its tag, and never older.
+    The state is read before the page, so a page may be newer than its tag, but never older.
     """
     at = visit.query.get("at", "")
     if not route.is_kept or visit.method not in {"GET", "HEAD"} or (at and not _FIXED.fullmatch(at)):
@@ -58,7 +58,7 @@ def tag_of(visit: Visit, route: PageRoute, token: str) -> str:
 
 
 def _state(visit: Visit) -> tuple[str, ...]:
-    """What the pages of a store depend on; empty if the store has an audit log."""
+    """Return the state that the pages of a store depend on, or an empty tuple if the store has an audit log."""
     settings = visit.store.settings()
     if settings.audit:
         return ()
@@ -81,10 +81,10 @@ def build() -> str:
 
 
 def is_known(headers: Mapping[str, str], tag: str) -> bool:
-    """Return whether the browser has the page with this tag."""
+    """Return whether the browser already has the page with this tag."""
     return bool(tag) and tag in _LISTED.findall(headers.get("if-none-match", ""))
 
 
 def kept(tag: str) -> dict[str, str]:
-    """Headers of a page that the browser may keep, and asks about each time."""
+    """Headers of a page that the browser may keep, but must revalidate each time."""
     return {**KEPT, "etag": f'"{tag}"'}

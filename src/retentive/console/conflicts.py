@@ -1,4 +1,4 @@
-"""Places of a memory that two people changed differently, and the text with the choice of a person for each."""
+"""Places of a memory that two people changed differently, and the text that results from a person's choices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PICKS: Mapping[str, Pick] = {"mine": "mine", "theirs": "theirs", "both": "both"}
 
 @dataclass(frozen=True, slots=True)
 class ChoicePlace:
-    """A place to decide: its lines in both texts, with the words marked that differ. `line` counts in the own text."""
+    """A place to decide: its lines in both texts, with different words marked. `line` is its line in the own text."""
 
     line: int
     mine: tuple[Markup, ...]
@@ -26,7 +26,7 @@ class ChoicePlace:
 
 
 def chosen(parts: Sequence[MergePart], picks: Sequence[str]) -> str:
-    """The merged text with the pick for each place; a place without a valid pick has the own text."""
+    """Return the merged text with the picked side of each place. Without a valid pick, it is the own side."""
     left = iter(picks)
     return "".join(part.ours if part.conflict is None else _picked(part, next(left, "mine")) for part in parts)
 

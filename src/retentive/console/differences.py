@@ -14,7 +14,7 @@ from retentive.history.differences import MemoryDifference
 from retentive.values import diff
 
 MAX_ROWS = 2_000
-"""Rows of one memory that a page shows."""
+"""Maximum of rows that a page shows for one memory."""
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _BLANK = re.compile(r"\s*")
 
@@ -67,7 +67,7 @@ class Shown:
 
 
 def shown(path: str, old: str | None, new: str | None, *, note: str = "") -> Shown:
-    """The difference of two texts; None is a text that does not exist."""
+    """The difference of two texts. None stands for a text that does not exist."""
     lines = diff.unified(old, new, old_name="old", new_name="new")
     rows = tuple(_rows(lines))
     return Shown(path, rows[:MAX_ROWS], note=note, is_cut=len(rows) > MAX_ROWS)
@@ -117,7 +117,7 @@ def _rows(lines: Iterable[diff.DiffLine]) -> Iterator[TableRow]:
 
 
 def _joined(text: str, marks: Sequence[Span]) -> list[Span]:
-    """Marks with those joined that have only blanks between them."""
+    """Join marks that have only blanks between them."""
     found: list[Span] = []
     for start, end in marks:
         if found and _BLANK.fullmatch(text, found[-1][1], start):

@@ -1,4 +1,4 @@
-"""Live pages: the changes of a memory store as server-sent events, from one reader for all pages of a process."""
+"""Live pages: the changes of a memory store as server-sent events, read once for all pages of a process."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ from retentive.storage.contract import Snapshot, Version
 from retentive.store import MemoryStore, core_of
 
 GAP_S = 1.0
-"""Time between two sends to one page. Each has at most three messages, so with the last one of a stream they are at
-most four a second."""
+"""Shortest time between two sends to one page.
+
+A send has at most three messages, and the last message of a stream may follow: at most four messages a second.
+"""
 READ_GAP_S = 0.5
-"""Time between two reads of a store: all changes in between are read together."""
+"""Shortest time between two reads of a store. Changes in between are read together."""
 CHECK_S = 5.0
-"""The sign-ins are read this often, also of a quiet store."""
+"""Sign-ins are checked this often, even if the store does not change."""
 KEEP_ALIVE_S = 15.0
 STREAMS = 4
-"""Streams of one sign-in in one process."""
+"""Maximum of streams of one sign-in in one process."""
 EVENT_STREAM = "text/event-stream"
 SIGNED_OUT = rows.message(None, "sign-in ended", "signed-out")
 CONNECTED, KEEP_ALIVE = b": connected\n\n", b": keep-alive\n\n"
@@ -62,7 +64,7 @@ class _Room:
     task: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
-        """Let all streams look at the window."""
+        """Wake all streams, so that they read the window."""
         for viewer in self.viewers:
             viewer.turn.set()
 
@@ -101,7 +103,7 @@ class Live:
             raise HttpError(429, "rate_limit_error", message, "rate_limited")
 
     def end(self, token: str) -> None:
-        """End the streams of a sign-in that a person ended."""
+        """End the streams of a sign-in after the person has signed out."""
         for room in self._rooms.values():
             for viewer in room.viewers:
                 if viewer.token == token:
@@ -191,7 +193,7 @@ class Live:
             del self._rooms[name]
 
     async def _look(self, room: _Room) -> bool:
-        """Read the new rows, then check the sign-ins: nothing is sent after a sign-in ends.
+        """Read the new rows, then check the sign-ins, so that nothing is sent after a sign-in ends.
 
         Returns whether there was a change.
         """
@@ -215,7 +217,7 @@ class Live:
         return found, {token for token in tokens if self._has_ended(token)}
 
     def _has_ended(self, token: str) -> bool:
-        """Read the record of a sign-in now and then, and its key each time, which the process keeps for a while."""
+        """Return whether a sign-in has ended. Its record is read now and then, its key each time, from a cache."""
         since, record = self._known.get(token, (float("-inf"), None))
         if time.monotonic() - since > self._check_s:
             record = self._sessions.key_of(token)
@@ -224,7 +226,7 @@ class Live:
 
 
 class LiveResponse(StreamingResponse):
-    """A stream of one sign-in. It ends when the browser closes the connection, so that it no longer counts."""
+    """A stream of one sign-in. It ends when the browser disconnects, so that it no longer counts towards the limit."""
 
     def __init__(self, live: Live, changes: LiveChanges, token: str, headers: Mapping[str, str]) -> None:
         super().__init__(live.stream(changes, token), headers=headers, media_type=EVENT_STREAM)
@@ -249,20 +251,20 @@ class LiveResponse(StreamingResponse):
                 raise error
 
     async def stream_response(self, send: Send) -> None:
-        """Send the pieces, and end the generator also if the browser is gone."""
+        """Send the pieces, and close the generator even if the browser has disconnected."""
         async with aclosing(self.body_iterator):  # type: ignore[type-var] # it is the generator of `Live.stream`
             await super().stream_response(send)
 
 
 def _start(found: Window, changes: LiveChanges) -> Position:
-    """The position of a page: after the revision that it shows, or after its last message."""
+    """Return the position of a page: the revision that it shows, or its last message if it connects again."""
     if changes.is_resumed:
         return rows.position_at(found, changes.after)
     return Position(changes.after, found.newest_event)
 
 
 def _room_of(store: MemoryStore) -> tuple[str, tuple[str, ...]]:
-    """The viewers of a store share a room, if they may see the same paths of it."""
+    """Return the key of a room. Viewers of a store share a room if they may see the same paths of the store."""
     return store.id, core_of(store).reach
 
 

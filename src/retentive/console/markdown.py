@@ -1,4 +1,4 @@
-"""Markdown of memories as harmless HTML: no raw HTML, images, ids and scripts; links show where they lead."""
+"""Markdown of memories as harmless HTML: no raw HTML, images, ids or scripts; links show their host."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _parser() -> MarkdownIt:
 def _below_page(
     renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]
 ) -> str:
-    """A heading one level lower, since the page has the only one of the first level."""
+    """Render a heading one level lower, because only the title of the page is a heading of the first level."""
     tokens[at].tag = f"h{min(int(tokens[at].tag[1:]) + 1, 6)}"
     return renderer.renderToken(tokens, at, options, env)
 

@@ -1,4 +1,4 @@
-"""Figures of memory stores for the list of them: read for the stores of a page, and remembered for the totals."""
+"""Figures for the list of memory stores. They are read for the stores on a page, and remembered for the totals."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from retentive.values.settings import Settings
 
 DAYS = 14
 FRESH_S = 60.0
-"""Remembered figures of stores that are not on the page are at most so old, except of those not read yet."""
+"""Remembered figures of stores that are not on the page are read again after this time, some at each view."""
 AT_ONCE = 40
-"""Stores that are not on the page, but read for the totals of one view."""
+"""Maximum of stores whose figures are read only for the totals of one view."""
 _KEPT = 10_000
 NEAR = 90
-"""Percentage of a limit from which a store is near it."""
+"""A store that uses at least this percentage of a limit counts as near the limit."""
 SCANNED, VERIFIED = "console.scan", "console.audit"
-"""Kinds of the records of the location about the last scan and the last verification of a store."""
+"""Kinds of location records for the last scan and the last verification of a store."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreRow:
-    """One store of the list. `full` is the percentage of the limit that is nearest, `waiting` counts proposals.
+    """One store of the list. `full` is the used percentage of the nearest limit, `waiting` the number of proposals.
 
-    `days` has the changes of each of the last days, today last; it is empty if the key sees only a part of the store.
+    `days` has the number of changes on each of the last days, today last. It is empty if the key sees only a part of
+    the store.
     """
 
     info: StoreInfo
@@ -59,7 +60,7 @@ class StoreRow:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What needs a person, in all stores that were counted. `uncounted` stores were not read yet."""
+    """Totals of the listed stores. The figures of `uncounted` stores have not been read yet, and are left out."""
 
     stores: int
     memories: int
@@ -81,7 +82,7 @@ class LastCheck:
 
 
 def fullness(info: StoreInfo, settings: Settings) -> int:
-    """Percentage of the limit that is nearest."""
+    """Return the used percentage of the nearest limit."""
     pairs = (info.memories, settings.max_memories), (info.size_bytes, settings.max_store_bytes)
     return max((100 * used // limit for used, limit in pairs if limit), default=0)
 
@@ -117,7 +118,7 @@ class Overview:
         self._lock = Lock()
 
     def known(self, info: StoreInfo, reach: tuple[str, ...]) -> StoreRow | None:
-        """The remembered figures of a store, if they are of today."""
+        """The remembered figures of a store, if they are from today."""
         with self._lock:
             _, day, row = self._rows.get((info.id, reach), (0.0, None, None))
         return row if day == _today() else None
@@ -131,7 +132,7 @@ class Overview:
         return (row.info.memories, row.info.size_bytes) == (info.memories, info.size_bytes)
 
     def read(self, info: StoreInfo, reach: tuple[str, ...], opened: Callable[[StoreInfo], MemoryStore]) -> StoreRow:
-        """Read the figures of a store, and remember them. A store that was erased meanwhile has none."""
+        """Read the figures of a store, and remember them. A store that was erased meanwhile gets no figures."""
         today = _today()
         try:
             row = read_row(info, opened(info), today)
@@ -157,7 +158,7 @@ class Overview:
 
 
 def totals(infos: Sequence[StoreInfo], rows: Mapping[str, StoreRow]) -> Totals:
-    """The totals of stores, from the rows by id that are known."""
+    """Compute the totals of stores from the known rows, given by store id."""
     found = [rows[each.id] for each in infos if each.id in rows]
     return Totals(
         stores=len(infos),
@@ -173,7 +174,7 @@ def totals(infos: Sequence[StoreInfo], rows: Mapping[str, StoreRow]) -> Totals:
 
 
 def note_check(records: LocationRecords, kind: str, store_id: str, findings: int) -> None:
-    """Remember the end of a scan or a verification, for the list of stores. It names no memory."""
+    """Record that a scan or verification has ended, for the list of stores. The record names no memory."""
     records.put(kind, store_id, json.dumps({"at": datetime.now(UTC).isoformat(), "findings": findings}))
 
 

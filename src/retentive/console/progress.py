@@ -14,9 +14,9 @@ from retentive.errors import RetentiveError
 R = TypeVar("R")
 ReportDone: TypeAlias = Callable[[int], None]
 CALLS = 2
-"""Long calls of a process that run at the same time."""
+"""Maximum of long calls that a process runs at the same time."""
 GAP_S = 0.5
-"""Time between two steps that a page shows."""
+"""Shortest time between two steps that a page shows."""
 _running = BoundedSemaphore(CALLS)
 
 
@@ -34,9 +34,9 @@ class _StoppedError(Exception):
 
 
 def steps_of(work: Callable[[ReportDone], R]) -> Generator[ProgressStep[R], None, None]:
-    """Run a call in a thread, beginning when the first step is asked for, and yield its steps.
+    """Run a call in a thread and yield its steps. The call starts when the first step is requested.
 
-    The call stops at its next report of progress when the iterator is closed.
+    When the iterator is closed, the call stops at its next report of progress.
     """
     if not _running.acquire(blocking=False):
         yield ProgressStep(problem="overloaded")

@@ -1,4 +1,4 @@
-"""Templates and their filters: paths, actors, times and sizes. Every stored text is escaped, hidden characters too."""
+"""Templates and their filters: paths, actors, times and sizes. Stored texts are escaped, with hidden characters."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ STATIC = {
 _KINDS = {"session": "session", "user": "user", "service_account": "job", "job": "job", "api_key": "key"}
 _COLOURS = 8
 FLUSH = Markup("\0")
-"""Marks where a streamed page is sent so far. It is not sent itself; other values have no control characters."""
+"""Mark in a streamed page: all before it is sent at once, the mark is not. No other value has control characters."""
 
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
-    """The templates. Values are escaped, and before that hidden characters are replaced, unless they are markup."""
+    """The templates. In values that are not markup, hidden characters are replaced, and then the value is escaped."""
     found = Environment(
         loader=PackageLoader("retentive.console", "templates"),
         autoescape=True,
@@ -67,7 +67,7 @@ def colour(actor: str) -> int:
 
 
 def who(actor: Actor | str | None) -> Markup:
-    """An actor: the shape shows its kind, the colour which one it is."""
+    """An actor. The shape shows its kind, and the colour helps to tell actors apart."""
     if actor is None or actor == "":
         return Markup('<span class="who">unknown</span>')
     text = str(actor)
@@ -76,7 +76,7 @@ def who(actor: Actor | str | None) -> Markup:
 
 
 def when(at: datetime | str | None) -> Markup:
-    """A time, short, with the exact one in the attribute."""
+    """A short form of a time, with the exact time in the attributes."""
     if not at:
         return Markup("")
     exact = datetime.fromisoformat(at) if isinstance(at, str) else at

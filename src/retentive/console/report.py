@@ -29,16 +29,16 @@ from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
 MAX_TEXT_BYTES = 8 << 20
-"""Texts of a report. A browser shows a file of this size at once, and it can be attached to a message."""
+"""Maximum size of all texts in a report. A browser shows such a file at once, and it can be attached to a message."""
 NEWEST = 50
-"""Newest changes in the report of a whole store."""
+"""Number of newest changes in the report of a whole store."""
 MAX_ROWS = 20_000
-"""Rows of all differences of a report."""
+"""Maximum of rows in all differences of a report together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report as HTML. `left_out` counts memories without their text, or without differences."""
+    """A report as HTML. `left_out` counts the memories whose text or differences are left out."""
 
     html: str
     memories: int
@@ -49,7 +49,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class ReportedMemory:
-    """A memory with its text as HTML or as lines. `is_left_out` means that the report has no room for it."""
+    """A memory with its text as HTML or as lines. `is_left_out` means that the report has no room for the text."""
 
     memory: Memory
     html: Markup | None = None
@@ -60,7 +60,7 @@ class ReportedMemory:
 def of_store(store: MemoryStore) -> Report:
     """The report of a whole store at one revision: its figures, its newest changes, and the texts of all memories.
 
-    Sensitive values are masked, also if the settings of the store allow them. Texts beyond `MAX_TEXT_BYTES` are left
+    Sensitive values are masked, even if the settings of the store allow them. Texts beyond `MAX_TEXT_BYTES` are left
     out, and the report says how many.
     """
     mask = _masks(store)
@@ -87,7 +87,7 @@ def of_changes(
 ) -> Report:
     """The report of selected changes: who changed what and when, and the differences of each memory.
 
-    Consecutive changes of a memory are one difference. Sensitive values are masked. Raises `InvalidInput`.
+    Consecutive changes of a memory are shown as one difference. Sensitive values are masked. Raises `InvalidInput`.
     """
     mask = _masks(store)
     found = store.history.differences(only=only, since=since, until=until)
@@ -115,17 +115,17 @@ def of_changes(
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """Masks certain and likely sensitive values, regardless of the settings of the store for new texts."""
+    """Masks certain and likely sensitive values, whatever the settings of the store say about new texts."""
 
     context: StoreCore
     settings: Settings
 
     def path(self, path: str) -> str:
-        """A path, or another short text."""
+        """Mask a path or another short text."""
         return self.context.redacted(path, self.settings)
 
     def text(self, text: str) -> str:
-        """The text of a memory."""
+        """Mask the text of a memory."""
         return self.context.examiner.examine(self.settings, text).text
 
 

@@ -33,8 +33,9 @@ def host_of(headers: Mapping[str, str]) -> str:
 
 
 def is_known_host(host: str, allowed: frozenset[str]) -> bool:
-    """Return whether a host name may be used. A page of another site can make a name of its own lead here, so names
-    must be listed; it cannot do that with an address.
+    """Return whether a host name may be used.
+
+    Another site can point its own name at this server (DNS rebinding), so names must be listed. Addresses are safe.
     """
     if host in LOOPBACK or host in allowed:
         return True
@@ -46,7 +47,7 @@ def is_known_host(host: str, allowed: frozenset[str]) -> bool:
 
 
 def is_foreign(headers: Mapping[str, str]) -> bool:
-    """Return whether another site started a request that changes something. Every browser sends one of the headers."""
+    """Return whether another site sent a request that changes something. Browsers send at least one of the headers."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site not in {None, "same-origin"}:
         return True
@@ -54,16 +55,16 @@ def is_foreign(headers: Mapping[str, str]) -> bool:
 
 
 def is_secure(scheme: str, host: str) -> bool:
-    """Return whether cookies need TLS: always, except without TLS on this machine."""
+    """Return whether cookies need TLS: always, except over plain HTTP on this machine."""
     return scheme == "https" or host not in LOOPBACK
 
 
 def cookie_name(kind: str, *, secure: bool) -> str:
-    """Name of a cookie. A browser accepts `__Host-` from this host only, over TLS."""
+    """Name of a cookie. Browsers accept the prefix `__Host-` only over TLS and only from the host itself."""
     return f"__Host-{COOKIE}{kind}" if secure else f"{COOKIE}{kind}"
 
 
 def cookie(kind: str, value: str, *, secure: bool, max_age: int) -> str:
-    """The header that sets a cookie. `Lax`, so that a link in a chat opens the page; no GET changes anything."""
+    """The header that sets a cookie. It is `Lax`, so that links from other sites work; no GET changes anything."""
     ending = "; Secure" if secure else ""
     return f"{cookie_name(kind, secure=secure)}={value}; Path=/; Max-Age={max_age}; HttpOnly; SameSite=Lax{ending}"

@@ -1,4 +1,4 @@
-"""The table of all pages and actions, with the scope that each needs: that of the same operation in the HTTP API."""
+"""The table of all pages and actions. Each needs the same scope as the same operation in the HTTP API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of live pages: which changes of a memory store a page has not seen, and the messages that send them."""
+"""Rows of live pages: the changes of a memory store that a page has not seen, and the messages that send them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from retentive.storage.contract import Snapshot, Version
 from retentive.values.paths import ROOT
 
 KEPT = 500
-"""Newest versions of a store that a window has."""
+"""Maximum of versions in a window."""
 ROWS = 200
-"""Rows of one message at most."""
+"""Maximum of rows in one message."""
 _EVENTS = 100
 _LINE_END = re.compile(r"\r\n|\r|\n")
 WAITING = frozenset({"proposed", "accepted", "refused"})
@@ -40,7 +40,7 @@ class LiveRow:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The newest part of a history: `rows`, newest first, with all versions after the revision `complete_after`.
+    """The newest part of a history. `rows` has all versions after the revision `complete_after`, newest first.
 
     `events` are the positions and types of the newest changes without a version, oldest first.
     """
@@ -58,7 +58,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class WantedRows:
-    """The changes that one page shows. `path` is a directory or a memory; `waiting` adds the news of the review."""
+    """The changes that one page shows. `path` is a directory or a memory; `waiting` adds changes of proposals."""
 
     only: LogFilter = field(default_factory=LogFilter)
     path: str = ROOT
@@ -74,7 +74,7 @@ class WantedRows:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Position of a page: it has seen all changes up to a revision of the store, and all events up to one."""
+    """Position of a page, which has seen all changes up to `revision` and all events up to `event`."""
 
     revision: int
     event: str
@@ -116,7 +116,7 @@ def position_at(found: Window, revision: int) -> Position:
 
 
 def messages(found: Window, seen: Position, wanted: WantedRows, note: Callable[[int | None], str]) -> list[bytes]:
-    """The messages for a page: at most one with rows, `changed` and `waiting`.
+    """Return the messages for a page: at most one with rows, one named `changed` and one named `waiting`.
 
     `note` makes the row for changes that are not shown, with their number if it is known.
     """
@@ -139,7 +139,7 @@ def messages(found: Window, seen: Position, wanted: WantedRows, note: Callable[[
 
 
 def message(revision: int | None, data: str, name: str = "") -> bytes:
-    """A message of the stream. Only `data` may have stored text; each of its lines is a field."""
+    """A message of the stream. Only `data` may contain stored text; each of its lines becomes a field."""
     return ("".join(f"{each}\n" for each in _fields(revision, data, name)) + "\n").encode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""Sign-ins: a random token in a cookie, tied to the API key. Only its hash is stored."""
+"""Sign-ins: a random token in a cookie, tied to the API key. Only the hash of the token is stored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_FAILURES, _MAX_WATCHED = 10, 10_000
 
 
 class Records(Protocol):
-    """Where sign-ins are stored, as in `LocationRecords`."""
+    """Storage of sign-ins, such as `LocationRecords`."""
 
     def get(self, kind: str, key: str) -> str | None:
         """Value of a record."""
@@ -40,7 +40,7 @@ class Records(Protocol):
 
 
 class InProcess:
-    """Records that end with the process, for the console of a local place."""
+    """Records in memory, which end with the process, for the console of a local location."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], str] = {}
@@ -63,7 +63,7 @@ class InProcess:
 
 @dataclass
 class OneTimeCode:
-    """Code that a person types once, within a minute, to sign in to a local place as an actor."""
+    """Code that a person types once, within a minute, to sign in to a local location as an actor."""
 
     actor: str
     text: str = field(default_factory=lambda: "".join(secrets.choice(_ALPHABET) for _ in range(8)))
@@ -71,7 +71,7 @@ class OneTimeCode:
     tries: int = 0
 
     def accepts(self, given: str, now: float) -> bool:
-        """Return whether this is the code; it is accepted once. Five wrong codes make it invalid."""
+        """Return whether `given` is the code, which is accepted only once. Five wrong codes make it invalid."""
         self.tries += 1
         plain = given.strip().upper().replace("-", "")
         is_right = hmac.compare_digest(plain.encode("utf-8", "replace"), self.text.encode())
@@ -99,7 +99,7 @@ class Sessions:
         return self._code is not None
 
     def is_blocked(self, who: str) -> bool:
-        """Return whether this address or key had ten failures within a minute, in this process."""
+        """Return whether this address or key had ten failures in this process within the last minute."""
         now = self._clock()
         recent = [at for at in self._failures.get(who, ()) if now - 60 < at <= now]
         self._failures[who] = recent
@@ -111,7 +111,10 @@ class Sessions:
         self._failures.setdefault(who, []).append(self._clock())
 
     def authenticated(self, given: str, who: str) -> KeyRecord | None:
-        """The key with this text, or the key of a local place for the one-time code. `who` is the address."""
+        """Return the key with this text. For the one-time code, this is the key of a local location.
+
+        `who` is the address of the client.
+        """
         if self._code is not None:
             found = _local(self._code.actor) if self._code.accepts(given, time.monotonic()) else None
         else:
@@ -121,7 +124,7 @@ class Sessions:
         return found
 
     def is_own_key(self, record: KeyRecord, given: str) -> bool:
-        """Return whether this is the text of the key, which a person types again before an irreversible change."""
+        """Return whether `given` is the text of the key, which a person types again before an irreversible change."""
         if self._code is not None:
             return True
         if self.is_blocked(record.id):
@@ -133,7 +136,7 @@ class Sessions:
         return True
 
     def begin(self, record: KeyRecord) -> str:
-        """Sign in. Returns a new token; nothing of an earlier sign-in is used."""
+        """Sign in, and return a new token. Nothing of an earlier sign-in is reused."""
         now, token = self._clock(), secrets.token_urlsafe(32)
         for name, value in self._records.list(KIND):
             if not _is_valid(json.loads(value), now):
@@ -157,7 +160,7 @@ class Sessions:
         return record
 
     def key_of(self, token: str) -> KeyRecord | None:
-        """The key of a sign-in, if both are still valid. Unlike `found`, this is no request that prolongs it."""
+        """The key of a sign-in, if both are still valid. Unlike `found`, this does not prolong the sign-in."""
         text = self._records.get(KIND, _digest(token))
         if text is None:
             return None
@@ -165,7 +168,7 @@ class Sessions:
         return self._record(known["key"]) if _is_valid(known, self._clock()) else None
 
     def is_active(self, record: KeyRecord) -> bool:
-        """Return whether a key is active, with the delay of the cache of keys."""
+        """Return whether a key is active. The answer may come from the cache of keys."""
         return self._code is not None or self._keys.is_active(record)
 
     def end(self, token: str) -> None:
@@ -189,7 +192,7 @@ def form_token(secret: str, mask: str = "") -> str:
 
 
 def is_form_token(secret: str, given: str) -> bool:
-    """Return whether a form has the token of the cookie."""
+    """Return whether the token of a form belongs to the cookie."""
     return given.isascii() and hmac.compare_digest(given, form_token(secret, given[:_MASK_CHARS] or "-"))
 
 
@@ -202,7 +205,7 @@ def _digest(token: str) -> str:
 
 
 def _local(actor: str) -> KeyRecord:
-    """The key of a local place. Its owner may do everything with the files anyway."""
+    """The key of a local location. It has all scopes, because its owner can change the files anyway."""
     return KeyRecord(
         id=LOCAL,
         name="this machine",

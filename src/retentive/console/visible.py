@@ -1,4 +1,4 @@
-"""Stored text for display, with control, bidirectional and invisible characters escaped: they can deceive readers."""
+"""Stored text for display. Control, bidirectional and invisible characters are escaped: they can deceive readers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _box(char: str) -> Markup:
 
 
 def marked(text: str, spans: Sequence[Span], tag: str = "mark") -> Markup:
-    """The text as HTML, with boxes, and with spans of it in an element."""
+    """The text as HTML, with hidden characters as boxes, and with each span in an element."""
     found, at = Markup(""), 0
     for start, end in spans:
         found += boxed(text[at:start]) + Markup("<{0}>{1}</{0}>").format(tag, boxed(text[start:end]))

@@ -41,7 +41,7 @@ class Visit:
 
     @cached_property
     def info(self) -> StoreInfo:
-        """The memory store of the URL. Raises `HttpError` 404 also for one that the key may not see."""
+        """The memory store of the URL. Raises `HttpError` 404 if the key may not see it."""
         try:
             found = self.location.info(self.ids["store_id"])
         except NotFound:
@@ -64,7 +64,7 @@ class Visit:
             return 0
 
     def opened(self, info: StoreInfo) -> MemoryStore:
-        """A memory store that the key may see. Changes are those of the key."""
+        """Open a memory store that the key may see. Changes are attributed to the actor of the key."""
         return self.location.store(info.id, self.caller)[1].through(INTEGRATION)
 
     def can(self, scope: Scope) -> bool:
@@ -72,7 +72,7 @@ class Visit:
         return self.caller.key.allows(scope)
 
     def need(self, scope: Scope) -> None:
-        """Raise `HttpError` 403 without the scope."""
+        """Raise `HttpError` 403 if the key lacks a scope."""
         if not self.can(scope):
             raise forbidden(f"the key needs the scope {scope}")
 
@@ -126,7 +126,7 @@ class Download:
 class LiveChanges:
     """An answer that sends the changes of a store after a revision, as they happen.
 
-    With `is_resumed`, the page was connected before, and may have missed more than changes of memories.
+    `is_resumed` means that the page was connected before, and may also have missed events without a version.
     """
 
     store: MemoryStore
@@ -144,7 +144,7 @@ class PageRoute:
     """One page or action below `/console`. The key needs the scope.
 
     `is_kept` is True for a page of a store that depends only on the address and on the store, so that the browser may
-    keep it. `seen` is called if the kept page is shown again.
+    keep it. `seen` is called when the browser shows its kept page again.
     """
 
     method: str
@@ -156,7 +156,7 @@ class PageRoute:
 
 
 def call_of(visit: Visit, **ids: str) -> RouteCall:
-    """The same request to the HTTP API, whose rules are those of its handlers."""
+    """Return the same request as a call of the HTTP API, for its handlers with their rules."""
     return RouteCall(visit.location, visit.caller, visit.method, BASE, ids=ids)
 
 
@@ -177,7 +177,7 @@ def store_url(store_id: str, *parts: str, **query: str | int | None) -> str:
 
 
 def number(text: str, low: int, high: int, default: int) -> int:
-    """A number of the query. Raises `HttpError` 400."""
+    """Parse a number of the query. Raises `HttpError` 400."""
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 10 and low <= int(text) <= high):

@@ -90,7 +90,7 @@ class Console:
         return Response(static_file(name), headers=headers, media_type=STATIC[name])
 
     async def login(self, request: Request) -> Response:
-        """The page on which a person signs in, and the sign-in."""
+        """Show the sign-in page; with POST, sign a person in."""
         refusal = self._refused(request)
         if refusal is not None:
             return self.failed(request, refusal, None)
@@ -275,7 +275,7 @@ class Console:
         return request.cookies.get(request_checks.cookie_name("", secure=_is_secure(request)), "")
 
     async def _form(self, request: Request) -> Mapping[str, list[str]]:
-        """Fields of a form. Raises `HttpError` for another media type and a body that is too long."""
+        """Read the fields of a form. Raises `HttpError` for another media type or a body that is too long."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if kind != "application/x-www-form-urlencoded":
             raise invalid("the body must be a form")
@@ -333,7 +333,7 @@ def _first(form: Mapping[str, list[str]], name: str) -> str:
 
 
 def _pieces(parts: Iterator[str]) -> Iterator[str]:
-    """The parts of a streamed page, joined up to each mark at which the page waits."""
+    """The parts of a streamed page, joined up to each `FLUSH`."""
     held: list[str] = []
     for part in parts:
         if part == FLUSH:
@@ -345,7 +345,7 @@ def _pieces(parts: Iterator[str]) -> Iterator[str]:
 
 
 def _own_url(wanted: str) -> str:
-    """A URL of the console: the one that was asked for, or the first page. Never one of another site."""
+    """Return the requested URL if it belongs to the console, otherwise the first page. Never a URL of another site."""
     parts = urlsplit(wanted)
     is_own = wanted.startswith(f"{BASE}/") and not (parts.scheme or parts.netloc) and wanted.isprintable()
     return wanted if is_own and "\\" not in wanted else f"{BASE}/"
@@ -358,7 +358,7 @@ def _error_page(error: HttpError) -> HtmlPage:
 
 
 def console(server: Server, *, hosts: frozenset[str] = frozenset(), code: OneTimeCode | None = None) -> Console:
-    """The console of a server. With a one-time code, it is that of a local location."""
+    """The console of a server, or with a one-time code, the console of a local location."""
     records = server.location.opened.records if code is None else InProcess()
     return Console(server, Sessions(server.location.keys, records, code), hosts)
 

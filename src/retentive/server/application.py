@@ -86,7 +86,7 @@ class Server:
     is_alone: bool = True
     """True if no other process takes requests at the same address, so that sessions of MCP clients are possible."""
     has_console: bool = False
-    """True if memories have pages for people, to which results for MCP clients refer."""
+    """True if memories have web pages, so that results for MCP clients can link to them."""
     is_stopping: bool = False
     mcp: McpEndpoint = field(init=False)
 
@@ -100,7 +100,7 @@ class Server:
         self.mcp.stop()
 
     async def answer(self, request: Request, routes: Mapping[str, Route]) -> Response:
-        """Answer one request to a path with these routes, by method."""
+        """Answer one request to a path. `routes` maps the methods of the path to its routes."""
         try:
             with self.bodies.reserved() as reserve:
                 return await self._answer(request, _route(routes, request.method), reserve)
@@ -112,7 +112,7 @@ class Server:
     def refusal(
         self, scope: Scope, error: HttpError, routes: Mapping[str, Route] | Iterable[str] = (), *, challenge: str = ""
     ) -> Response:
-        """The answer for an error of a request. `challenge` is the path whose metadata a client without a key reads."""
+        """Return the answer for an error. With status 401, it refers to the OAuth metadata of the path `challenge`."""
         response = error_response(scope, error, routes)
         if error.status == 401:
             found = "Bearer" if self.tokens is None else self.tokens.challenge(challenge)
@@ -120,7 +120,7 @@ class Server:
         return response
 
     async def admitted(self, request: Request, path: str) -> Caller:
-        """The caller of a request to a path, within its rate and its workspace. Raises `HttpError`."""
+        """Return the caller of a request to a path, after checking its rate and its workspace. Raises `HttpError`."""
         caller = await self._caller(request)
         request.scope["state"].update(workspace_id=caller.workspace_id, key_id=caller.key.id, route=path)
         self.limits.check(caller.key.id, caller.key.rate_limit)
@@ -203,7 +203,7 @@ class Server:
         store: Callable[[], MemoryStore] | None,
         reserve: Callable[[int], None],
     ) -> bytes:
-        """Body of a request to a memory store, or to none. Raises `HttpError` 413 if it is too long."""
+        """Read a body. The settings of its memory store set the limit. Raises `HttpError` 413 if it is too long."""
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise HttpError(400, "invalid_request_error", "Content-Encoding is not supported", "invalid_input")
         own = key.max_body_bytes or MAX_BODY_BYTES
@@ -244,13 +244,13 @@ class Server:
         return Response(text, media_type=self.telemetry.metrics.media_type)
 
     async def described_resource(self, request: Request) -> Response:
-        """Answer of the metadata of OAuth, of the whole server or of one path."""
+        """Answer with the OAuth metadata of the whole server or of one path."""
         path = request.url.path.removeprefix(METADATA)
         return json_response({} if self.tokens is None else self.tokens.metadata(path))
 
 
 def _answered(call: RouteCall, route: Route, fields: Mapping[str, Any]) -> RouteAnswer:
-    """Call the handler. An upload is closed at its end, which may be after the deadline."""
+    """Call the handler. An upload is closed when the handler returns, which may be after the deadline."""
     if call.uploaded is None:
         return call.answered_by(route.handler, fields)
     if call.uploaded.is_taken():
@@ -267,7 +267,7 @@ def _check_target(call: RouteCall) -> Json:
 
 
 def _is_quick(route: Route, fields: Mapping[str, Any]) -> bool:
-    """Return whether a call reads one memory or a page of a directory."""
+    """Return whether a call is short, such as reading one memory or viewing a directory."""
     if route.name == "run_tool":
         given = fields.get("input")
         return isinstance(given, Mapping) and given.get("command") == "view"
@@ -366,7 +366,7 @@ def server_of(
 def application(
     server: Server, *, on_stop: Callable[[], None] | None = None, more: Iterable[BaseRoute] = ()
 ) -> ASGIApp:
-    """The ASGI application, with more routes than those of the API. `on_stop` is called after the last request."""
+    """The ASGI application, with the routes `more` in addition. `on_stop` is called after the last request."""
     by_path: dict[str, dict[str, Route]] = {}
     for route in ROUTES:
         by_path.setdefault(route.path, {})[route.method] = route

@@ -1,4 +1,4 @@
-"""Threads of a server process beside its requests: the election of the leader, and the work that only it does."""
+"""Background threads of a server process: the election of the leader, and the work that only the leader does."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from retentive.server.schedule import read_schedule
 
 LOG = logging.getLogger("retentive.server")
 Work = Callable[[Callable[[], bool]], None]
-"""A round of work. The argument returns whether it may go on: the process leads and does not stop."""
+"""A round of work. Its argument returns True as long as the round may go on: the process leads and is not stopping."""
 
 
 class Background:
-    """Runs each work again and again, `every_s` seconds apart, while this process leads."""
+    """Calls each of `works` again and again, with pauses of `every_s` seconds, while this process leads."""
 
     def __init__(
         self, leader: Leader, works: Sequence[Work], *, every_s: float = 1.0, on_stop: Callable[[], None] = lambda: None
@@ -38,7 +38,7 @@ class Background:
             each.start()
 
     def stop(self) -> None:
-        """Wait for the rounds that run, and give up the lease."""
+        """Wait for the running rounds, and give up the lease."""
         self._stop.set()
         for each in reversed(self._threads):
             each.join()

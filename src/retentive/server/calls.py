@@ -41,9 +41,9 @@ class ServedLocation:
         self._lock = Lock()
 
     def store(self, store_id: str, caller: Caller) -> tuple[StoreInfo, MemoryStore]:
-        """The memory store, opened for a caller, and its description, which may be an earlier one. Raises `NotFound`.
+        """Return the description of a memory store, and the store opened for a caller. Raises `NotFound`.
 
-        An LRU cache keeps them, with their cached settings and texts.
+        An LRU cache keeps both, so the description may be out of date. An open store keeps its own caches.
         """
         key = store_id, caller.actor, caller.key.paths
         with self._lock:
@@ -100,18 +100,18 @@ class RouteCall:
     """The header `Last-Event-ID` of a client that connects again."""
     ids: Mapping[str, str] = field(default_factory=dict)
     request: RequestKey | None = None
-    """From the header `Idempotency-Key`: the operations of a repeated request do not run again."""
+    """From the header `Idempotency-Key`. The operations of a repeated request do not run again."""
     uploaded: Upload | None = None
 
     @property
     def upload(self) -> Upload:
-        """The body of a route with an upload."""
+        """The uploaded body. Only routes with an upload have one."""
         assert self.uploaded is not None
         return self.uploaded
 
     @property
     def info(self) -> StoreInfo:
-        """The memory store that the path names. Raises `HttpError` 404 also for one that the caller may not see."""
+        """The memory store that the path names. Raises `HttpError` 404 if the caller may not see it."""
         try:
             return self._seen(self.location.info(self.ids["memory_store_id"]))
         except NotFound:
@@ -121,7 +121,7 @@ class RouteCall:
     def store(self) -> MemoryStore:
         """The open memory store that the path names. Raises `HttpError` like `info`.
 
-        Id, key and workspace of a store never change, so an earlier description decides whether the caller may see it.
+        Id, key and workspace of a store never change, so a cached description shows whether the caller may see it.
         """
         try:
             info, store = self.location.store(self.ids["memory_store_id"], self.caller)
@@ -136,7 +136,7 @@ class RouteCall:
         return info
 
     def answered_by(self, handler: Handler, fields: Mapping[str, object]) -> RouteAnswer:
-        """The answer of a handler. After a failure, an erased memory store is missed like one that never was."""
+        """Return the answer of a handler. If it fails, and the memory store was erased, raise `HttpError` 404."""
         try:
             return handler(self, **fields)
         except (RetentiveError, HttpError):
@@ -161,7 +161,7 @@ class Streamed:
 class Events:
     """An answer that sends the changes of a memory store after a cursor, as they happen.
 
-    The cursor is the part of a version id that sorts by time. `may_continue` is asked before each batch.
+    The cursor is the part of a version id that sorts by time. `may_continue` is called before each batch.
     """
 
     store: MemoryStore

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.datastructures import Headers
 
 BETAS = {"agent-memory-2026-07-22", "managed-agents-2026-04-01"}
-"""A request names at most one of them. Other names are ignored."""
+"""Beta versions of the API. A request may name at most one of these; other names are ignored."""
 ACTOR_HEADER = "retentive-actor"
 IDEMPOTENCY_HEADER = "idempotency-key"
 _KEY = re.compile("[!-~]{1,255}")
@@ -31,7 +31,7 @@ MCP = "/mcp"
 
 
 def key_in(headers: Headers) -> str | None:
-    """Text of the key in `X-Api-Key` or `Authorization: Bearer`. The first wins."""
+    """Return the text of the key in `X-Api-Key`, or else in `Authorization: Bearer`."""
     given = headers.get("x-api-key")
     if given is not None:
         return given
@@ -45,7 +45,7 @@ def is_token(text: str) -> bool:
 
 
 def check_workspace(headers: Headers, key: KeyRecord) -> None:
-    """Raise `HttpError` 403 if the request names another workspace than that of the key."""
+    """Raise `HttpError` 403 if the request names a workspace that the key does not belong to."""
     if headers.get("anthropic-workspace-id", key.workspace_id) != key.workspace_id:
         raise forbidden("the key does not belong to this workspace")
 
@@ -58,13 +58,16 @@ def check_beta(headers: Headers) -> None:
 
 
 def check_scope(key: KeyRecord, route: Route) -> None:
-    """Raise `HttpError` 403 if the key lacks all scopes of a route."""
+    """Raise `HttpError` 403 unless the key has one of the scopes of a route."""
     if not any(key.allows(scope) for scope in route.scopes):
         raise forbidden(f"the key needs the scope {' or '.join(route.scopes)}")
 
 
 def named_actor(headers: Headers, key: KeyRecord) -> Actor:
-    """Actor of the request: the one in its header, if the key allows it, or that of the key. Raises `HttpError`."""
+    """Return the actor in the header of a request, or else the actor of the key.
+
+    Raises `HttpError` if the key may not act as the actor in the header.
+    """
     given = headers.get(ACTOR_HEADER)
     if given is None:
         return key.actor
@@ -78,7 +81,7 @@ def named_actor(headers: Headers, key: KeyRecord) -> Actor:
 
 
 def read_request_key(headers: Headers, call: RouteCall, fields: Mapping[str, object]) -> RequestKey | None:
-    """The key under which the client repeats this request, if it has one. Raises `HttpError`."""
+    """Return the idempotency key of a request, or None if it has none. Raises `HttpError`."""
     given = headers.getlist(IDEMPOTENCY_HEADER)
     if not given:
         return None

@@ -1,4 +1,4 @@
-"""Cursors of lists. They work in every process, and only for the list that they belong to."""
+"""Cursors of lists. A cursor works in every process, but only for the list it belongs to."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _DIGEST_CHARS = 16
 
 
 def encode(place: Sequence[str], of: str) -> str:
-    """A cursor. `place` says where the next page begins; `of` names the store, the route and its filters."""
+    """Return a cursor. `place` says where the next page begins; `of` names the list: store, route and filters."""
     text = json.dumps([_digest(of), *place], ensure_ascii=False, separators=(",", ":"))
     return PREFIX + base64.urlsafe_b64encode(text.encode("utf-8")).decode("ascii").rstrip("=")
 
 
 def decode(page: str, of: str, size: int) -> list[str]:
-    """The place in a cursor of the same list, with `size` parts. Raises `HttpError` 400."""
+    """Return the place in a cursor, which has `size` parts. Raises `HttpError` 400 for a cursor of another list."""
     body = page.removeprefix(PREFIX) if page.startswith(PREFIX) else "!"
     try:
         found = json.loads(base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True))
@@ -37,7 +37,7 @@ def decode(page: str, of: str, size: int) -> list[str]:
 
 
 def expired() -> HttpError:
-    """The error for a cursor whose pages can no longer be complete."""
+    """The error for a cursor whose list can no longer be continued completely."""
     return invalid("page: the list cannot be continued; start again without page", "cursor_expired")
 
 
@@ -50,7 +50,7 @@ def page_of(
     page: str | None,
     of: str,
 ) -> Json:
-    """One page of a complete list in the order of its keys."""
+    """Return one page of `found`, which must be complete and sorted by `key`."""
     after = "" if page is None else decode(page, of, 1)[0]
     rest = [each for each in found if key(each) > after]
     shown = rest[:limit]

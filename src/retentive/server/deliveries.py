@@ -1,4 +1,4 @@
-"""The delivery of webhooks by the leader: attempts, their pauses, and the search for events that were not queued."""
+"""Delivery of webhooks by the leader: attempts, pauses between them, and a search for events that were not queued."""
 
 from __future__ import annotations
 
@@ -24,23 +24,26 @@ from retentive.storage.contract import StoreInfo
 from retentive.values.records import time_in_id
 
 PAUSES_S = (5, 15, 60, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
-"""Pauses after failed attempts, with a random part of a fifth. After the last attempt the delivery is dead."""
+"""Pauses after failed attempts, each up to a fifth longer at random. After the last attempt a delivery is dead."""
 TIMEOUT_S = 10.0
 TOTAL_S = 15.0
 AT_ONCE = 8
 PER_ENDPOINT = 2
-"""Deliveries at the same time, so that a slow endpoint does not keep the others waiting."""
+"""Maximum of concurrent deliveries to one endpoint, so that a slow endpoint does not delay the others."""
 SWEEP_S = 30.0
-"""Pause between searches for changes that no server announced, such as those of the command line."""
+"""Pause between searches for changes that no server announced, such as changes from the command line."""
 KEPT_DAYS = 30
 """Dead deliveries are removed after this time."""
 MAX_DELIVERIES = 1_000
-"""Pending deliveries of an endpoint, and as many dead ones. Then the oldest become dead, or are removed."""
+"""Maximum of pending deliveries of an endpoint, and also of its dead ones.
+
+Beyond it, the oldest pending deliveries become dead, and the oldest dead ones are removed.
+"""
 Send = Callable[[Endpoint, Delivery], int]
 
 
 class Deliverer:
-    """Each round announces new events, and delivers the due ones."""
+    """Announces new events and sends the deliveries that are due, once per call."""
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class Deliverer:
         self._swept_at = 0.0
 
     def __call__(self, may_go_on: Callable[[], bool]) -> None:
-        """One round. Slow deliveries go on after it; the last rounds wait for them."""
+        """Run one round. Slow deliveries go on after it; `close` waits for them."""
         endpoints = {each.id: each for each in self._webhooks.endpoints()}
         if not endpoints:
             return
@@ -94,7 +97,7 @@ class Deliverer:
         wait([future for _, future in self._running.values()], timeout=0.2)
 
     def sweep(self) -> None:
-        """Announce what no server has announced, and remove dead deliveries that are old or too many."""
+        """Announce events that no server has announced, and remove dead deliveries that are old or too many."""
         infos = self._opened.stores()
         self._webhooks.announce(infos)
         self._webhooks.announce_deleted(self._webhooks.gone({info.id for info in infos}))
@@ -116,7 +119,7 @@ class Deliverer:
             error = "timeout" if isinstance(failure, TimeoutError) else type(failure).__name__
             if str(failure) == "the host has a private address":
                 error = str(failure)
-        with suppress(RetentiveError):  # while the storage is away, it stays due
+        with suppress(RetentiveError):  # while the storage is unreachable, the delivery stays due
             if error is None:
                 self._webhooks.delivered(delivery)
                 return
@@ -128,7 +131,7 @@ class Deliverer:
             self._webhooks.failed(delivery, after, is_dead=is_dead)
 
     def _excess(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
-        """The oldest deliveries of each endpoint, without the newest that it may have."""
+        """Return the oldest deliveries of each endpoint, those beyond its maximum."""
         kept, excess = Counter[str](), list[Delivery]()
         for each in sorted(deliveries, key=lambda found: datetime.fromisoformat(found.created_at), reverse=True):
             kept[each.endpoint_id] += 1
@@ -142,11 +145,11 @@ class Deliverer:
         self._webhooks.failed(delivery, replace(delivery, error=error), is_dead=True)
 
     def close(self) -> None:
-        """Wait for the deliveries that run."""
+        """Wait for the running deliveries."""
         self._pool.shutdown()
 
     def _announce_changes(self, endpoints: list[Endpoint]) -> None:
-        """Compare the newest change of each memory store with the one that was announced."""
+        """Announce the newest change of each memory store, unless it was announced before."""
         asking = [each for each in endpoints if CHANGED in each.enabled_events and each.state == "enabled"]
         for workspace_id in {each.workspace_id for each in asking}:
             for info in self._opened.backend.list_stores(workspace=workspace_id):
@@ -163,8 +166,8 @@ class Deliverer:
 def send(endpoint: Endpoint, delivery: Delivery, timestamp: int, *, to_private: bool) -> int:
     """Send a delivery, and return the status of the answer. Redirects are not followed.
 
-    The connection goes to the address that was checked, so that a name cannot change in between. Raises `OSError`,
-    `HTTPException` and `ValueError`.
+    The connection uses the IP address that was checked, so that a DNS change in between has no effect. Raises
+    `OSError`, `HTTPException` and `ValueError`.
     """
     parts = urlsplit(endpoint.url)
     host, is_tls = parts.hostname or "", parts.scheme == "https"
@@ -195,6 +198,6 @@ def send(endpoint: Endpoint, delivery: Delivery, timestamp: int, *, to_private: 
 
 
 def _cut(connection: socket.socket) -> None:
-    """End a connection whose other side answers a byte at a time."""
+    """End a connection that takes too long, such as one whose server answers a byte at a time."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

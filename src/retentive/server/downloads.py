@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 
 class ClosingResponse(StreamingResponse):
-    """An answer in pieces from a generator, which is closed also if the client went away before the first one."""
+    """A streamed answer whose generator is closed even if the client disconnects before the first piece."""
 
     def __init__(self, pieces: Generator[bytes], media_type: str) -> None:
         super().__init__(pieces, media_type=media_type)

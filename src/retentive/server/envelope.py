@@ -80,7 +80,7 @@ def _headers(state: dict[str, Any]) -> list[tuple[bytes, bytes]]:
 
 
 def _deprecated(scope: Scope, state: dict[str, Any]) -> list[tuple[bytes, bytes]]:
-    """The header of RFC 9745 if the route is deprecated. The log gets the sentence, once."""
+    """Return the header of RFC 9745 if the route is deprecated. The warning is logged once."""
     name = f"{scope['method']} {state.get('route')}"
     found = deprecation.find("route", name)
     if found is None:
@@ -115,7 +115,7 @@ def _log(scope: Scope, state: dict[str, Any], seconds: float) -> None:
         "ms": round(seconds * 1000, 1),
         "key_id": state.get("key_id"),
         "workspace_id": state.get("workspace_id"),
-        "memory_store_id": store_id if STORE_ID.fullmatch(store_id) else None,  # otherwise it may be anything
+        "memory_store_id": store_id if STORE_ID.fullmatch(store_id) else None,  # a client may send any text
         "code": state.get("code"),
     }
     fields = {name: value for name, value in line.items() if value is not None}

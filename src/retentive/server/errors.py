@@ -12,7 +12,7 @@ INVALID: Final = "invalid_request_error"
 RETRY_AFTER_S = 1
 """Both SDKs sleep as long as `retry-after` says."""
 NEVER_RETRIED = frozenset({409, 500, 507})
-"""Both SDKs retry these statuses by default. A retry would get the same answer."""
+"""Both SDKs retry these statuses by default, but a retry would get the same answer."""
 
 BY_CODE: Mapping[str, tuple[int, str]] = {
     "invalid_input": (400, INVALID),

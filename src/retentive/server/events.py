@@ -35,7 +35,7 @@ class Run(Protocol):
 
 @dataclass(eq=False)
 class _Watch:
-    """A memory store that is polled while it has streams. `poke` wakes the poller; each stream waits for its event."""
+    """A memory store that is polled while it has streams. Setting `poke` wakes the poller; each stream has an event."""
 
     streams: set[asyncio.Event] = field(default_factory=set)
     poke: asyncio.Event = field(default_factory=asyncio.Event)
@@ -43,10 +43,10 @@ class _Watch:
 
 
 async def arrived(news: asyncio.Event, within_s: float) -> bool:
-    """Wait for an event for some time. Returns whether it is set.
+    """Wait for an event for at most `within_s` seconds. Returns whether it was set.
 
-    `asyncio.wait_for` of Python 3.11 loses a cancellation that comes when the event does: the stream of a client that
-    is gone would never end.
+    `asyncio.wait_for` of Python 3.11 loses a cancellation that arrives together with the event. The stream of a client
+    that has disconnected would then never end.
     """
     try:
         async with asyncio.timeout(within_s):
@@ -109,7 +109,7 @@ class Hub:
             yield STOPPING
 
     async def _next(self, events: Events, cursor: str) -> Feed | None:
-        """The next batch; None if the stream ends. After a failure of storage the client connects again."""
+        """Return the next batch, or None to end the stream. A storage failure ends it, and the client reconnects."""
 
         def read() -> Feed | None:
             return core_of(events.store).peek(feed(cursor, BATCH)) if events.may_continue() else None
@@ -121,7 +121,7 @@ class Hub:
 
     @contextmanager
     def watching(self, store: MemoryStore) -> Iterator[asyncio.Event]:
-        """An event that is set when a memory store may have changed, and at the stop."""
+        """Yield an event that is set when a memory store may have changed, or when the server stops."""
         self._loop = asyncio.get_running_loop()
         watch = self._watched.setdefault(store.id, _Watch())
         news = asyncio.Event()
@@ -137,16 +137,16 @@ class Hub:
                 watch.task.cancel()
 
     async def _poll(self, store: MemoryStore, watch: _Watch) -> None:
-        """Wake the streams of a store when its newest change is another one."""
+        """Wake the streams of a store whenever its newest change is a different one."""
         known = ""
         while not self.is_stopping:
-            if not all(news.is_set() for news in watch.streams):  # otherwise all read anyway
+            if not all(news.is_set() for news in watch.streams):  # otherwise all streams read anyway
                 known = await self._told(store, watch, known)
             await arrived(watch.poke, self._poll_s)
             watch.poke.clear()
 
     async def _told(self, store: MemoryStore, watch: _Watch, known: str) -> str:
-        """Wake the streams if the newest change is not the known one. Returns the newest."""
+        """Wake the streams if the newest change is not the known one. Returns the newest change."""
         try:
             newest = await self._run(store.history.newest)
         except (RetentiveError, HttpError):

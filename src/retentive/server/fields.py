@@ -25,7 +25,7 @@ _IGNORED = frozenset({"beta"})
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """Type of a field. `read` returns a valid value, or raises `InvalidInput` with the rest of a sentence.
+    """Type of a field. `read` returns a valid value, or raises `InvalidInput` with a text such as "must be a string".
 
     `from_text` converts the text of a query to the JSON value that `read` expects.
     """
@@ -37,7 +37,7 @@ class FieldType:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Field of a body or name of a query. `argument` is the name that the handler uses."""
+    """Field of a body or of a query. `argument` is the name that the handler uses."""
 
     name: str
     kind: FieldType
@@ -45,7 +45,7 @@ class Field:
     required: bool = False
     default: object = None
     is_patch: bool = False
-    """The handler gets the field only if the body has it, and null as None."""
+    """True if the handler gets the field only when the body has it. Null becomes None."""
 
     @property
     def argument(self) -> str:
@@ -201,7 +201,7 @@ ANYTHING = FieldType({}, lambda value: value)
 
 
 def texts(check: Callable[[str], object], schema: Mapping[str, object] | None = None) -> FieldType:
-    """A list of strings. `check` raises `InvalidInput` for an invalid one."""
+    """A list of strings. `check` raises `InvalidInput` for an invalid string."""
 
     def read(value: object) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):

@@ -1,4 +1,4 @@
-"""Health check of a container: `python -m retentive.server.health` ends with 0 if the server in it answers."""
+"""Health check of a container: `python -m retentive.server.health` exits with status 0 if the server answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ TIMEOUT_S = 4.0
 
 
 def is_healthy(port: int, *, tls: bool) -> bool:
-    """Return whether the server on the loopback address answers `/healthz`. Its certificate is for another name."""
+    """Return whether the server on the loopback address answers `/healthz`.
+
+    The certificate is not verified, because it is for another name.
+    """
     if tls:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

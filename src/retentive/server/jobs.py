@@ -24,7 +24,7 @@ from retentive.store.location_records import LocationRecords
 LOG = logging.getLogger("retentive.server.jobs")
 KIND = "job"
 RETRY_S = 600
-"""A failed job is run again after this time, if it is not due earlier."""
+"""A failed job runs again after this time, or earlier if its schedule says so."""
 ORPHANS_HOURS = 24
 BACKUPS = 30
 MayGoOn = Callable[[], bool]
@@ -32,7 +32,7 @@ MayGoOn = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """Record of a job. `state` is waiting, running, succeeded or failed; `beat` grows while it runs."""
+    """Record of a job. `state` is waiting, running, succeeded or failed. `beat` increases while the job runs."""
 
     name: str
     schedule: str
@@ -55,11 +55,11 @@ def job_states(records: LocationRecords) -> list[JobState]:
 
 
 class Scheduler:
-    """A round of it runs the jobs that are due, one after another.
+    """Runs the jobs that are due, one after another, once per call.
 
-    Before a job begins, its record is set to running by compare-and-set, and then grows while it runs. Another process
-    runs it only after it has seen no growth for a lease by its own monotonic clock, so that a job never runs twice at
-    once, also when its process has lost the lead.
+    Before a job starts, compare-and-set marks its record as running. While the job runs, the `beat` of the record
+    increases. Another process takes the job over only if it has seen no new beat for the length of a lease, by its own
+    monotonic clock. So a job never runs twice at the same time, even if its process is no longer the leader.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Scheduler:
                     self._run(job, begun, may_go_on)
 
     def _begun(self, job: ScheduledJob) -> JobState | None:
-        """Begin a job if it is due; None if it is not."""
+        """Mark a job as running if it is due, and return its new record. Return None if it is not due or runs."""
         now, text = self._now(), self._records.get(KIND, job.name)
         if text is None or (known := JobState(**json.loads(text))).schedule != job.schedule:
             first = now if job.at is None else job.due_after(now)
@@ -107,7 +107,7 @@ class Scheduler:
         return begun
 
     def _is_alive(self, job: ScheduledJob, text: str) -> bool:
-        """Return whether a process runs the job: its record has changed within a lease."""
+        """Return True if the job is marked as running and its record has changed within a lease."""
         if json.loads(text)["state"] != "running":
             return False
         seen, at = self._seen.get(job.name, ("", 0.0))
@@ -139,7 +139,10 @@ class Scheduler:
 
     @contextmanager
     def _beating(self, begun: JobState) -> Iterator[Callable[[], JobState | None]]:
-        """Renew the record of a job while it runs. The value returns it, or None if another process has taken it."""
+        """Renew the record of a job while it runs.
+
+        Yields a function that returns the record, or None if another process has taken the job over.
+        """
         ended, present = Event(), [begun]
 
         def beat() -> None:
@@ -151,7 +154,7 @@ class Scheduler:
                 except Conflict:
                     present.clear()
                 except RetentiveError:
-                    continue  # the storage is away
+                    continue  # the storage is unreachable; the next beat tries again
 
         thread = Thread(target=beat, name="retentive-job", daemon=True)
         thread.start()
@@ -166,7 +169,7 @@ class Scheduler:
 
 
 def _stores(opened: Retentive, may_go_on: MayGoOn) -> Iterator[tuple[StoreInfo, MemoryStore]]:
-    """The memory stores that can be opened, until the job is interrupted."""
+    """Yield the memory stores that can be opened, until the job is interrupted."""
     for info in opened.stores():
         if not may_go_on():
             return
@@ -186,7 +189,7 @@ def _sweep(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
 
 
 def _collect(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
-    """Delete the orphans of object storage."""
+    """Delete orphans in object storage."""
     older_than_s = float(job.fields.get("older_than_hours", ORPHANS_HOURS)) * 3_600
     stores = deleted = 0
     for info, _ in _stores(opened, may_go_on):
@@ -196,7 +199,7 @@ def _collect(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
 
 
 def _anchor(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
-    """Anchor the audit logs that are on, each in a file of its own."""
+    """Anchor the audit log of each memory store that has one, in a separate file."""
     anchored = unchanged = 0
     for info, store in _stores(opened, may_go_on):
         if store.settings().audit:

@@ -1,4 +1,4 @@
-"""Strict reading of JSON bodies: one object, without duplicate names, NaN and lone surrogates."""
+"""Strict reading of JSON bodies: one object, without duplicate names, NaN or lone surrogates."""
 
 from __future__ import annotations
 

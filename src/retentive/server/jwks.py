@@ -18,10 +18,10 @@ from retentive.errors import InvalidInput
 from retentive.server.errors import overloaded
 
 ALGORITHMS = {"RS256": "RSA", "ES256": "EC"}
-"""Accepted algorithms, and the type of their keys. Not those with a shared secret, and not `none`."""
+"""Accepted algorithms and their key types. Algorithms with a shared secret and `none` are refused."""
 KEYS_S = 600.0
 REFETCH_S = 30.0
-"""The keys of an issuer are fetched at most once in this time, whatever keys the tokens name."""
+"""The keys of an issuer are fetched at most once in this time, even if tokens name unknown keys."""
 STALE_S = 3_600.0
 """Keys are used for this time while the issuer cannot be reached."""
 TIMEOUT_S = 5.0
@@ -31,7 +31,7 @@ LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def check_url(url: str) -> None:
-    """Raise `InvalidInput` for a URL that is neither https nor local: a changed key would admit a forged user."""
+    """Raise `InvalidInput` unless a URL is https or local: a key replaced in transit would admit forged tokens."""
     parts = urlsplit(url)
     if not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOCAL)) or not parts.hostname:
         raise InvalidInput(f"{url[:200]!r} must be an https URL")
@@ -39,7 +39,7 @@ def check_url(url: str) -> None:
 
 class _NoRedirects(HTTPRedirectHandler):
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Refuse: the URL was configured."""
+        """Refuse every redirect, so that only checked URLs are used."""
 
 
 class KeySource:
@@ -55,7 +55,7 @@ class KeySource:
         self._lock = Lock()
 
     def find(self, algorithm: str, key_id: str) -> RSAKey | ECKey | None:
-        """A key, or None. An unknown id fetches the keys again. Raises `HttpError` 503 if they cannot be fetched."""
+        """Return a key or None. Fetches again for an unknown id. Raises `HttpError` 503 if the keys are too old."""
         now = self._monotonic()
         is_due = (algorithm, key_id) not in self._keys or self._fetched_at + KEYS_S <= now
         if is_due and self._lock.acquire(blocking=not self._keys):  # while one thread fetches, others use known keys
@@ -95,7 +95,7 @@ class KeySource:
 
 
 def verified(text: str, source: KeySource) -> Mapping[str, Any] | None:
-    """Claims of a token with a valid signature, or None."""
+    """Return the claims of a token, or None if its signature is invalid."""
     try:
         header = jws.extract_compact(text.encode("ascii")).protected
         algorithm, key_id = header.get("alg"), header.get("kid")
@@ -111,7 +111,7 @@ def verified(text: str, source: KeySource) -> Mapping[str, Any] | None:
 
 
 def _usable(given: Any) -> dict[tuple[str, str], RSAKey | ECKey]:
-    """The key by its algorithm and id, if it can verify tokens. Other keys of the issuer are ignored."""
+    """Return `{(algorithm, id): key}`, or an empty dict if the key cannot verify tokens."""
     if not isinstance(given, dict) or given.get("use", "sig") != "sig" or not isinstance(given.get("kid"), str):
         return {}
     public = {name: given[name] for name in ("kty", "kid", "n", "e", "crv", "x", "y") if name in given}

@@ -15,9 +15,9 @@ from retentive.store.location_records import LocationRecords
 KIND = "api_key"
 USED = "api_key_used"
 FIRST = "api_key_first"
-"""Kind of the record with the id of the first key, which a crash may have kept from being stored."""
+"""Kind of the record with the id of the first key. After a crash, the key itself may be missing."""
 CACHE_S = 5.0
-"""Delay of a revocation in other processes."""
+"""Longest delay until other processes notice a revocation."""
 USED_EVERY_S = 60.0
 _MAX_CACHED = 10_000
 
@@ -65,7 +65,7 @@ class KeyStore:
         return made
 
     def first(self) -> NewKey | None:
-        """Create an admin key if the location has never had a key. Of several processes, one creates it."""
+        """Create an admin key if the location has never had a key. If several processes try, only one creates it."""
         marker = self._records.get(FIRST, "first")
         if marker is None and self._records.list(KIND):
             return None
@@ -80,7 +80,7 @@ class KeyStore:
         return made
 
     def get(self, key_id: str, workspace_id: str | None = None) -> KeyRecord:
-        """Record of a key, of this workspace if one is given. Raises `NotFound`."""
+        """Return the record of a key. Raises `NotFound`, also for a key outside the given workspace."""
         text = self._records.get(KIND, _short(key_id)) if _is_id(key_id) else None
         record = None if text is None else KeyRecord.from_text(text)
         if record is None or workspace_id not in {None, record.workspace_id}:
@@ -88,13 +88,13 @@ class KeyStore:
         return record
 
     def all(self, workspace_id: str | None = None) -> list[KeyRecord]:
-        """Records of all keys, of this workspace if one is given, newest first."""
+        """Return the records of all keys, or of all keys in the given workspace, newest first."""
         found = [KeyRecord.from_text(text) for _, text in self._records.list(KIND)]
         chosen = (record for record in found if workspace_id in {None, record.workspace_id})
         return sorted(chosen, key=lambda record: (record.created_at, record.id), reverse=True)
 
     def last_uses(self) -> dict[str, str]:
-        """Time of the last use of each key that was used, by id, with a delay of a minute."""
+        """Map the id of each key that was used to the time of its last use, which may be up to a minute late."""
         return {ID_PREFIX + short: at for short, at in self._records.list(USED)}
 
     def change(
@@ -115,9 +115,10 @@ class KeyStore:
         return after
 
     def cached(self, text: str) -> tuple[bool, KeyRecord | None]:
-        """The record for the text of a key if this process knows it, without access to storage.
+        """Look up the text of a key in the cache, without access to storage.
 
-        The first value is False if `authenticated` must be called. An invalid key has no record.
+        Returns False and None if `authenticated` must be called. Otherwise returns True and the record, which is None
+        for an invalid key.
         """
         key_id = id_in(text)
         known = None if key_id is None else self._cached.get(key_id)
@@ -147,7 +148,7 @@ class KeyStore:
         return record
 
     def is_active(self, key: KeyRecord) -> bool:
-        """Return whether a key or an OAuth token is active, for a key with the delay of the cache."""
+        """Return whether a key or an OAuth token is active. For a key, the answer may come from the cache."""
         if key.id.startswith(TOKEN_PREFIX):
             return key.status_at(self.now()) == "active"
         known = self._cached.get(key.id)
@@ -155,11 +156,11 @@ class KeyStore:
         return record is not None and record.status_at(self.now()) == "active"
 
     def first_exists(self) -> bool:
-        """Read the storage: True if a first key was created."""
+        """Return whether a first key was created. Always reads the storage."""
         return self._records.get(FIRST, "first") is not None
 
     def last_use(self, key_id: str) -> str | None:
-        """Time of the last use of a key, with a delay of a minute."""
+        """Time of the last use of a key, which may be up to a minute late."""
         return self._records.get(USED, _short(key_id))
 
     def is_use_due(self, key_id: str) -> bool:
@@ -167,7 +168,7 @@ class KeyStore:
         return self._used.get(key_id, -USED_EVERY_S) + USED_EVERY_S <= self._monotonic()
 
     def note_use(self, key_id: str) -> None:
-        """Record the time of the last use, once a minute, outside the transactions of requests."""
+        """Record the time of the last use, at most once a minute, outside the transactions of requests."""
         if not self.is_use_due(key_id):
             return
         self._used[key_id] = self._monotonic()

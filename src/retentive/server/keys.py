@@ -24,18 +24,18 @@ KeyStatus: TypeAlias = Literal["active", "inactive", "archived", "expired"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 DEFAULT_SCOPES: tuple[Scope, ...] = ("read", "write")
 OF_PATHS = {"read", "write"}
-"""The scopes of keys that are limited to paths. The others concern whole memory stores."""
+"""Scopes that a key limited to paths may have. The other scopes concern whole memory stores."""
 DEFAULT_WORKSPACE = "wrkspc_default"
 PREFIX = "rtv_"
 ID_PREFIX = "apikey_"
 TOKEN_PREFIX = "oauth_"  # noqa: S105 - no password
-"""Ids of records for OAuth tokens. They are not stored."""
+"""Prefix of the ids of records for OAuth tokens. These records are not stored."""
 _ALPHABET = string.ascii_letters + string.digits
-_ID_CHARS, _SECRET_CHARS, _CHECK_CHARS = 12, 43, 6  # 43 of 62 characters are 256 bits
+_ID_CHARS, _SECRET_CHARS, _CHECK_CHARS = 12, 43, 6  # 43 random characters out of 62 have 256 bits
 _LENGTH = len(PREFIX) + _ID_CHARS + 1 + _SECRET_CHARS + _CHECK_CHARS
 _NO_DIGEST = hashlib.sha256(b"").hexdigest()
 RESERVED_ACCOUNT = "svac_job_"
-"""Ids of service accounts for jobs of retentive."""
+"""Prefix of the ids of service accounts that stand for jobs of retentive."""
 
 
 class NewKey(NamedTuple):
@@ -49,10 +49,10 @@ class NewKey(NamedTuple):
 class KeyRecord:
     """Stored data of a key. `digest` is the SHA-256 of its text, which is random, so no slow hash is needed.
 
-    `stores` are ids of memory stores and patterns of their keys, `paths` patterns of the only paths that the key sees
-    and may change, `act_as` patterns of actors that a request may name.
-    Empty `stores` are all stores of the workspace. `principal` is an actor, such as `user:ann`. `rate_limit` is a text
-    such as `50/s`, `none` for no limit, or None for that of the server.
+    `stores` are ids of memory stores, or patterns of their keys; if empty, the key sees all stores of the workspace.
+    `paths` are patterns of the paths that the key may see and change; if empty, it sees all paths. `act_as` are
+    patterns of the actors that a request may name. `principal` is an actor, such as `user:ann`. `rate_limit` is a text
+    such as `50/s`, `none` for no limit, or None for the limit of the server.
     """
 
     id: str
@@ -73,13 +73,13 @@ class KeyRecord:
     paths: tuple[str, ...] = ()
 
     def status_at(self, now: datetime) -> KeyStatus:
-        """Status of the key, which expires by itself."""
+        """Return the status of the key at a time. An active key may have expired by then."""
         if self.status == "active" and self.expires_at is not None and datetime.fromisoformat(self.expires_at) <= now:
             return "expired"
         return self.status
 
     def allows(self, scope: Scope) -> bool:
-        """Return whether the key has a scope. `admin` includes all."""
+        """Return whether the key has a scope. The scope `admin` includes all others."""
         return scope in self.scopes or "admin" in self.scopes
 
     def sees(self, store_id: str, store_key: str | None) -> bool:
@@ -88,7 +88,7 @@ class KeyRecord:
 
     @property
     def actor(self) -> Actor:
-        """Actor of the changes of this key, unless a request names another one."""
+        """Actor of the changes made with this key, unless a request names another actor."""
         named = as_actor(self.principal)
         return Actor("api_key", self.id) if named is None else named
 
@@ -113,7 +113,7 @@ class KeyRecord:
     def changed(
         self, *, name: str | None = None, status: str | None = None, rate_limit: str | None = None
     ) -> KeyRecord:
-        """The record with other values. Raises `InvalidInput`: an archived key stays archived."""
+        """Return a copy of the record with these changes. Raises `InvalidInput`; an archived key stays archived."""
         if status is not None and self.status == "archived" and status != "archived":
             raise InvalidInput("the API key is archived, which cannot be reversed")
         named = replace(self, name=plain_name("name", name)) if name is not None else self
@@ -173,14 +173,14 @@ def new_key(
 
 
 def in_patterns(patterns: tuple[str, ...], store_id: str, store_key: str | None) -> bool:
-    """Return whether ids of memory stores and patterns of their keys include a store. No patterns include all."""
+    """Return whether one of the patterns matches the id or the key of a store. An empty tuple matches all stores."""
     return not patterns or any(
         pattern == store_id or (store_key is not None and matches_actor(pattern, store_key)) for pattern in patterns
     )
 
 
 def id_in(text: str) -> str | None:
-    """Id of the key with this text, or None if the text is no key: its length or its check sum is wrong."""
+    """Return the id of the key with this text, or None if the length or the checksum of the text is wrong."""
     body = text[:-_CHECK_CHARS]
     if len(text) != _LENGTH or not text.startswith(PREFIX) or not text.isascii():
         return None
@@ -190,13 +190,13 @@ def id_in(text: str) -> str | None:
 
 
 def matches(record: KeyRecord | None, text: str) -> bool:
-    """Compare the text of a key with a record, in the same time for an unknown key."""
+    """Return whether a record belongs to the text of a key. An unknown key (None) takes the same time."""
     known = _NO_DIGEST if record is None else record.digest
     return hmac.compare_digest(_digest(text), known) and record is not None
 
 
 def principal_of(given: Mapping[str, object] | None) -> str | None:
-    """Actor in a principal such as `{"type": "user_actor", "user_id": "ann"}`. Raises `InvalidInput`."""
+    """Return the actor in a principal such as `{"type": "user_actor", "user_id": "ann"}`. Raises `InvalidInput`."""
     if given is None:
         return None
     for kind, (type_, field) in PRINCIPALS.items():
@@ -213,7 +213,7 @@ PRINCIPALS = {
 
 
 def check_principal(principal: str | None) -> None:
-    """Raise `InvalidInput` for an actor that the changes of a key cannot have."""
+    """Raise `InvalidInput` for an actor that cannot be the principal of a key."""
     actor = as_actor(principal)
     if actor is None:
         return

@@ -1,7 +1,7 @@
 """One leader among the processes that serve a location, elected by compare-and-set on a record of the location.
 
-Clocks of hosts are not compared: the leader renews the record, and another process takes over after it has seen the
-same record for most of a lease by its own monotonic clock. The leader stops to lead earlier than that.
+The clocks of hosts are never compared. The leader renews the record. Another process takes over when it has seen the
+record unchanged for most of a lease, by its own monotonic clock. The old leader has stopped leading before that.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from retentive.store.location_records import LocationRecords
 KIND, NAME = "leader", "background"
 LEASE_S = 30
 RENEWED = 0.2
-"""Parts of the lease: the leader renews it this often, and the others look at it."""
+"""Interval, as a fraction of the lease, at which the leader renews the record and the others read it."""
 VALID = 0.6
-"""The leader leads for this part after its last renewal began."""
+"""Fraction of the lease for which a process leads after it began its last renewal."""
 TAKEN = 0.75
-"""Another process takes over a record that it has seen unchanged for this part."""
+"""Fraction of the lease after which another process takes over a record that has not changed."""
 
 
 class Leader:
-    """Membership of a process in the election. `tick` must be called every `RENEWED` parts of the lease."""
+    """Membership of a process in the election. `tick` must be called every `RENEWED * lease_s` seconds."""
 
     def __init__(
         self, records: LocationRecords, *, lease_s: float = LEASE_S, monotonic: Callable[[], float] = time.monotonic
@@ -53,7 +53,7 @@ class Leader:
     def tick(self) -> bool:
         """Renew the lease, or take it if it is free; return whether this process leads.
 
-        While the storage is away, a leader leads until its lease ends.
+        While the storage is unreachable, a leader leads until its lease ends.
         """
         now = self._monotonic()
         with suppress(RetentiveError):
@@ -68,7 +68,7 @@ class Leader:
         return self.leads
 
     def resign(self) -> None:
-        """Give up the lease, so that another process leads at once."""
+        """Give up the lease, so that another process can lead at once."""
         self._until = 0.0
         with suppress(RetentiveError):
             present = self._records.get(KIND, NAME)

@@ -1,4 +1,4 @@
-"""Limits of a server: requests of a key over time, shared by the workers of a host, and the memory of bodies."""
+"""Limits of a server: the request rate of each key, shared by the workers of a host, and the memory for bodies."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from retentive.server.errors import HttpError, overloaded
 from retentive.server.rates import Rate, rate_of
 
 MAX_RETRY_AFTER_S = 60
-"""Both SDKs sleep as long as `retry-after` says, and take no longer time than this."""
+"""Both SDKs sleep as long as `retry-after` says, but ignore longer times than this."""
 BODY_BYTES = 256 << 20
-"""Bytes of bodies that a process holds at the same time."""
+"""Maximum size of all bodies that a process holds at the same time."""
 _SLOT = struct.Struct("<16sdd")
 """Digest of a key id, its tokens, and the time when they were counted."""
 _GROUPS, _SLOTS = 1024, 8
 _PREFIX = "retentive-limits-"
 _UNLOCKED_S = 60
-"""Longer than a new file is without its lock."""
+"""A file younger than this is kept, because its server may not have locked it yet."""
 _GROUP_BYTES = _SLOT.size * _SLOTS
 _FILE_BYTES = _GROUP_BYTES * _GROUPS
 
@@ -35,8 +35,8 @@ _FILE_BYTES = _GROUP_BYTES * _GROUPS
 class Buckets:
     """Token buckets in a mapped file. All processes that open the same file share them.
 
-    A key has a slot in the group that its digest selects. A group is changed under a lock of its bytes, which the
-    system releases if the process dies. If a group is full, the bucket that was used least recently is given up.
+    A key has a slot in the group that its digest selects. A group is changed under a lock on its bytes, which the
+    system releases if the process dies. If a group is full, its least recently used bucket is replaced.
     """
 
     def __init__(self, path: str, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -44,10 +44,10 @@ class Buckets:
         os.ftruncate(self._file, _FILE_BYTES)
         self._map = mmap.mmap(self._file, _FILE_BYTES)
         self._clock = clock
-        self._lock = Lock()  # locks of a file do not exclude threads of the same process
+        self._lock = Lock()  # a file lock does not exclude other threads of the same process
 
     def take(self, key_id: str, rate: Rate) -> float:
-        """Take a token. Returns 0, or for an empty bucket the seconds until the next token."""
+        """Take a token and return 0. If the bucket is empty, return the seconds until the next token."""
         digest = blake2b(key_id.encode(), digest_size=16).digest()
         start = int.from_bytes(digest[:4], "little") % _GROUPS * _GROUP_BYTES
         with self._lock:
@@ -66,7 +66,7 @@ class Buckets:
             at = min(slots, key=lambda each: slots[each][2])
         else:
             _, left, since = slots[at]
-            if since <= now and left >= 0:  # else another boot wrote it, or a process that was killed
+            if since <= now and left >= 0:  # else it is from before a reboot or from a killed process
                 tokens = min(tokens, left + (now - since) * rate.per_s)
         missing = max(0.0, 1 - tokens)
         _SLOT.pack_into(self._map, at, digest, tokens if missing else tokens - 1, now)
@@ -80,13 +80,13 @@ class Buckets:
 
 @contextmanager
 def bucket_file() -> Iterator[str]:
-    """Path of a new file for `Buckets`, in memory if the system has a directory for that. It is removed at the end."""
+    """Create a file for `Buckets`, in shared memory if possible, and yield its path. It is removed at the end."""
     directory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - mkstemp makes the name
     for left in Path(directory or tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         _remove_unused(left)
     file, path = tempfile.mkstemp(prefix=_PREFIX, dir=directory)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)  # held while this process lives, so that another one can tell
+        fcntl.flock(file, fcntl.LOCK_EX)  # held while this process lives: others see that the file is in use
         yield path
     finally:
         Path(path).unlink(missing_ok=True)
@@ -94,7 +94,7 @@ def bucket_file() -> Iterator[str]:
 
 
 def _remove_unused(path: Path) -> None:
-    """Remove the file of a server that was killed: nobody holds its lock, and it was not just created."""
+    """Remove the file of a server that was killed, if no process holds its lock and it is not new."""
     with suppress(OSError), path.open("rb") as file:
         if time.time() - path.stat().st_mtime > _UNLOCKED_S:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -102,7 +102,7 @@ def _remove_unused(path: Path) -> None:
 
 
 class RateLimits:
-    """Check of the rate of keys. `default` is the rate of a key without one."""
+    """Checks the request rates of keys. `default` applies to keys without a rate of their own."""
 
     def __init__(self, buckets: Buckets | None = None, default: str | None = None) -> None:
         self._buckets = buckets
@@ -132,7 +132,7 @@ class BodyBudget:
 
     @contextmanager
     def reserved(self) -> Iterator[Callable[[int], None]]:
-        """A function that reserves bytes until the block ends. It raises `HttpError` 503 if too many are in use."""
+        """Yield a function that reserves bytes until the block ends. It raises `HttpError` 503 if none are left."""
         held = 0
 
         def reserve(count: int) -> None:

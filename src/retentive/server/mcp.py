@@ -59,7 +59,7 @@ class McpEndpoint:
             await self._server.refusal(scope, found, challenge=MCP)(scope, receive, send)
 
     async def _answer(self, request: Request, reserve: Callable[[int], None], send: Send) -> None:
-        """Answer a request of an authorized caller. Before the answer begins, raises `HttpError`."""
+        """Answer a request after checking its caller. Raises `HttpError` only before the answer begins."""
         caller = await self._server.admitted(request, MCP)
         _check_origin(request)
         if not (caller.key.allows("read") or caller.key.allows("write")):
@@ -83,7 +83,7 @@ class McpEndpoint:
             await self._task
 
     async def _running(self) -> HttpSessions:
-        """The sessions, which begin with the first request."""
+        """Return the sessions. The first request starts them."""
         async with self._starting:
             if self._sessions is None:
                 try:
@@ -102,7 +102,7 @@ class McpEndpoint:
             await self._is_over.wait()
 
     def _store(self, caller: Caller, given: str | None) -> MemoryStore:
-        """The memory store that the URL names, or else the one of the key. Raises `HttpError` 404."""
+        """Open the store that the URL names, or the only store of the key, or the default. Raises `HttpError` 404."""
         name = given or _only(caller.key.stores) or DEFAULT_KEY
         location = self._server.location
         try:
@@ -137,31 +137,31 @@ class McpEndpoint:
         )
 
     def _base(self, request: Request) -> str:
-        """Address of the server, as people reach it."""
+        """URL at which people reach the server."""
         tokens = self._server.tokens
         return str(request.base_url).rstrip("/") if tokens is None else tokens.resource
 
     async def _run(self, work: Callable[[], T], *, is_read: bool = True, is_quick: bool = False) -> T:
-        """Run a function in a worker thread. Raises `RetentiveError` if no thread is free, or if it takes too long."""
+        """Run a function in a worker thread. Raises `RetentiveError` if no thread is free, or if `work` is too slow."""
         try:
             return await self._server.workers.run(work, is_quick=is_quick)
         except HttpError as error:
             raise (Unavailable if is_read or error.status == 503 else OutcomeUnknown)(error.message) from None
 
     def _changes_of(self, store: MemoryStore) -> StoreChanges:
-        """The changes of a store, which all its listeners share."""
+        """Return the `StoreChanges` of a store, which all its listeners share."""
         from retentive.mcp.changes import StoreChanges  # noqa: PLC0415 - as above
 
         found = self._changes.get(store.id)
         if found is None:
             found = self._changes[store.id] = StoreChanges(store, store.key or store.id, self._run)
-            if len(self._changes) > _MAX_WATCHED:  # its listeners keep it
+            if len(self._changes) > _MAX_WATCHED:  # its listeners keep a reference
                 self._changes.popitem(last=False)
         return found
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """The messages of a request whose body was read."""
+    """Return a `receive` that replays a body that was already read, and then continues with the original."""
     read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:
@@ -177,12 +177,12 @@ def _new_sessions(keeps_sessions: bool) -> HttpSessions:
 
 
 def _page(store: str, _: str, memory_id: str) -> str:
-    """Address of the page of a memory in the web console, which survives renames."""
+    """URL of the page of a memory in the web console. It stays valid if the memory is renamed."""
     return f"{store}/id/{memory_id}"
 
 
 def _only(patterns: tuple[str, ...]) -> str | None:
-    """The only store that a key sees."""
+    """Return the only store that a key sees, or None if it may see several."""
     is_one = len(patterns) == 1 and not {"*", "?"} & set(patterns[0])
     return patterns[0] if is_one else None
 
@@ -200,9 +200,9 @@ def _id_of(server: Server, caller: Caller, key: str) -> str:
 
 
 def _check_origin(request: Request) -> None:
-    """Raise `HttpError` 403 for a page of another site, also if its name was pointed at this machine.
+    """Raise `HttpError` 403 for a page of another site, even if the name of that site resolves to this machine.
 
-    Source: MCP, "Streamable HTTP", security warning. The page does not know the key, so this is a second line.
+    Source: MCP, "Streamable HTTP", security warning. Such a page does not know the key; this check is a second defence.
     """
     origin = request.headers.get("origin")
     if origin is None:

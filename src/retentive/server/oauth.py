@@ -1,4 +1,4 @@
-"""OAuth 2.1 resource server: access tokens (JWT) of configured OpenID issuers, beside API keys.
+"""OAuth 2.1 resource server: access tokens (JWT) of configured OpenID issuers, in addition to API keys.
 
 Source: RFC 9068 (tokens), RFC 9728 (metadata).
 """
@@ -27,14 +27,17 @@ from retentive.values.patterns import check_actor_pattern, check_name_pattern, m
 
 LEEWAY_S = 30
 CACHE_S = 60.0
-"""Delay until a token is refused whose signing key the issuer has withdrawn."""
+"""A verified token is cached for this time, even if its issuer withdraws the signing key."""
 MAX_TOKEN_CHARS = 16 << 10
 _MAX_CACHED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """An issuer of tokens, and the meaning of its claims. `workspaces` limits what `workspace_claim` may name."""
+    """An issuer of tokens and the meaning of its claims.
+
+    `workspaces` are patterns of the workspaces that `workspace_claim` may name.
+    """
 
     issuer: str
     audience: str
@@ -66,7 +69,10 @@ class Issuer:
         check_principal(f"{self.actor_kind}:{self.actor_prefix}x")
 
     def record(self, claims: Mapping[str, Any], now: float) -> KeyRecord:
-        """Rights of a token with these claims. Raises `InvalidInput`, `ValueError`, `KeyError` or `TypeError`."""
+        """Return the rights of a token with these claims.
+
+        Raises `InvalidInput`, `ValueError`, `KeyError` or `TypeError`.
+        """
         expires_at = _checked_times(claims, now)
         audience = claims["aud"]
         accepted = {self.audience, self.audience.rstrip("/") + MCP}
@@ -103,7 +109,10 @@ class Issuer:
         return given.split(" ") if isinstance(given, str) else [_text(each) for each in given]
 
     def _stores(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
-        """Patterns of stores. A token without the configured claim is refused, since no patterns are all stores."""
+        """Return the patterns of stores in a token.
+
+        A token without the configured claim is refused, since an empty tuple would allow all stores.
+        """
         if self.stores_claim is None:
             return ()
         given = claims[self.stores_claim]
@@ -147,11 +156,11 @@ class Tokens:
         return cls(resource, issuers)
 
     def challenge(self, path: str = "") -> str:
-        """Value of the header `WWW-Authenticate`, for a path with metadata of its own."""
+        """Value of the header `WWW-Authenticate`, which refers to the metadata of the whole server or of one path."""
         return f'Bearer resource_metadata="{self.resource}{METADATA}{path}"'
 
     def metadata(self, path: str = "") -> Json:
-        """Description of the protected resource, or of one path of it (RFC 9728, section 3.1)."""
+        """Metadata of the whole protected resource, or of one path (RFC 9728, section 3.1)."""
         prefixes = {issuer.scope_prefix for issuer, _ in self._issuers.values()}
         return {
             "resource": self.resource + path,
@@ -161,7 +170,7 @@ class Tokens:
         }
 
     def cached(self, text: str) -> KeyRecord | None:
-        """Rights of a token that was verified lately."""
+        """Return the rights of a recently verified token, or None."""
         known = self._cached.get(hashlib.sha256(text.encode("latin-1", "replace")).digest())
         if known is None or known[0] <= self._monotonic() or _is_over(known[1], self._clock()):
             return None
@@ -202,7 +211,7 @@ def _issuer(given: Mapping[str, Any]) -> Issuer:
 
 
 def _unverified(text: str) -> str:
-    """Issuer that a token claims to have."""
+    """Return the issuer that a token names, before its signature is verified."""
     part = text.split(".")[1]
     return _text(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))["iss"])
 

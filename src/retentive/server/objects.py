@@ -43,7 +43,7 @@ def api_path(text: str) -> str:
 
 
 def tool_path(path: str, *, may_be_root: bool = True) -> str:
-    """Canonical path of the tool for a path of the API. Raises `HttpError` for a path in another form."""
+    """Convert a path of the API to a path of the memory tool. Raises `HttpError` unless the path is canonical."""
     if may_be_root and path == "/":
         return ROOT
     if not path.startswith("/"):
@@ -112,7 +112,7 @@ def memory_version(given: Version, store_id: str, content: str | None) -> Json:
 
 
 def _provenance(given: Provenance) -> Json:
-    """Origin of a version, with everybody whose changes its text builds on."""
+    """Origin of a version, with all contributors to its text."""
     return {
         "integration": given.integration,
         "tool_use_id": given.tool_use_id,
@@ -129,7 +129,7 @@ def _provenance(given: Provenance) -> Json:
 
 
 def store_event(given: StoreEvent, store_id: str) -> Json:
-    """A change without a version, such as a redaction. `ids` has at most 100 of the `count` ids that it concerns."""
+    """A change without a version, such as a redaction. `ids` has at most 100 of the `count` affected ids."""
     return {
         "id": given.id,
         "type": "memory_store_event",
@@ -143,7 +143,7 @@ def store_event(given: StoreEvent, store_id: str) -> Json:
 
 
 def actor_with(kind: str, name: str) -> Actor | None:
-    """Actor of a kind with the id that the API shows. None for an impossible id."""
+    """Return the actor of a kind with the id that the API shows, or None if the id is invalid."""
     if kind == "service_account" and name.startswith(RESERVED_ACCOUNT):
         kind, name = "job", name.removeprefix(RESERVED_ACCOUNT)
     try:
@@ -153,7 +153,7 @@ def actor_with(kind: str, name: str) -> Actor | None:
 
 
 def moment(at: str) -> str | datetime:
-    """The time or the name of a revision that a field `at` contains. Raises `HttpError`."""
+    """Read a field `at`, which has a time or the name of a revision. Raises `HttpError`."""
     if VERSION_ID.fullmatch(at) or not at[:4].isdecimal():
         return at
     try:
@@ -164,7 +164,7 @@ def moment(at: str) -> str | datetime:
 
 
 def prefix_of(path_prefix: str) -> str:
-    """Canonical prefix of tool paths, which ends with `/`. Raises `HttpError`."""
+    """Convert a `path_prefix` of the API to a prefix of tool paths, which ends with `/`. Raises `HttpError`."""
     if not path_prefix.startswith("/") or not path_prefix.endswith("/"):
         raise invalid("path_prefix: must begin and end with /", "invalid_path")
     return ROOT + "/" if path_prefix == "/" else tool_path(path_prefix[:-1]) + "/"

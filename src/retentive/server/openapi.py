@@ -31,7 +31,7 @@ ERRORS = {
 }
 STREAM = "stream:"
 LIST = "list:"
-"""Prefixes of `Route.answer`: a media type, or the schema of the items of a page."""
+"""Prefixes of `Route.answer`: `stream:` precedes media types, `list:` the schemas of the items of a page."""
 
 
 _IDEMPOTENCY_KEY: Final[Json] = {

@@ -21,9 +21,9 @@ CONFIG = PREFIX + "CONFIG"
 MAX_PORT = 65_535
 THREADS = 40
 QUEUE = 200
-"""Calls that wait for a thread. A call beyond them gets 503."""
+"""Maximum of calls that wait for a thread. Further calls get 503."""
 DEADLINE_S = 60
-"""Below the timeout of the SDKs, 600 s, and of most proxies."""
+"""Shorter than the timeouts of the SDKs (600 s) and of most proxies."""
 
 
 Default: TypeAlias = "str | int | bool | None"
@@ -78,7 +78,7 @@ class ServeOptions:
         return f"{scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
 
     def check(self) -> None:
-        """Raise `InvalidInput` for an address without encryption that other machines can reach, and missing files."""
+        """Raise `InvalidInput` for an invalid option, such as an unencrypted address that other machines can reach."""
         rate_of(self.rate)
         if self.schedule is not None:
             read_schedule(self.schedule)
@@ -107,7 +107,7 @@ class Setting:
 
     @property
     def flag(self) -> str:
-        """Option of the command line. A switch that is on by default has the flag that turns it off."""
+        """Option of the command line. For a switch that is on by default, this is the flag that turns it off."""
         words = self.name.replace("_", "-")
         return f"--no-{words}" if self.default is True else f"--{words}"
 
@@ -142,11 +142,11 @@ LOCATION = {
     "at": ("--at", "RETENTIVE_AT", "Location of the memory."),
     "keys": ("--keys", "RETENTIVE_KEYS_FILE", "Key file of encrypted memory stores."),
 }
-"""Flag, variable and description of the names that a configuration file may have beside the settings."""
+"""Flag, variable and description of each name that a configuration file may have in addition to the settings."""
 
 
 def read_configuration(path: str) -> Mapping[str, Any]:
-    """The settings in a TOML file. Raises `InvalidInput` for unknown names and values of another type."""
+    """Read the settings in a TOML file. Raises `InvalidInput` for unknown names and values of the wrong type."""
     try:
         with open(path, "rb") as file:
             found = tomllib.load(file)
@@ -192,7 +192,7 @@ may be in `RETENTIVE_KEYS`. Limits of a memory store, such as its size, are [set
 
 
 def page() -> str:
-    """docs/server-configuration.md."""
+    """Return the text of docs/server-configuration.md."""
     rows = [f"| `{name}` | `{flag}` | `{variable}` | | {text} |" for name, (flag, variable, text) in LOCATION.items()]
     for each in settings():
         default = "" if each.default is None else f"`{json.dumps(each.default)}`"

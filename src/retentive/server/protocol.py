@@ -1,7 +1,7 @@
-"""HTTP/1.1 for uvicorn, with deadlines, limits of sizes, and refusal of ambiguous requests.
+"""HTTP/1.1 for uvicorn, with deadlines, size limits, and refusal of ambiguous requests.
 
-uvicorn waits for headers and bodies for ever, and llhttp limits neither. Its answers for malformed requests are plain
-text. Source: uvicorn 0.54, protocols/http/httptools_impl.py.
+uvicorn waits forever for headers and bodies, and llhttp does not limit their sizes. uvicorn answers malformed requests
+with plain text. Source: uvicorn 0.54, protocols/http/httptools_impl.py.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ MAX_URL_BYTES = 16 << 10
 MAX_HEADER_BYTES = 64 << 10
 MAX_HEADERS = 100
 MAX_FRAMING = 6
-"""Bytes for each byte of a body at most: a chunk of one byte takes six."""
+"""Maximum of bytes on the wire for each byte of a body: a chunk of one byte takes six."""
 HEADERS_S = 20.0
-"""A request must send its headers within this time, a new connection too."""
+"""Headers must arrive within this time. A new connection that sends nothing is closed after it."""
 BODY_S = 30.0
-"""A body is checked for its rate after this time, and again each time it passes."""
+"""Interval between checks of the rate at which a body arrives."""
 MIN_BYTES_PER_S = 1 << 10
 WRITE_S = 60.0
 """A client must read some of an answer within this time."""
@@ -78,7 +78,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse. A request that asks for another protocol is answered in HTTP/1.1 (RFC 9110, 7.8), as the last one."""
+        """Parse data. A request to switch protocols is answered in HTTP/1.1 (RFC 9110, 7.8) and ends the connection."""
         if self._is_ended or self.transport.is_closing():
             return
         self._piece_bytes = len(data)
@@ -102,7 +102,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._arm(self.body_s if self._is_in_body else self.headers_s)
 
     def on_message_begin(self) -> None:
-        """Start the deadline of the headers. Empty lines before a request do not get here."""
+        """Note that a request has begun. Empty lines before a request do not call this."""
         super().on_message_begin()
         self._unset_keepalive_if_required()
         self._is_in_headers, self._bytes, self._body_bytes, self._rated_bytes = True, 0, 0, 0
@@ -170,7 +170,7 @@ class HttpProtocol(HttpToolsProtocol):
         return None
 
     def _because(self, error: HttpError) -> HttpError:
-        """Keep an error: the parser raises its own one instead."""
+        """Keep an error, because the parser replaces it with its own."""
         self._refusal = error
         return error
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from retentive.errors import InvalidInput
 
 NO_LIMIT = "none"
-"""Rate of a key without a limit, also if the server has one for keys without a rate of their own."""
+"""Rate of a key without a limit, even if the server has a default rate."""
 RATE_PATTERN = r"^(none|[1-9][0-9]{0,6}/[smh])$"
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _RATE = re.compile(r"([1-9][0-9]{0,6})/([smh])", re.ASCII)

@@ -31,7 +31,7 @@ code is stable; the SDK has it as `error_code`. Answers with the status 409, 500
 
 
 def page() -> str:
-    """The page."""
+    """Return the page."""
     parts = [INTRODUCTION]
     paths = cast("Mapping[str, Mapping[str, Any]]", document()["paths"])
     for path, operations in paths.items():

@@ -1,4 +1,4 @@
-"""A row of the table of routes. Routing, checks of fields, scopes and the OpenAPI document use the table."""
+"""A row of the table of routes. Routing, field checks, scopes, the OpenAPI document and an isolation test use it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _NAMES = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route. The key needs one of its `scopes`. The handler gets the `Call` and an argument for each field.
+    """One route. The key needs one of its `scopes`. The handler gets the `RouteCall` and an argument for each field.
 
-    `answer` names the schema of the answer; `list:` means pages of objects, `stream:` media types.
+    `answer` names the schema of the answer. After `list:` it names the schema of the items of a page, after `stream:`
+    the media types of a stream.
     """
 
     method: Method
@@ -32,7 +33,7 @@ class Route:
     conflicts: bool = False
     """True if the route may answer 409."""
     upload: tuple[str, ...] = ()
-    """Media types of a body that is a file. It is streamed, and no limit of JSON bodies applies to it."""
+    """Media types of a body that is a file. The body is streamed, and the limit of JSON bodies does not apply."""
     is_long: bool = False
     """True if the handler may take minutes."""
 

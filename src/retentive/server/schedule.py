@@ -18,7 +18,7 @@ FIELDS: Mapping[str, Mapping[str, type]] = {
     "anchor": {"directory": str, "key": str},
     "backup": {"directory": str, "keep": int},
 }
-"""The jobs, and the fields of each beside `every` and `at`."""
+"""The jobs and their fields, in addition to `every` and `at`."""
 OPTIONAL = frozenset({"older_than_hours", "keep"})
 _EVERY = re.compile(r"([1-9][0-9]{0,4})(m|h|d)", re.ASCII)
 _UNITS = {"m": 60, "h": 3_600, "d": 86_400}
@@ -27,7 +27,7 @@ _AT = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ScheduledJob:
-    """A job: `schedule` is the text for people. Either `every_s` or `at`, a time of the day in UTC, is set."""
+    """A job. `schedule` is a text for people. Either `every_s` is set or `at`, which is a time of day in UTC."""
 
     name: str
     schedule: str
@@ -36,7 +36,7 @@ class ScheduledJob:
     fields: Mapping[str, str | int] = field(default_factory=dict)
 
     def due_after(self, last: datetime) -> datetime:
-        """The first time after another one at which the job is due."""
+        """Return the first time after `last` at which the job is due."""
         if self.at is None:
             return last + timedelta(seconds=self.every_s or 0)
         found = last.replace(hour=self.at[0], minute=self.at[1], second=0, microsecond=0)

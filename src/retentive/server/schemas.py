@@ -48,7 +48,7 @@ def map_of(schema: JsonSchema) -> JsonSchema:
 
 
 def fixed(**properties: JsonSchema) -> JsonSchema:
-    """An object in which every property is present, and no other."""
+    """An object with exactly these properties, all required."""
     return {
         "type": "object",
         "properties": properties,

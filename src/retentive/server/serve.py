@@ -64,7 +64,7 @@ def serve(options: ServeOptions, *, on_start: Callable[[Started], None], on_prog
     end of workers and about the stop; by default they are logged. Raises `InvalidInput` and the errors of storage.
     """
     options.check()
-    _tokens(options)  # an error ends the start, and not each worker
+    _tokens(options)  # so that an error stops the start, not each worker
     log_as_json(requests=options.request_log)
     listener = _listen(options)
     with (
@@ -102,7 +102,7 @@ def from_environment() -> ASGIApp:
 
 
 def serve_here(opened: Retentive, make: Callable[[Server], list[BaseRoute]], on_start: Callable[[str], None]) -> None:
-    """Serve an open location to this machine, with more routes, in this process until SIGTERM or Ctrl-C."""
+    """Serve an open location to this machine in this process, until SIGTERM or Ctrl-C. `make` returns more routes."""
     options = ServeOptions("", port=0)
     server = server_of(ServedLocation(opened), telemetry=Telemetry())
     with _listen(options) as listener:
@@ -145,7 +145,7 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
 
 
 def _more_routes(server: Server, options: ServeOptions) -> list[BaseRoute]:
-    """Routes of a layer above this one, which names the function that makes them."""
+    """Return the routes of a higher layer, which the function named in `options.pages` makes."""
     if options.pages is None:
         return []
     module, _, name = options.pages.partition(":")
@@ -154,7 +154,7 @@ def _more_routes(server: Server, options: ServeOptions) -> list[BaseRoute]:
 
 
 def _tokens(options: ServeOptions) -> Tokens | None:
-    """The issuers of OAuth tokens. Raises `InvalidInput`."""
+    """Return the verifier of OAuth tokens, or None if OAuth is not configured. Raises `InvalidInput`."""
     if options.oauth is None:
         return None
     try:
@@ -185,7 +185,7 @@ def _config(app: ASGIApp | str, options: ServeOptions) -> uvicorn.Config:
 
 
 def _listen(options: ServeOptions) -> socket.socket:
-    """Listening socket, with an explicit protocol: otherwise asyncio leaves Nagle's algorithm on."""
+    """Return a listening socket. Its protocol is explicit, because otherwise asyncio leaves Nagle's algorithm on."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
         listener = socket.create_server((options.host, options.port), family=family, backlog=2048)
@@ -199,7 +199,10 @@ def _listen(options: ServeOptions) -> socket.socket:
 
 
 def _tracing() -> tuple[Tracing, Callable[[], None]] | None:
-    """Spans, if the variables of OpenTelemetry name an endpoint. Raises `InvalidInput` without its packages."""
+    """Return `exporting()` if the environment names an endpoint of OpenTelemetry, else None.
+
+    Raises `InvalidInput` if the packages of OpenTelemetry are not installed.
+    """
     if not any(os.environ.get(name) for name in ENDPOINTS) or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Processes of the server: the parent, which replaces workers that died, and their graceful stop."""
+"""Processes of the server: the parent process, which replaces dead workers, and the graceful stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from uvicorn.supervisors.multiprocess import Process
 
 CHECK_S = 0.5
 RESTART_S = 1.0
-"""A worker that cannot start, since the database is away for example, is started again after this time."""
+"""Shortest time between two starts of a worker, for example while the database is unreachable."""
 Progress = Callable[[str], None]
 STOPPING = "Stopping: new connections are refused, and the requests that have begun are finished."
 
@@ -40,7 +40,7 @@ class OneProcess(uvicorn.Server):
 class Supervisor(Multiprocess):
     """The parent process of the workers. SIGTERM and SIGINT stop it; SIGHUP replaces the workers one by one.
 
-    uvicorn looks for signals every 0.5 s, and leaves the listening socket open until all workers have ended.
+    The base class looks for signals only every 0.5 s, and keeps the listening socket open until all workers have ended.
     """
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], on_progress: Progress) -> None:
@@ -68,7 +68,7 @@ class Supervisor(Multiprocess):
         self._on_progress("Stopped.")
 
     def keep_subprocess_alive(self) -> None:
-        """Replace the workers that have ended. They need not answer: a busy worker is not ended."""
+        """Replace workers that have ended. Unlike the base class, do not end a worker that is too busy to answer."""
         for index, worker in enumerate(self.processes):
             if worker.process.is_alive() or time.monotonic() < self._started_at[index] + RESTART_S:
                 continue

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 LOGGERS = ("retentive", "uvicorn", "mcp")
 PROGRESS = logging.getLogger("retentive.server.progress")
-"""Log of the start and the end of workers, and of the stop."""
+"""Log of workers that start or end, and of the server's stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """Metrics and spans of a server; each may be missing."""
+    """Metrics and spans of a server. Either may be absent."""
 
     metrics: Metrics | None = None
     tracing: Tracing | None = None
 
     @contextmanager
     def request(self, scope: Scope, state: Mapping[str, Any]) -> Iterator[None]:
-        """Observe a request. `state` gets its route, status and code before the block ends."""
+        """Observe a request. `state` has its route, status and code when the block ends."""
         started, metrics = time.perf_counter(), self.metrics
         is_stream = metrics is not None and scope["path"].endswith(STREAMS)
         if metrics is not None and is_stream:
@@ -53,7 +53,7 @@ class Telemetry:
     def observed(
         self, route: Route, call: RouteCall, fields: Mapping[str, Any], work: Callable[[], RouteAnswer]
     ) -> Callable[[], RouteAnswer]:
-        """The call of a handler, to be run in a thread, with its wait, its span, and the change counted."""
+        """Wrap the call of a handler for a thread, so that its wait, its span and its change are recorded."""
         queued, metrics = time.perf_counter(), self.metrics
 
         def run() -> RouteAnswer:
@@ -83,7 +83,7 @@ class Telemetry:
 
 
 def _command(fields: Mapping[str, Any]) -> str:
-    """Command of a tool_use block; empty for another value."""
+    """Return the command of a tool_use block, or an empty string for anything else."""
     given = fields.get("input")
     found = given.get("command") if isinstance(given, Mapping) else None
     return found if isinstance(found, str) else ""
@@ -100,7 +100,7 @@ def _is_error(answer: RouteAnswer) -> bool:
 
 
 class JsonLog(logging.Formatter):
-    """Log records as lines of JSON. An exception is its type and the lines of code, without its message."""
+    """Formats log records as lines of JSON. An exception is logged as its type and code lines, without its message."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -115,7 +115,7 @@ class JsonLog(logging.Formatter):
 
 
 def log_as_json(*, requests: bool) -> None:
-    """Write the logs of the server to standard error as JSON, with each request if `requests`."""
+    """Write the logs of the server to standard error as JSON. Requests are logged only if `requests`."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLog())
     for name in LOGGERS:

@@ -1,7 +1,7 @@
 """Spans and metrics for OpenTelemetry: HTTP and generative-AI semantic conventions.
 
-Each request has a server span, which continues the trace of the client. A memory operation has a span inside it. Texts,
-paths and queries are in no span, unless `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` asks for them.
+Each request has a server span, which continues the trace of the client. A memory operation has a span inside it. Spans
+contain no texts, paths or queries, unless `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` asks for them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OPERATIONS: Mapping[str, str] = {
     "list_memories": "search_memory",
     "search_memories": "search_memory",
 }
-"""`gen_ai.operation.name` by the name of a route."""
+"""Values of `gen_ai.operation.name`, by the name of the route."""
 COMMANDS: Mapping[str, str] = {
     "view": "search_memory",
     "create": "upsert_memory",
@@ -46,11 +46,11 @@ COMMANDS: Mapping[str, str] = {
     "rename": "update_memory",
     "delete": "delete_memory",
 }
-"""`gen_ai.operation.name` by the command of the memory tool."""
+"""Values of `gen_ai.operation.name`, by the command of the memory tool."""
 
 
 class Tracing:
-    """Makes spans. The default providers are those of the process."""
+    """Makes spans. By default it uses the OpenTelemetry providers of the process."""
 
     def __init__(self, tracers: TracerProvider | None = None, meters: MeterProvider | None = None) -> None:
         self._tracer = trace.get_tracer("retentive.server", __version__, tracers)
@@ -114,7 +114,7 @@ class _Operation:
             self._span.set_attribute("gen_ai.memory.query.text", fields["query"])
 
     def end(self, answer: object) -> None:
-        """Set the attributes that the answer has."""
+        """Set the attributes that come from the answer."""
         if not isinstance(answer, Mapping):
             return
         if answer.get("is_error"):
@@ -131,7 +131,7 @@ class _Operation:
 
 
 def exporting() -> tuple[Tracing, Callable[[], None]]:
-    """Spans and metrics for the endpoint that the environment names, and a function that sends the rest."""
+    """Return a `Tracing` that exports to the endpoint in the environment, and a function that sends the rest."""
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415 - slow
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - slow
     from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415 - slow

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 MAX_UPLOAD_BYTES = 4 << 30
-"""Limit of the body of an import, and of the archive in it when it is not compressed."""
+"""Maximum size of the body of an import, and of the archive in it after decompression."""
 MAX_FILES = 100_000
-"""Files of an import, which is one transaction."""
+"""Maximum of files in an import, because an import is one transaction."""
 MAX_TEXT_BYTES = 64 << 20
-"""Each text is loaded into memory."""
+"""Maximum size of a text in an import, because each text is loaded into memory."""
 UPLOAD_S = 600.0
-"""Deadline of an export or import: the timeout of the SDKs."""
+"""Deadline of an export or import, equal to the timeout of the SDKs."""
 _PIECE_BYTES = 1 << 20
 
 
@@ -37,7 +37,7 @@ class Upload:
     _owner: list[None] = field(default_factory=lambda: [None], repr=False)
 
     def is_taken(self) -> bool:
-        """Take the file, to close it at the end; return whether somebody else has it. Thread-safe."""
+        """Take the file in order to close it later. Return True if it was taken before. Thread-safe."""
         try:
             self._owner.pop()  # atomic
         except IndexError:
@@ -53,7 +53,7 @@ class Upload:
 async def read_upload(request: Request, key: KeyRecord, reserve: Callable[[int], None]) -> Upload:
     """Write the body of a request to a file. Raises `HttpError`.
 
-    Only the limit of the API key itself applies, and `MAX_UPLOAD_BYTES`.
+    The size of the body is limited only by the API key and by `MAX_UPLOAD_BYTES`.
     """
     reserve(_PIECE_BYTES)
     limit = min(key.max_body_bytes or MAX_UPLOAD_BYTES, MAX_UPLOAD_BYTES)

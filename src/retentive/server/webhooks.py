@@ -1,4 +1,4 @@
-"""Webhook endpoints, the events for them, and the deliveries that are due: records of the location."""
+"""Webhook endpoints, their events, and the deliveries that are due, all stored as records of the location."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ENDPOINT, PENDING, DEAD, SEEN, CURSOR = (
     "webhook_seen",
     "webhook_cursor",
 )
-"""Kinds of records. Keys of deliveries are `ENDPOINT.EVENT`; those of the last two are ids of memory stores."""
+"""Kinds of records. The key of a delivery is `ENDPOINT.EVENT`; records of the last two kinds have the id of a store."""
 CREATED, ARCHIVED, DELETED = "memory_store.created", "memory_store.archived", "memory_store.deleted"
 CHANGED = "memory.changed"
 EVENTS = (CREATED, ARCHIVED, DELETED, CHANGED)
@@ -57,7 +57,7 @@ class Endpoint:
     stores: tuple[str, ...] = ()
 
     def wants(self, event: str, info: StoreInfo, at: datetime) -> bool:
-        """Return whether the endpoint gets this event. It gets none from before its creation."""
+        """Return whether the endpoint gets this event. It gets no events from before its creation."""
         return (
             self.state == "enabled"
             and self.workspace_id == info.workspace_id
@@ -69,7 +69,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Record of an event for an endpoint. `due` is a Unix time; `tried_at` and `error` are of the last attempt."""
+    """Record of an event for an endpoint. `due` is a Unix time; `tried_at` and `error` describe the last attempt."""
 
     endpoint_id: str
     event_id: str
@@ -99,7 +99,7 @@ class Webhooks:
         self._records = opened.records
 
     def create(self, workspace_id: str, url: str, events: tuple[str, ...], **options: Any) -> Endpoint:
-        """Create an endpoint with a new secret. Raises `InvalidInput` for too many."""
+        """Create an endpoint with a new secret. Raises `InvalidInput` if the workspace has too many."""
         if len(self.endpoints(workspace_id)) >= MAX_ENDPOINTS:
             raise InvalidInput(f"a workspace has at most {MAX_ENDPOINTS} webhook endpoints")
         now = datetime.now(UTC).isoformat()
@@ -138,7 +138,7 @@ class Webhooks:
     def deliveries(
         self, state: List, endpoint_id: str = "", *, after: str = "", limit: int | None = None
     ) -> Iterator[Delivery]:
-        """The deliveries that are pending or dead, of an endpoint or all, after this event of the endpoint."""
+        """Return the pending or the dead deliveries, of one endpoint or of all, after the event `after`."""
         start = f"{endpoint_id}." if endpoint_id else ""
         found = self._records.list(_kind(state), after=start + after, limit=limit)
         return (Delivery(**json.loads(text)) for _, text in takewhile(lambda pair: pair[0].startswith(start), found))
@@ -153,7 +153,7 @@ class Webhooks:
         raise NotFound("there is no such delivery")
 
     def retry(self, endpoint_id: str, event_id: str) -> Delivery:
-        """Make a delivery due now, also a dead one, with all its attempts. Raises `NotFound`."""
+        """Make a pending or dead delivery due now, with all attempts left. Raises `NotFound`."""
         _, before = self.delivery(endpoint_id, event_id)
         again = replace(before, due=0.0, attempts=0)
         self._records.put(PENDING, again.key, again.to_text())
@@ -161,11 +161,11 @@ class Webhooks:
         return again
 
     def delivered(self, delivery: Delivery) -> None:
-        """Forget a delivery that has arrived, or that nobody waits for any more."""
+        """Remove a pending delivery that has arrived or is no longer wanted."""
         self._records.put(PENDING, delivery.key, None)
 
     def failed(self, before: Delivery, after: Delivery, *, is_dead: bool) -> None:
-        """Store a failed attempt, unless somebody has changed the delivery meanwhile."""
+        """Store a failed attempt, unless another process has changed the delivery meanwhile."""
         if is_dead:
             self._records.put(DEAD, after.key, after.to_text())
         try:
@@ -179,14 +179,14 @@ class Webhooks:
         self._records.put(DEAD, delivery.key, None)
 
     def note(self, info: StoreInfo) -> None:
-        """Remember a store that will be deleted, so that the event can be sent: its tombstone has no workspace."""
+        """Record a store before its deletion. The event needs the workspace, which the tombstone does not have."""
         if self.endpoints(info.workspace_id) and self._records.get(SEEN, info.id) is None:
             self._records.put(SEEN, info.id, _seen_text(info, ()))
 
     def announce(self, infos: Iterable[StoreInfo]) -> None:
         """Queue the events of memory stores that were created or archived, unless they were queued before.
 
-        A crash in between queues them again, with the same id.
+        After a crash, an event may be queued again with the same id.
         """
         endpoints = self.endpoints()
         watched = {each.workspace_id for each in endpoints}
@@ -267,7 +267,10 @@ def check_url(url: str, *, to_private: bool) -> str:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address is public, also the one inside of an IPv6 address. Raises `ValueError`."""
+    """Return whether an IP address is public. For an IPv6 address with an IPv4 address inside, the latter decides.
+
+    Raises `ValueError`.
+    """
     found = ipaddress.ip_address(address)
     if isinstance(found, ipaddress.IPv6Address):
         packed = found.packed
@@ -283,7 +286,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def resolve(host: str, port: int, *, to_private: bool) -> str:
-    """Address of a host. All of its addresses must be public, unless private ones are allowed. Raises `OSError`."""
+    """Return an address of a host. Raises `OSError` if any of its addresses is private, unless these are allowed."""
     found = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     if not to_private and not all(is_public(each.partition("%")[0]) for each in found):
         raise OSError("the host has a private address")

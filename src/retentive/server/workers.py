@@ -1,7 +1,7 @@
 """Threads for the calls of handlers, with a bounded queue and a deadline.
 
 The results of calls that end together reach the event loop together, and quick calls that arrive together may share a
-thread. Passing each by itself, as executors do, took a third of the time of a view.
+thread. Passing each call and result separately, as executors do, took a third of the time of a view.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from retentive.server.errors import HttpError, overloaded
 T = TypeVar("T")
 THREADS = 40
 QUEUE = 200
-"""Calls that wait for a thread. A call beyond them gets 503."""
+"""Maximum of calls that wait for a thread. Further calls get 503."""
 DEADLINE_S = 60.0
-"""Below the timeout of the SDKs, 600 s, and of most proxies."""
+"""Shorter than the timeouts of the SDKs (600 s) and of most proxies."""
 _TICK_S = 1.0
 
 
 @dataclass(eq=False, slots=True)
 class _Job:
-    """A call. The thread that begins it, or the loop that gives it up, takes the token, so never both."""
+    """A call. Either the thread that starts it or the loop that gives it up takes the token, never both."""
 
     work: Callable[[], object]
     context: Context
@@ -40,7 +40,7 @@ class _Job:
     error: BaseException | None = None
 
     def is_taken(self) -> bool:
-        """Take the token; return whether somebody else has it."""
+        """Take the token. Return True if it was taken before."""
         try:
             self.token.pop()  # atomic
         except IndexError:
@@ -76,10 +76,10 @@ class Workers:
     async def run(self, work: Callable[[], T], *, is_quick: bool = False, deadline_s: float | None = None) -> T:
         """Run a function in a thread. At most `quick_calls` quick functions share a thread, one after the other.
 
-        `deadline_s` replaces a deadline that is shorter.
+        `deadline_s` replaces the default deadline if it is longer.
 
-        Raises `HttpError` 503 if too many calls wait, or if it found no thread before the deadline, and 504 if it
-        takes longer. It then still runs to its end, and holds its place until then.
+        Raises `HttpError` 503 if too many calls wait or if no thread was free before the deadline, and 504 if the
+        function did not end before the deadline. After a 504 the function runs to its end, and counts until then.
         """
         if self._places <= 0:
             raise overloaded("the server is overloaded; try again later")
@@ -102,7 +102,7 @@ class Workers:
         return cast("T", await job.future)
 
     def close(self) -> None:
-        """Wait for the calls that run."""
+        """Wait for the running calls."""
         for _ in self._threads:
             self._jobs.put(None)
         for thread in self._threads:
@@ -117,16 +117,16 @@ class Workers:
                 self._is_told = True
                 with suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(self._deliver)
-            del jobs, begun  # while the thread waits, it keeps no result
+            del jobs, begun  # so that a waiting thread keeps no result alive
 
     def _start_quick(self) -> None:
-        """Pass the quick calls of this round of the loop to threads."""
+        """Pass the quick calls that arrived in this round of the event loop to threads."""
         jobs, self._quick = self._quick, []
         for start in range(0, len(jobs), self._quick_calls):
             self._jobs.put(jobs[start : start + self._quick_calls])
 
     def _deliver(self) -> None:
-        """Pass the results that are there. `_is_told` comes first: a job that ends from now on calls again."""
+        """Pass on the finished results. `_is_told` is reset first, so that a job that ends later calls this again."""
         self._is_told = False
         while self._ended:
             job = self._ended.popleft()

@@ -31,7 +31,7 @@ _HEAD_CHARS = 100
 
 
 def settings(visit: Visit) -> PageAnswer:
-    """The settings; with POST, changed ones. Each value is JSON; an empty one restores the default."""
+    """Show the settings; with POST, change them. Each value is JSON; an empty value restores the default."""
     if visit.method == "POST":
         visit.need("admin")
         visit.check_key()
@@ -59,7 +59,7 @@ def _plain(found: Settings, name: str) -> object:
 
 
 def _typed(visit: Visit) -> dict[str, object]:
-    """Values of the form. Raises `HttpError` 400 for invalid JSON."""
+    """Parse the values of the form. Raises `HttpError` 400 for invalid JSON."""
     found: dict[str, object] = {}
     for each in dataclasses.fields(Settings):
         if each.name not in visit.form:
@@ -73,9 +73,9 @@ def _typed(visit: Visit) -> dict[str, object]:
 
 
 def stats(visit: Visit) -> PageAnswer:
-    """Limits, and the changes of the last calendar days (UTC); with `format=csv`, these numbers as a file.
+    """Show limits, and the number of changes on each of the last days (UTC); with `format=csv`, as a file.
 
-    A key for some paths gets those of the newest versions that it sees, and the file leaves out days before them.
+    For a key limited to paths, only the newest versions that it sees are counted. The file leaves out earlier days.
     """
     days, core = last_days(DAYS, datetime.now(UTC).date()), core_of(visit.store)
     recent = recent_changes(visit.store, None)
@@ -105,7 +105,7 @@ def stats(visit: Visit) -> PageAnswer:
 
 
 def audit(visit: Visit) -> PageAnswer:
-    """A page of the newest entries of the audit log; with `verify`, its verification with progress."""
+    """Show a page of the newest entries of the audit log; with `verify`, verify the log and show the progress."""
     core, before = core_of(visit.store), visit.query.get("before", "")
     if before and not _SEQ.fullmatch(before):
         raise invalid("before: must be the number of an entry")
@@ -182,7 +182,7 @@ def archive_key(visit: Visit) -> PageAnswer:
 
 
 def health(visit: Visit) -> PageAnswer:
-    """Stores of the workspace that need a person, and the version of the server."""
+    """Show the stores of the workspace that need attention, and the version of the server."""
     troubled = []
     found = visit.location.opened.list_stores(workspace=visit.caller.workspace_id, limit=200)
     for info in filter(visit.caller.sees, found.items):

@@ -1,4 +1,4 @@
-"""Export of one memory store, and backup of all that the key may see: what the files have, and the files."""
+"""Export of one memory store, and backup of all stores that the key may see: the pages and the files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PAGE = 200
 
 
 def show_export(visit: Visit) -> PageAnswer:
-    """The page of the export: formats and what each has."""
+    """Show the page of the export, with the formats and their contents."""
     return HtmlPage("export.html", {"area": "export", "usage": visit.store.usage()}, title="Export")
 
 
@@ -47,7 +47,7 @@ def export_file(visit: Visit) -> PageAnswer:
 
 
 def show_backup(visit: Visit) -> PageAnswer:
-    """The page of the backup: its size, and the backups of the schedule."""
+    """Show the page of the backup, with its size and the state of the scheduled backup."""
     stores = list(_stores(visit))
     values = {
         "count": len(stores),
@@ -62,10 +62,10 @@ def show_backup(visit: Visit) -> PageAnswer:
 def backup_file(visit: Visit) -> PageAnswer:
     """A backup of all memory stores that the key may see, as one file."""
     ids = [each.id for each in _stores(visit)]
-    if not ids:  # the transfer would take an empty list as all stores of the location
+    if not ids:  # `back_up` would take an empty list for all stores of the location
         raise invalid("there is no memory store to back up")
     for store_id in ids:
-        with suppress(RetentiveError):  # an encrypted store without its key is backed up too, and has no entries
+        with suppress(RetentiveError):  # an encrypted store without its key is backed up too, but gets no audit entry
             core_of(visit.location.store(store_id, visit.caller)[1]).result_of(AuditOnly("backup"))
     directory = tempfile.TemporaryDirectory(prefix="retentive-backup-")
     path = os.path.join(directory.name, "backup.tar.gz")
@@ -85,7 +85,7 @@ def _pieces(raw: IO[bytes]) -> Iterator[bytes]:
 
 
 def _stores(visit: Visit) -> Iterator[StoreInfo]:
-    """The memory stores that the key may see, with archived ones."""
+    """The memory stores that the key may see, including archived ones."""
     after: str | None = None
     while True:
         page = visit.location.opened.list_stores(

@@ -1,4 +1,4 @@
-"""Edit, create, rename and delete a memory, with the version that the person has seen as a precondition."""
+"""Edit, create, rename and delete a memory. The version that the person has seen is the precondition."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from retentive.values import diff
 from retentive.values.records import Written
 
 MAX_PLACES = 50
-"""Places of a conflict with a choice for each; with more, the text is edited as a whole."""
+"""Maximum of conflicting places with a choice for each. With more, the text is edited as a whole."""
 
 
 def edit(visit: Visit) -> PageAnswer:
-    """The form with the text of a memory; with POST, the change."""
+    """Show the form with the text of a memory; with POST, save the text."""
     path = parsed(visit.memory_path).text
     if visit.method == "POST":
         return _save(visit, path)
@@ -57,7 +57,7 @@ def _digest(text: str) -> str:
 
 
 def _chosen(visit: Visit, seen_id: str) -> str:
-    """The own text merged with that of the conflict page, with the pick for each place."""
+    """Return the own text merged with the other text of the conflict page, with the pick for each place."""
     theirs = _text_of(visit, seen_id)
     parts = diff.merge_parts(_text_of(visit, visit.given("base")), _line_ends(visit.given("mine"), theirs), theirs)
     return conflicts.chosen(parts, _picks(visit))
@@ -68,17 +68,18 @@ def _picks(visit: Visit) -> list[str]:
 
 
 def _text_of(visit: Visit, version_id: str) -> str:
-    """Text of a version; that of a memory that does not exist, which has no version, is empty."""
+    """Return the text of a version. An empty id stands for a memory that does not exist; its text is empty."""
     return visit.store.version_text(version_id) if version_id else ""
 
 
 def _conflict(
     visit: Visit, path: str, mine: str, base_id: str, *, is_shown: bool = False, edited: str | None = None
 ) -> PageAnswer:
-    """The page after somebody else changed the memory: both changes, the places to decide, and the merged text.
+    """Show that somebody else changed the memory: both changes, the places to decide, and the merged text.
 
-    With `is_shown`, `mine` is the text with the choices of that page, unless the memory was changed once more.
-    `edited` is the text typed beside the choices, so that the form never drops a choice silently.
+    With `is_shown`, `mine` is the text after the choices made on this page. If the memory was changed once more, this
+    text is compared with it anew. `edited` is a text that the person typed in addition to making choices. The page then
+    shows that text and asks again, so that no choice is dropped silently.
     """
     memory, theirs = _present(visit, path, base_id)
     text, picks = mine, list[str]()
@@ -114,7 +115,7 @@ def _conflict(
 
 
 def _present(visit: Visit, path: str, base_id: str) -> tuple[Memory | None, str]:
-    """The memory as it is now, also if it was renamed meanwhile; None if it was deleted."""
+    """Return the present memory with its text, even if it was renamed meanwhile; None if it was deleted."""
     try:
         return visit.store.load(path)
     except NotFound:
@@ -127,7 +128,7 @@ def _present(visit: Visit, path: str, base_id: str) -> tuple[Memory | None, str]
 
 
 def create(visit: Visit) -> PageAnswer:
-    """The form for a new memory; with POST, the new memory."""
+    """Show the form for a new memory; with POST, create the memory."""
     if visit.method != "POST":
         under = visit.query.get("under") or tool_path("")
         return _form(f"{parsed(under).text}/", "", "", is_new=True)
@@ -136,7 +137,7 @@ def create(visit: Visit) -> PageAnswer:
 
 
 def rename(visit: Visit) -> PageAnswer:
-    """The form for another path; with POST, the rename."""
+    """Show the form for a new path; with POST, rename the memory."""
     path = parsed(visit.memory_path).text
     if visit.method != "POST":
         memory, _ = _load(visit, path)
@@ -146,7 +147,7 @@ def rename(visit: Visit) -> PageAnswer:
 
 
 def delete(visit: Visit) -> PageAnswer:
-    """The question; with POST, the deletion. The history is kept."""
+    """Ask for confirmation; with POST, delete the memory. Its history is kept."""
     path = parsed(visit.memory_path).text
     if visit.method != "POST":
         memory, _ = _load(visit, path)
@@ -169,7 +170,7 @@ def _load(visit: Visit, path: str) -> tuple[Memory, str]:
 
 
 def _typed(visit: Visit, before: str) -> str:
-    """The text of the form. Browsers send CRLF for each end of a line."""
+    """Return the text of the form with the line ends of the text before. Browsers send CRLF for each line end."""
     return _line_ends(visit.given("text"), before)
 
 

@@ -20,19 +20,19 @@ from retentive.store.by_id import read_memory
 from retentive.values.paths import ROOT
 
 RECEIPT = "console.erasure"
-"""Kind of the records of the location with receipts. A receipt names no path and no text."""
+"""Kind of location records for receipts. A receipt contains no path and no text."""
 AT_ONCE = 100
-"""Memories of one erasure."""
+"""Maximum of memories in one erasure."""
 VERSIONS = 1_000
 COMPARED = 20_000
-"""Present memories whose hashes are compared with those of what was erased; of more, none are."""
+"""If the store has more memories than this, their hashes are not compared with the hashes of erased texts."""
 RECEIPTS = 50
 _REASON_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ToErase:
-    """A memory of the list: its versions, newest first, its path now if it is present, and why it is in the list."""
+    """A memory to erase: its versions, newest first, its path if it still exists, and the reason to list it."""
 
     memory_id: str
     versions: Sequence[Version]
@@ -41,12 +41,12 @@ class ToErase:
 
     @property
     def path(self) -> str:
-        """The path now, or the last one."""
+        """The present path, or else the last path."""
         return self.present or next((each.path for each in self.versions if each.path), "")
 
     @property
     def earlier(self) -> list[str]:
-        """Other paths that it had."""
+        """Other paths that the memory had."""
         return [
             each for each in dict.fromkeys(version.path for version in self.versions) if each not in {"", self.path}
         ]
@@ -54,10 +54,11 @@ class ToErase:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What was erased, and what was checked afterwards. `left` maps memories that were not erased to an error code.
+    """Proof of an erasure, with the results of checks after it. `left` maps memories not erased to error codes.
 
-    `answering` counts ids of memories and versions that still answer, `same_text` present memories with an erased text
-    (None if that was not compared), `found` the memories that the search of the list still finds (None without one).
+    `answering` counts the erased ids of memories and versions that can still be read. `same_text` counts the present
+    memories that have an erased text, or is None if this was not compared. `found` counts the memories that the search
+    still finds, or is None without a search.
     """
 
     id: str
@@ -75,7 +76,7 @@ class Receipt:
 
 
 def erase(visit: Visit) -> PageAnswer:
-    """The steps of an erasure. Ids and words are in the body, except that a link may name one memory."""
+    """Run a step of an erasure. Ids and search words are in the body, except that a link may name one memory."""
     visit.need("read")
     step = visit.given("step", "check") if visit.method == "POST" else "find" if not visit.query.get("id") else "check"
     query = visit.given("q").strip()
@@ -102,7 +103,7 @@ def erase(visit: Visit) -> PageAnswer:
 
 
 def sentence(count: int) -> str:
-    """The sentence to type."""
+    """The sentence that a person types to confirm."""
     return f"erase {count} memor{'y' if count == 1 else 'ies'}"
 
 
@@ -124,7 +125,7 @@ def _find(visit: Visit, query: str) -> HtmlPage:
 
 
 def _hits(visit: Visit, query: str, is_deep: bool) -> Sequence[Any]:
-    """Memories that have all words as they are written, also in earlier versions if asked for."""
+    """Find the memories that have all words as written; with `is_deep`, also in earlier versions."""
     return visit.store.search(query, mode="all", history=is_deep, limit=None).hits
 
 
@@ -158,7 +159,7 @@ def _erase(visit: Visit, chosen: Sequence[ToErase], query: str) -> PageAnswer:
             left[each.memory_id] = error.code
             continue
         done.append(each)
-        versions += removed.versions - (each.present is not None)  # without the deletion that the erasure adds
+        versions += removed.versions - (each.present is not None)  # not the deletion that the erasure adds
         is_pending = removed.pending
     if not done:
         raise invalid(f"nothing was erased ({', '.join(sorted(set(left.values())))})")
@@ -168,7 +169,7 @@ def _erase(visit: Visit, chosen: Sequence[ToErase], query: str) -> PageAnswer:
 
 
 def _checked(visit: Visit, done: Sequence[ToErase], query: str) -> Receipt:
-    """Look for what should be gone: ids, hashes, and the words of the search."""
+    """Check whether erased ids, texts and search words are still found, and return a receipt with the results."""
     core = core_of(visit.store)
     ids = {each.memory_id for each in done}
     versions = [version for each in done for version in each.versions]
@@ -205,7 +206,7 @@ def _answers(snapshot: Snapshot, version_id: str) -> bool:
 
 
 def _kept(visit: Visit, receipt: Receipt) -> Receipt:
-    """Record the receipt, and in an audit log an entry with its id, its memories and the reason."""
+    """Store the receipt. If the store has an audit log, add an entry with the receipt's id, memories and reason."""
     core = core_of(visit.store)
     if visit.store.settings().audit:
         details = {"receipt": receipt.id, "memories": list(receipt.memories), "reason": receipt.reason}
@@ -235,7 +236,7 @@ def _parsed(text: str) -> Receipt:
 
 
 def show_receipt(visit: Visit) -> PageAnswer:
-    """What was erased and checked; with `format=json`, as a file."""
+    """Show a receipt; with `format=json`, send it as a file."""
     receipt_id = visit.ids["receipt_id"]
     try:
         text = visit.location.opened.records.get(RECEIPT, f"{visit.info.id}.{receipt_id}")

@@ -15,7 +15,7 @@ _REVISION = re.compile(r"[0-9]{1,18}")
 
 
 def live_changes(visit: Visit) -> PageAnswer:
-    """Stream the changes after the revision that the page shows, or has got last, or from now on, with its filter."""
+    """Stream the changes that pass the filter of a page, after the revision it shows or last received, or from now."""
     given = visit.last_event_id or visit.query.get("after", "")
     if given and not _REVISION.fullmatch(given):
         raise invalid("after: must be the revision that the page shows")

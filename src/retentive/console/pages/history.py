@@ -25,11 +25,11 @@ from retentive.values.paths import ROOT
 
 VERSIONS = 100
 FILES = 50
-"""Memories whose differences one page shows."""
+"""Maximum of memories whose differences one page shows."""
 SINCE = 1_000
-"""Versions among which a page looks for those below a directory."""
+"""Maximum of versions that a page searches for changes below a directory."""
 LOOKED_AT = 4_000
-"""Versions among which one page looks for those of an actor."""
+"""Maximum of versions that a page searches for changes of an actor, or since a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def show_versions(visit: Visit) -> PageAnswer:
 
 
 def show_change(visit: Visit) -> PageAnswer:
-    """The difference that one change made, named by its revision or by the id of a version."""
+    """Show the difference that one change made. The URL names it by its revision or by the id of a version."""
     try:
         core = core_of(visit.store)
         with core.checking("diff"):
@@ -67,9 +67,9 @@ def show_change(visit: Visit) -> PageAnswer:
 
 
 def show_since(visit: Visit) -> PageAnswer:
-    """The differences between a moment and now, of the memories that changed in between.
+    """Show the differences between a moment and now, for the memories that changed in between.
 
-    Those below a directory are chosen from the newest versions: versions have no index by directory.
+    For a directory, only the newest versions of the store are searched, since versions have no index by directory.
     """
     at, core = visit.query.get("at", ""), core_of(visit.store)
     with core.checking("diff"):
@@ -97,7 +97,7 @@ def _below(found: Differences, path: str) -> Differences:
 
 
 def show_actor(visit: Visit) -> PageAnswer:
-    """The differences that changes of an actor made, among so many versions of the store, newest first."""
+    """Show the differences that an actor made, as far as they are among the newest `LOOKED_AT` versions."""
     actor, until = visit.ids["actor"], visit.query.get("until", "")
     if until and not VERSION_ID.fullmatch(until):
         raise not_found("memory version")
@@ -129,13 +129,13 @@ def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", a
 
 
 def _same_page(visit: Visit, **changed: str) -> str:
-    """Address of the same page with other conditions."""
+    """URL of the same page with changed conditions."""
     kept = {name: visit.query[name] for name in ("at", "since", "until", "view") if visit.query.get(name)}
     return f"?{urlencode({**kept, **changed})}"
 
 
 def _neighbours(visit: Visit, changes: Sequence[LoggedChange]) -> dict[str, str | None]:
-    """Names of the changes before and after the one that the page shows."""
+    """Names of the changes before and after the shown change."""
     ids = [each.id for change in changes for each in change.versions]
     if not ids:
         return {"older": None, "newer": None}
@@ -167,7 +167,7 @@ def show_activity(visit: Visit) -> PageAnswer:
 
 
 def asked_filter(visit: Visit) -> tuple[str, LogFilter]:
-    """Path and conditions of the activity in the query. Raises `HttpError` 400."""
+    """Read the path and the filter of the activity from the query. Raises `HttpError` 400."""
     asked = {name: visit.query.get(name, "").strip() for name in ("actor", "path", "operation", "since")}
     if asked["operation"] not in {"", "created", "modified", "deleted"}:
         raise invalid("operation: must be created, modified or deleted")
@@ -178,7 +178,7 @@ def asked_filter(visit: Visit) -> tuple[str, LogFilter]:
 
 
 def revision_of(store: MemoryStore) -> int:
-    """The revision of a store, to be read before what a page shows, so that its live rows miss no change."""
+    """Return the revision of a store. Read it before the contents of a page, so that live rows miss no change."""
     return core_of(store).peek(Read("feed", lambda snapshot: snapshot.revision))
 
 
@@ -188,7 +188,7 @@ def _origin(version: Version) -> tuple[str, str, str]:
 
 
 def time_of(text: str) -> datetime | None:
-    """A time that a person typed, such as `2d`."""
+    """Parse a time that a person typed, such as `2d`."""
     try:
         return parse_time(text, datetime.now(UTC)) if text else None
     except ValueError:

@@ -14,20 +14,20 @@ from retentive.storage.contract import Memory, Version
 from retentive.store import MemoryStore, core_of
 
 RECENT = 500
-"""Newest versions of a store among which a listing looks for the last change of each entry."""
+"""Number of newest versions that a listing searches for the last change of each entry."""
 SINCE = 1_000
-"""Versions since a moment from which a page of the past makes its marks."""
+"""Maximum of versions since a moment that a page of the past reads for its marks."""
 NEW = 100
-"""New entries that a page of the past shows."""
+"""Maximum of new entries that a page of the past shows."""
 FATES: tuple[Fate, ...] = ("new", "changed", "gone")
 
 
 @dataclass(frozen=True, slots=True)
 class EntryRow:
-    """A row of a listing. `below` is the path of the last change inside of a directory.
+    """A row of a listing. `below` is the path of the last change inside a directory.
 
-    `marks` are what happened since the moment of the page, with the number of memories of a directory. The row of an
-    entry `is_new` leads to the present.
+    `marks` tell what has happened since the moment of the page, and to how many memories. If `is_new`, the entry did
+    not exist at that moment, and the row links to the present.
     """
 
     path: str
@@ -39,7 +39,7 @@ class EntryRow:
 
     @property
     def is_directory(self) -> bool:
-        """True for a directory. A new memory is not read, only its newest version."""
+        """True for a directory. For a new entry only the newest version is read, so it never has a `memory`."""
         return self.memory is None and (not self.is_new or bool(self.below))
 
     @property
@@ -50,13 +50,13 @@ class EntryRow:
 
 @dataclass(frozen=True, slots=True)
 class RecentChanges:
-    """The newest versions of a store, newest first. `oldest` is the last of them if there are more."""
+    """The newest versions of a store, newest first. `oldest` is the last of them, or None if there are no more."""
 
     versions: Sequence[Version]
     oldest: Version | None
 
     def by_name(self, directory: str) -> dict[str, tuple[Version, str]]:
-        """The newest version at or below each entry of a directory, with the rest of its path."""
+        """Map each entry of a directory to the newest version at or below it, and to that version's path inside it."""
         found: dict[str, tuple[Version, str]] = {}
         for each in self.versions:
             if each.path.startswith(f"{directory}/"):
@@ -66,7 +66,7 @@ class RecentChanges:
 
 
 def recent_changes(store: MemoryStore, at: Named | None) -> RecentChanges:
-    """The newest versions of a store, now or at a moment. They belong to a listing, which has the audit entry."""
+    """Return the newest versions of a store, now or at a moment, for a listing, which writes the audit entry."""
     operation = Read("list", lambda snapshot: list(snapshot.versions(limit=RECENT + 1)))
     found = core_of(store).peek(operation if at is None else AsOf(operation, at))
     return RecentChanges(found[:RECENT], found[RECENT - 1] if len(found) > RECENT else None)
@@ -92,7 +92,7 @@ def _row(item: Listed, known: Mapping[str, tuple[Version, str]], then: SinceMome
 
 
 def new_rows(directory: str, items: Sequence[Listed], then: SinceMoment) -> list[EntryRow]:
-    """Rows of the entries of a directory that did not exist at a moment, by name."""
+    """Rows of the entries of a directory that did not exist at a moment, sorted by name."""
     there = {item.memory.path if isinstance(item, ListedMemory) else item.path.rstrip("/") for item in items}
     found = {row.path: row for row in _new(directory, then) if row.path not in there}
     return [found[path] for path in sorted(found)[:NEW]]

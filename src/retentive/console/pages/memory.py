@@ -30,7 +30,7 @@ VIEWS = ("rendered", "raw", "blame", "history")
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of a page, with its author in blame."""
+    """A line of a text; in the blame view, with the version that wrote the line."""
 
     number: int
     html: Markup
@@ -65,7 +65,7 @@ def show_memory(visit: Visit) -> PageAnswer:
 
 
 def note_view(visit: Visit) -> None:
-    """Record that a memory was viewed, when the browser shows the page that it has kept."""
+    """Record that a memory was viewed when the browser shows its kept page again."""
     memory, _ = read(visit, load(parsed(visit.memory_path)))
     core_of(visit.store).accesses.note(visit.store.id, memory)
 
@@ -116,7 +116,7 @@ def _blamed(lines: Sequence[BlameLine]) -> list[SourceLine]:
 
 
 def _gone(visit: Visit, path: MemoryPath) -> PageAnswer:
-    """The page for a path without a memory: its last versions, if it had one."""
+    """Show the last versions at a path that no longer has a memory. Raises `HttpError` 404 if it never had one."""
     if visit.query.get("at"):
         raise not_found("memory")
     versions = visit.store.history.log(path.text, limit=20)
@@ -127,13 +127,13 @@ def _gone(visit: Visit, path: MemoryPath) -> PageAnswer:
 
 
 def _neighbour(visit: Visit, memory_id: str, version_id: str, *, is_newer: bool = False) -> str | None:
-    """Id of the version of a memory before or after one."""
+    """Return the id of the version before or after a version of a memory."""
     page = visit.store.history.page(memory_id=memory_id, after=version_id, oldest_first=is_newer, limit=1)
     return page.items[0].version.id if page.items else None
 
 
 def by_id(visit: Visit) -> PageAnswer:
-    """Redirect from the id of a memory, which survives renames."""
+    """Redirect from the id of a memory to its present path, so that links survive renames."""
     try:
         found, _ = core_of(visit.store).peek(read_memory(visit.ids["memory_id"]))
     except NotFound:

@@ -10,7 +10,7 @@ from retentive.server.objects import VERSION_ID
 
 
 def sensitive(visit: Visit) -> PageAnswer:
-    """The kinds of sensitive values and their places, after a scan that a person started. Never the values."""
+    """Show the kinds and places of sensitive values after a scan that a person started, but never the values."""
     visit.need("read")
     findings = visit.store.scan() if visit.query.get("scan") == "1" else None
     if findings is not None:
@@ -19,7 +19,7 @@ def sensitive(visit: Visit) -> PageAnswer:
 
 
 def redact(visit: Visit) -> PageAnswer:
-    """The question; with POST and the typed word, removal of the text of one version."""
+    """Ask for confirmation; with POST and the typed word, remove the text of one version."""
     version_id = visit.given("version") or visit.query.get("version", "")
     if not VERSION_ID.fullmatch(version_id):
         raise not_found("memory version")

@@ -25,7 +25,7 @@ ENTRIES = 500
 
 
 def queue(visit: Visit) -> PageAnswer:
-    """The queue, and the newest decisions."""
+    """Show the queue of proposals, and the newest decisions."""
     return _with_decisions(visit, visit.store.review.decisions())
 
 
@@ -40,7 +40,7 @@ def _queue(pending: Sequence[Proposal]) -> dict[str, object]:
 
 
 def proposal(visit: Visit) -> PageAnswer:
-    """One proposal: its changes, and the form for the decision. A decided one has no texts; it names who decided."""
+    """Show a proposal: its changes and the form for the decision. If it was decided, show only the decision."""
     return _proposal(visit, visit.ids["proposal_id"])
 
 
@@ -85,10 +85,10 @@ def _proposal(
 
 @dataclass(frozen=True, slots=True)
 class Proposer:
-    """What is known about the actor of a proposal: its other proposals, its changes and, in an audit log, its reads.
+    """Facts about the actor of a proposal: other proposals, changes and, if there is an audit log, reads.
 
-    `changed` counts its versions among the newest ones of the store, `read` the memories that it read among the newest
-    entries of the audit log; None if the person may not see the log.
+    `changed` counts the actor's versions among the newest versions of the store. `read` counts the memories that the
+    actor read, according to the newest entries of the audit log. It is None if the person may not see the log.
     """
 
     waiting: int
@@ -127,8 +127,8 @@ def _proposer(visit: Visit, found: Proposal, pending: Sequence[Proposal]) -> Pro
 class ProposedFile:
     """Effect of a proposal on one memory.
 
-    `state` is `merged` if the memory was edited after the proposal and both texts can be merged, which the difference
-    then shows, `clash` if they cannot, and otherwise empty. `version_id` is the version with which it is merged.
+    `state` is empty unless the memory was edited after the proposal. It is `merged` if both texts can be merged, and
+    the difference then shows the merged text; otherwise it is `clash`. `version_id` is the present version.
     """
 
     difference: Shown

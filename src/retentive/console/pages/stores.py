@@ -1,4 +1,4 @@
-"""The list of memory stores, with the figures that need a person."""
+"""The list of memory stores, with the figures that need attention."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from retentive.storage.contract import StoreInfo
 
 ROWS = 50
 LISTED = 2_000
-"""Newest stores that are sorted and counted."""
+"""Maximum of stores that are sorted and counted. If there are more, the newest are taken."""
 LOOKED_AT = 10_000
 MORE = 200
-"""Stores that are read for the totals when a person, or the page, asks for the rest."""
+"""Maximum of stores that are read for the totals if the query has `more=1`."""
 _AT_ONCE = 500
 SORTS: Mapping[str, Callable[[StoreRow], Any]] = {
     "changed": lambda row: row.at,
@@ -37,7 +37,7 @@ SORTS: Mapping[str, Callable[[StoreRow], Any]] = {
     "full": lambda row: (row.full, row.at),
     "today": lambda row: (row.today, row.at),
 }
-"""Orders of the list: the largest first, except names. `findings` and `audit` need the records of checks."""
+"""Orders of the list: the largest first, except names. `_order` adds `findings` and `audit`, which need `Checks`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[Store
 
 
 def _page(visit: Visit, infos: Sequence[StoreInfo], checks: Checks, sort: str) -> tuple[list[StoreRow], str]:
-    """The rows of the page in the query, read now, and the id after which the next page begins."""
+    """Return the rows of a page, with figures read now, and the id after which the next page begins."""
     reach = visit.caller.key.paths
     rows = [visit.overview.known(info, reach) or StoreRow(info) for info in infos]
     rows.sort(key=_order(sort, checks), reverse=sort != "name")
@@ -138,7 +138,7 @@ def _findings(found: Mapping[str, LastCheck], row: StoreRow) -> int:
 
 
 def by_key(visit: Visit) -> PageAnswer:
-    """Redirect to the store with a key."""
+    """Redirect to the store with the key in the URL."""
     try:
         found = visit.location.opened.get_store(visit.ids["key"], workspace=visit.caller.workspace_id)
     except NotFound:

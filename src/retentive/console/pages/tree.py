@@ -32,7 +32,7 @@ NEWEST = 6
 
 
 def parsed(path: str) -> MemoryPath:
-    """A path of the URL. Raises `HttpError` 400."""
+    """Parse a path of the URL. Raises `HttpError` 400."""
     try:
         found = MemoryPath.parse(path)
     except Refused as refusal:
@@ -52,7 +52,7 @@ def read(visit: Visit, operation: ReadOperation[R]) -> R:
 class ListLevels(ReadOperation[list[ListPage[Listed, ListingCursor]]]):
     """List one level of each directory from the root down to `path`, all at the same state.
 
-    The cursor and the limit are those of the last one.
+    `cursor` and `limit` apply to the last directory.
     """
 
     name = "list"
@@ -67,7 +67,7 @@ class ListLevels(ReadOperation[list[ListPage[Listed, ListingCursor]]]):
         return [ROOT] if self.path.is_root else [ROOT, *self.path.ancestors, self.path.text]
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Fact of the audit entry, as for one level."""
+        """Return the facts for the audit entry, the same as for one level."""
         return {"listed": True}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> list[ListPage[Listed, ListingCursor]]:
@@ -79,14 +79,14 @@ class ListLevels(ReadOperation[list[ListPage[Listed, ListingCursor]]]):
 
 
 def levels(visit: Visit, operation: ListLevels) -> tuple[list[dict[str, object]], ListPage[Listed, ListingCursor]]:
-    """The levels of the tree for the list beside the page, and the last level as it was read."""
+    """Return the levels of the tree for the side of the page, and the last level as read."""
     found = read(visit, operation)
     shown = [_level(path, page) for path, page in zip(operation.directories, found, strict=True)]
     return shown, found[-1]
 
 
 def children(visit: Visit) -> PageAnswer:
-    """One level of the tree below a directory, for a page that shows the levels above."""
+    """Send one level of the tree below a directory, for a page that already shows the levels above."""
     path = parsed(visit.memory_path)
     found = read(visit, ListMemories(path, 1, None, SIDE_ROWS))
     if not found.items:
@@ -109,7 +109,7 @@ def _entry(item: Listed) -> dict[str, object]:
 
 
 def show_directory(visit: Visit) -> PageAnswer:
-    """A directory with its memories and directories, and its index.md below."""
+    """Show a directory with its memories and directories, and below them its index.md."""
     path = parsed(visit.memory_path)
     at = visit.query.get("at", "")
     after = visit.query.get("after", "")
@@ -147,7 +147,7 @@ def show_directory(visit: Visit) -> PageAnswer:
 
 
 def since_moment(visit: Visit) -> SinceMoment | None:
-    """What happened since the moment in the URL; None for a page of the present."""
+    """Changes since the moment in the URL; None for a page of the present."""
     at = visit.query.get("at")
     return core_of(visit.store).peek(since(moment(at), SINCE)) if at else None
 
@@ -172,6 +172,6 @@ def go(visit: Visit) -> PageAnswer:
 
 
 def parts(path: str) -> list[tuple[str, str]]:
-    """Names in a path with the path up to each."""
+    """Split a path into its names, each with the path up to it."""
     names = path.split("/")[2:]
     return [(name, "/".join([ROOT, *names[: at + 1]])) for at, name in enumerate(names)]

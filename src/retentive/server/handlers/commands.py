@@ -1,4 +1,4 @@
-"""Handler of the command route: what the library's own client needs beyond the text of a reply."""
+"""Handler of the command route, which gives the library's own client more than the text of a reply."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from retentive.values.records import Invocation, Recorded, Written
 from retentive.values.replies import Reply
 
 MAX_CHANGES = 1_000
-"""Versions that an answer lists."""
+"""Maximum of versions that an answer lists."""
 
 
 def run_command(
@@ -37,7 +37,7 @@ def run_command(
 ) -> Json:
     """Run a command of the tool, or `write`, `append` or `clear`, and return the reply with its code and versions.
 
-    Repeated under the same `id` within 24 hours, a change returns its first reply.
+    A change that is repeated with the same `id` within 24 hours returns its first reply.
     """
     name = command.get("command") if isinstance(command, Mapping) else None
     scope: Scope = "read" if name == "view" else "write"
@@ -108,7 +108,7 @@ def _conflicting(found: Conflicting | None) -> Json:
 
 
 def _written(core: StoreCore, outcome: Outcome[CommandResult]) -> Json:
-    """Fields about the versions that a change recorded. A repeated change knows those of at most eight memories."""
+    """Fields about the versions that a change recorded. A repeated change lists at most eight of them."""
     recorded = outcome.recorded
     last = recorded[-1] if recorded else Recorded("", "")
     version_id = outcome.value().version_id or last.version_id
@@ -132,7 +132,7 @@ def _operation(core: StoreCore, raw: object, name: object, if_version: str | Non
 
 
 def _changes(core: StoreCore, recorded: Sequence[Recorded]) -> list[Json]:
-    """The recorded versions, at most `MAX_CHANGES`. Versions never change, so they are read afterwards."""
+    """The recorded versions, at most `MAX_CHANGES`. Versions never change, so they can be read after the change."""
 
     def work(found: Snapshot) -> list[Json]:
         versions = [found.version(each.version_id)[0] for each in recorded[:MAX_CHANGES]]

@@ -13,7 +13,7 @@ _CURSOR = re.compile(r"0|[0-9a-f]{32}")
 
 
 def stream_events(call: RouteCall, *, after: str | None) -> Events:
-    """Stream the changes after an event, or from now on. `0` begins with the first change."""
+    """Stream the changes after an event, or from now on. With `0` as the event, begin with the first change."""
     store, cursor = call.store, call.last_event_id or after
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise invalid("after: must be the id of an event, or 0")

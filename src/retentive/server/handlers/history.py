@@ -33,7 +33,7 @@ _STEPS = {"deleted": "deleted", "moved": "renamed", "made": "created", "changed"
 
 
 def diff_memory_version(call: RouteCall, *, against: str) -> Json:
-    """Compare the text of a version with that of another version, or of the version before it."""
+    """Compare the text of a version with the text of another version, by default of the version before it."""
     version_id, history = call.ids["memory_version_id"], call.store.history
     if not VERSION_ID.fullmatch(version_id) or not (against == PREVIOUS or VERSION_ID.fullmatch(against)):
         raise missing(NO_VERSION)

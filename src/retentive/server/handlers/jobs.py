@@ -10,7 +10,7 @@ from retentive.server.objects import time
 
 
 def list_jobs(call: RouteCall) -> Json:
-    """List the jobs of the location, by name. Their messages contain counts of all workspaces, and no ids."""
+    """List the jobs of the location, by name. Their messages contain counts over all workspaces, but no ids."""
     return {
         "data": [
             {

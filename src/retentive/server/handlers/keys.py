@@ -98,7 +98,7 @@ def _found(call: RouteCall) -> KeyRecord:
 
 
 def _manages(own: KeyRecord, other: KeyRecord) -> bool:
-    """Return whether a key may see and change another one: not one for stores beyond its own patterns."""
+    """Return whether a key may see and change another one, whose patterns of stores must be among its own."""
     return not own.stores or (bool(other.stores) and set(other.stores) <= set(own.stores))
 
 
@@ -110,7 +110,7 @@ def _shown(call: RouteCall, record: KeyRecord) -> Json:
 def _page(
     found: list[KeyRecord], after_id: str | None, before_id: str | None, limit: int
 ) -> tuple[list[KeyRecord], bool]:
-    """One page of keys, and whether more follow in its direction. An unknown id is before all others."""
+    """Return one page of keys, and whether more follow in its direction. An unknown id counts as before all keys."""
     ids = [record.id for record in found]
     if before_id is not None:
         end = ids.index(before_id) if before_id in ids else 0

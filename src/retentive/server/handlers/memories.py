@@ -39,7 +39,7 @@ def create_memory(call: RouteCall, *, path: str, content: str, view: str) -> Jso
 
 
 def _as_written(store: MemoryStore, written: Written) -> tuple[Memory, str]:
-    """The memory right after a change, and its text, also if others have changed or deleted it since."""
+    """Return a memory and its text as they were right after a change, even if others have changed it since."""
     try:
         found = store.by_id.get(written.memory_id)
     except NotFound:
@@ -99,7 +99,7 @@ def read_memory(call: RouteCall, *, path: str, view: str, at: str | None) -> Jso
 
 
 def _at(at: str | None, operation: ReadOperation[R]) -> ReadOperation[R]:
-    """The operation on the state at a moment; None means now."""
+    """Return the operation for the state at a moment; None means now."""
     return operation if at is None else AsOf(operation, moment(at))
 
 
@@ -113,7 +113,7 @@ def update_memory(
     source: str | None,
     session: str | None,
 ) -> Json:
-    """Change the content, the path or both. If the memory is as asked, nothing happens."""
+    """Change the content, the path or both. If the memory already has these values, nothing happens."""
     if content is None and path is None:
         raise invalid("content: specify content, path or both")
     target = None if path is None else tool_path(path, may_be_root=False)

@@ -81,7 +81,7 @@ def _marks(spans: Sequence[Span]) -> list[list[int]]:
 
 
 def _present(store: MemoryStore, hit: Hit) -> Json | None:
-    """The memory now; None if the hit is an earlier version or a proposal."""
+    """Return the present memory of a hit, or None if the hit is an earlier version or a proposal."""
     try:
         found, _ = core_of(store).peek(read_memory(hit.memory_id))
     except NotFound:

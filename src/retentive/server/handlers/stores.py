@@ -19,7 +19,7 @@ from retentive.store.location import new_store
 from retentive.values.records import RequestKey
 
 _CREATED = "created-store"
-"""Kind of the records of the ids of stores that requests created."""
+"""Kind of the records that map an idempotency key to the id of the store that it created."""
 _MANY = 100
 
 
@@ -43,13 +43,13 @@ def create_memory_store(
     )
     if made.erased_at is not None:
         raise missing(NO_STORE)
-    with suppress(RetentiveError):  # the leader finds it later
+    with suppress(RetentiveError):  # the leader announces it later
         call.location.webhooks.announce([made])
     return memory_store(made)
 
 
 def _id_for(location: ServedLocation, request: RequestKey) -> str:
-    """Id of the store that a request creates, the same for all its attempts."""
+    """Return the id of the store that a request creates. It is the same for all attempts of the request."""
     records, now = location.opened.records, time.time()
     for name, record in records.list(_CREATED, limit=_MANY):
         if json.loads(record)["time"] < now - KEPT_S:
@@ -121,7 +121,7 @@ def update_memory_store(
 
 
 def archive_memory_store(call: RouteCall) -> Json:
-    """Archive a memory store, which cannot be reversed."""
+    """Archive a memory store. This cannot be reversed."""
     archived = call.location.opened.archive_store(call.info.id, actor=call.caller.actor)
     with suppress(RetentiveError):
         call.location.webhooks.announce([archived])

@@ -11,7 +11,7 @@ from retentive.server.keys import Scope
 
 
 def run_tool(call: RouteCall, *, type: str, id: str, name: object, input: object, **_: object) -> Json:  # noqa: A002
-    """Run the command of a tool_use block. Repeated under its id within 24 hours, it returns its first result."""
+    """Run the command of a tool_use block. A block repeated within 24 hours, by its id, returns its first result."""
     is_view = isinstance(input, Mapping) and input.get("command") == "view"
     scope: Scope = "read" if is_view else "write"
     if not call.caller.key.allows(scope):
@@ -19,5 +19,5 @@ def run_tool(call: RouteCall, *, type: str, id: str, name: object, input: object
     block = {"id": id, "name": name, "input": input}
     answer = run_block(call.store, block)
     if answer.get("is_error"):
-        call.check_store()  # an erased memory store is missed like one that never was
+        call.check_store()  # an erased memory store is answered like an unknown one
     return answer

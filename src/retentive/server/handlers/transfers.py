@@ -47,7 +47,7 @@ def export_store(call: RouteCall, *, format: str, notes: bool) -> Streamed:  # n
 
 
 def _from_start(raw: IO[bytes]) -> Generator[bytes]:
-    """The bytes of a file, which is closed at the end, or by `close` also before the first piece."""
+    """Return the bytes of a file. The generator closes the file at its end, or when it is closed itself."""
     found = _pieces(raw)
     next(found)
     return found
@@ -94,7 +94,7 @@ def import_memories(
 
 
 class _Uploaded:
-    """A source in the body of a request. Its defects are errors of the request, not damaged storage."""
+    """A source in the body of a request. Its defects are reported as errors of the request, not as damaged storage."""
 
     def __init__(self, source: TarSource | ArchiveSource) -> None:
         self._source = source
@@ -140,7 +140,7 @@ def _checked(archive: Archive) -> ArchiveSource:
 
 @contextmanager
 def _archive(raw: IO[bytes]) -> Iterator[Archive]:
-    """The archive in a body, verified."""
+    """Yield the archive in a body after verifying it."""
     with ExitStack() as stack:
         with _as_request():
             opened = opened_archive(raw, max_bytes=MAX_UPLOAD_BYTES, max_text_bytes=MAX_TEXT_BYTES)
@@ -149,7 +149,7 @@ def _archive(raw: IO[bytes]) -> Iterator[Archive]:
 
 
 def import_memory_store(call: RouteCall, *, key: str | None) -> Json:
-    """Import the memory store of an export with its history, under its key or another."""
+    """Import the memory store of an export with its history, under its own key or another key."""
     with _archive(call.upload.file) as archive:
         header = archive.exported().header
         _check_store(call, header.id, header.key if key is None else key)
@@ -159,7 +159,7 @@ def import_memory_store(call: RouteCall, *, key: str | None) -> Json:
             added = done.added
             _remember(call, header.id, added)
     info = call.location.info(header.id)
-    with suppress(RetentiveError):  # the leader finds it later
+    with suppress(RetentiveError):  # the leader announces it later
         call.location.webhooks.announce([info])
     return {
         "type": "import_of_memory_store",
@@ -172,7 +172,7 @@ def import_memory_store(call: RouteCall, *, key: str | None) -> Json:
 
 
 def _check_store(call: RouteCall, store_id: str, key: str | None) -> None:
-    """Check that the API key may see the store of an archive. Another workspace may have one with this id."""
+    """Check that the API key may see the store of an archive, and that no store it may not see has the same id."""
     if not call.caller.key.sees(store_id, key):
         raise forbidden("the patterns of the API key do not include the memory store of the archive")
     try:
@@ -184,7 +184,7 @@ def _check_store(call: RouteCall, store_id: str, key: str | None) -> None:
 
 
 def _known(call: RouteCall, store_id: str) -> int | None:
-    """Versions that the first attempt of a request added, if this is another attempt."""
+    """Return how many versions the first attempt of this request added, or None if this is the first attempt."""
     request, backend = call.request, call.location.opened.backend
     if request is None or backend.get_store(store_id) is None:
         return None
@@ -193,7 +193,7 @@ def _known(call: RouteCall, store_id: str) -> int | None:
 
 
 def _remember(call: RouteCall, store_id: str, added: int) -> None:
-    """Write the audit entry of an import, and record its result for another attempt."""
+    """Write the audit entry of an import, and record its result for repeated attempts."""
     core, request = core_of(call.location.store(store_id, call.caller)[1]), call.request
     core.result_of(AuditOnly(ImportFiles.name))
     if request is not None:

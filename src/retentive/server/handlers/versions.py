@@ -23,7 +23,7 @@ from retentive.values.patterns import matches_actor
 from retentive.values.text import decoded
 
 MAX_SCANNED = 5_000
-"""Versions that a filtered page reads at most. The SDK continues after an empty page."""
+"""Maximum of versions that are read for a filtered page. The SDK continues after an empty page."""
 FULL_LIMIT = 20
 
 
@@ -99,7 +99,7 @@ def list_memory_versions(
 def _page(
     snapshot: Snapshot, memory_id: str | None, only: Conditions, before: str | None, count: int
 ) -> tuple[list[Version], str | None]:
-    """The versions of a page, and the id after which the next one begins, if there may be one."""
+    """Return the versions of a page, and the id after which the next page begins, or None if there is none."""
     found: list[Version] = []
     last = before
     for scanned, version in enumerate(_versions(snapshot, memory_id, before)):

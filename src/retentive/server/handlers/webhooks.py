@@ -68,7 +68,7 @@ def delete_webhook_endpoint(call: RouteCall) -> Json:
 
 
 def list_webhook_deliveries(call: RouteCall, *, state: List, limit: int, page: str | None) -> Json:
-    """List the deliveries of an endpoint that are pending or dead, by the id of their event."""
+    """List the pending or the dead deliveries of an endpoint, in order of their event ids."""
     endpoint = _found(call)
     of = f"{call.path} {call.caller.workspace_id} {state}"
     after = "" if page is None else cursors.decode(page, of, 1)[0]
@@ -78,7 +78,7 @@ def list_webhook_deliveries(call: RouteCall, *, state: List, limit: int, page: s
 
 
 def retry_webhook_delivery(call: RouteCall) -> Json:
-    """Make a delivery due now, also a dead one."""
+    """Make a pending or dead delivery due now."""
     endpoint = _found(call)
     try:
         return webhook_delivery("pending", call.location.webhooks.retry(endpoint.id, call.ids["webhook_event_id"]))
@@ -128,7 +128,7 @@ def _found(call: RouteCall) -> Endpoint:
 
 
 def _sees(call: RouteCall, endpoint: Endpoint) -> bool:
-    """A key with patterns of stores sees only endpoints with no more than its own patterns."""
+    """Return whether the key sees an endpoint, which must not have patterns of stores that the key lacks."""
     own = call.caller.key.stores
     is_within = not own or (bool(endpoint.stores) and set(endpoint.stores) <= set(own))
     return endpoint.workspace_id == call.caller.workspace_id and is_within

@@ -1,7 +1,7 @@
 """Indexes of the memory stores that a process searches, kept up to date from the versions since the last search.
 
-Indexes are not stored: this would double the time of a write and keep traces of redacted text. The plain text of an
-encrypted store is cached only in this process. The total size of all indexes in a process is limited; the least
+Indexes are only in RAM: storing them would double the time of a write and keep traces of redacted text. The plain text
+of an encrypted store is cached only in this process. The total size of all indexes in a process is limited; the least
 recently used index is dropped first. A store over the limit is scanned in each search.
 """
 

@@ -89,7 +89,7 @@ def _check_activity(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
 
 
 def _is_found(backend: Backend, info: StoreInfo) -> bool:
-    """Return whether the key of a store finds that store. A key that looks like an id is not checked."""
+    """Return whether the key of a store finds that store. True for a key that looks like an id."""
     if info.key is None or info.key.startswith("memstore_"):
         return True
     try:

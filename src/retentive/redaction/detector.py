@@ -140,7 +140,7 @@ def _outside(finds: Iterable[Find], text: str) -> Iterator[Find]:
 
 
 def _without_overlaps(finds: Iterable[Find]) -> list[Find]:
-    """Merge overlapping finds. The kind is that of the most certain, most specific, longest find."""
+    """Merge overlapping finds. The most certain find sets the kind, then the most specific, then the longest."""
     merged: list[Find] = []
     for find in sorted(finds, key=attrgetter("start")):
         if merged and find.start < merged[-1].end:

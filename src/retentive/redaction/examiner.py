@@ -32,7 +32,7 @@ MAX_CLEAN = 4_096  # remembered texts that have no value to redact
 MAX_HARMLESS, MAX_HARMLESS_CHARS = 4_096, 300  # remembered paths and short texts without a certain value
 MAX_NAMED_LINES = 5  # Source: the sentences of the guards, "at most 5 lines named"
 _WORD = r"(?:[A-Z]?[a-z]{0,14}|[A-Z]{1,10})[0-9]{0,4}"  # parts of tokens mix cases and digits, or are longer
-# Words without digits can be a find only next to one of these, or if they are the twelve words of a seed phrase.
+# Text without digits can hold a value only next to one of these words, or if it is a seed phrase of twelve words.
 _KEYWORDS = (
     r"pass|pw|psk|psw|pat|pin|mdp|mot|secret|token|key|cred|login|account|code|phrase|clave|contrasen|senha|kenn|acht"
     r"|sung|geheim|parol|jeton|zugang|anmelde|identif|benutz|salas|adgang|auth|bearer|basic|seed|ssn|iban|card|wifi|api|admin|sign"
@@ -53,7 +53,7 @@ _PLAIN_PATH = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A text after the guard. Values of the kinds in `removed` are masked; values of those in `refused` forbid saving.
+    """A text after the guard. Values of the kinds in `removed` are masked. If `refused` has kinds, do not save it.
 
     `flagged` has the number and the kinds of each line with a flagged value.
     """

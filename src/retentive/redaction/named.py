@@ -101,8 +101,8 @@ _PHRASE = re.compile(r"[A-Za-zÀ-ÿ]{2,12}(?: [A-Za-zÀ-ÿ]{2,12}){3,9}(?=[\"'`.
 _VENDORS = re.compile(alternatives(word for _, words, _ in NAMED for word in words.split("|")))
 _OF_A_VALUE = re.compile(r"[\d@#$%^&*+~!]|[a-z]-[a-z]+-[a-z]|[a-z][A-Z].*[a-z][A-Z]")
 MAX_NAME = 40  # characters in one word
-MAX_WORDS = 8  # words before one value that are judged
-MAX_NEAR = 3  # possible values after a word that are judged
+MAX_WORDS = 8  # limit for the words that are judged before a value
+MAX_NEAR = 3  # limit for the possible values that are judged after a word
 _REACH = 160  # characters between a word and its value
 _TRAILING = ".,;:)]}'\\?*>!"
 

@@ -13,7 +13,7 @@ from typing import Any
 from retentive.values.extras import pip_install
 
 _MEMORY_BYTES = 64 << 20  # for the RE2 automaton; with the default of 8 MiB it is repeatedly discarded and rebuilt
-PART_CHARS = 2_048  # least size of a part of a text; each search reads only the parts that may have a match
+PART_CHARS = 2_048  # minimum size of a part of a text; each search reads only the parts that may have a match
 _MAX_REPEATS = 200  # of a character class in `re`; without a limit, a search could read the whole text from each place
 MAX_TOKENS = 1_000  # tokens in a text that are found one by one
 MAX_CERTAIN = 2_000  # places for private keys, URLs and headers that are judged
@@ -112,7 +112,7 @@ class Piece:
 
 
 def alternatives(texts: Iterable[str] | Mapping[str, str]) -> str:
-    """Pattern that matches any of the texts, the longest first. A mapping has a pattern that must follow each text.
+    """Pattern that matches any of the texts, the longest first. A mapping gives each text a pattern that follows it.
 
     Common beginnings are merged, because `re` tries one alternative after the other.
     """
@@ -127,7 +127,7 @@ def alternatives(texts: Iterable[str] | Mapping[str, str]) -> str:
 
 
 class Search:
-    """Search for `pattern`, which must be followed by `then` on the same line. RE2 and `re` understand both.
+    """Search for `pattern`, followed by `then` on the same line. Both use syntax that RE2 and `re` understand.
 
     `short` words match too, but not as the beginning of a longer word: `pat`, not `path`. With `lower`, the text is
     searched in lower case. A match covers one line and the line ends around it; with `many_lines`, it can have up to

@@ -21,7 +21,7 @@ _WORDS = (
 SEEK_TABLE = rf"(?:\A|[\n,;\t|]|[ ][ ])[ \"'`*]{{0,2}}(?:[a-z]+[ _-])?(?:{_WORDS})[\"'`* ]*(?:[,;\t|\r\n]|\z)"
 SEEK_INSERT = rf"insert[ \n]+into[ \n][^()]+\([^()]*(?:{_WORDS})[^()]*\)[\s]*values[\s]*\("
 INSERT_HINT = r"insert[ \n]"
-MAX_ROWS = 5_000  # rows of one table with a value that are found
+MAX_ROWS = 5_000  # limit for the values that are found in one table
 _CELL = re.compile(rf"[\s\"'`*]*(?:[a-z_ -]{{0,20}}[ _-])?(?:{_WORDS})[\s\"'`*]*", re.IGNORECASE)
 _FIELD = re.compile(
     r"\s*(?:[NEe]?'((?:[^'\n]|''){0,200})'|\"([^\"\n]{0,200})\"|[^,'\"()]{0,100}(?:\([^()]{0,100}\))?)\s*([,)])"

@@ -80,7 +80,7 @@ def secret(text: str, *, quoted: bool = True) -> int:
 
 
 def is_unlike_words(text: str) -> bool:
-    """Return whether the characters are distributed unlike those of words, names and numbers."""
+    """Return whether the mix of characters is unlike words, names and numbers."""
     core = text.rstrip("=")
     if re.fullmatch(r"[0-9a-fA-F]+", core):
         mixed = re.search(r"\d", core) is not None and re.search(r"[a-fA-F]", core) is not None

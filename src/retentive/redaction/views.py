@@ -88,7 +88,7 @@ def _stripped(text: str) -> str:
 
 
 def _kinds(pattern: re.Pattern[str], text: str) -> list[str]:
-    """The distinct characters of a text that match. To list all matches in a long text takes ten times as long."""
+    """The distinct characters of a text that match. Listing all matches in a long text takes ten times as long."""
     kinds: list[str] = []
     while (match := pattern.search(text)) is not None:
         kinds.append(match[0])

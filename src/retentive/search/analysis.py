@@ -172,7 +172,7 @@ def prefixes(word: str, latin: tuple[str, ...]) -> list[str]:
 
 
 def detected(words: Iterable[frozenset[str]]) -> tuple[str, ...]:
-    """Languages in Latin script that texts, given as sets of folded words, use. English if none is recognised."""
+    """Detect the languages in Latin script of texts, given as sets of folded words. English by default."""
     votes: dict[str, int] = {}
     for each in words:
         counts = {language: len(stop_words(language) & each) for language in LATIN}

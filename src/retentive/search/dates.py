@@ -26,7 +26,7 @@ _MONTHS = {
     for number, name in enumerate(row.split(), 1)
 }
 _NUMBER = re.compile(r"[0-9]+")
-_AFTER = "-/. "  # one of these or a letter must follow the first number of a date, unless a space precedes it
+_AFTER = "-/. "  # the first number of a date is followed by one of these or a letter, or preceded by a space
 _ISO = re.compile(r"([0-9]{4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})(?![0-9])")
 _DOTTED = re.compile(r"([0-9]{1,2})([./]) ?([0-9]{1,2})\2 ?([0-9]{4})(?![0-9])")
 _CJK = re.compile(r"(?:([0-9]{4}) ?[年년] ?)?([0-9]{1,2}) ?[月월](?: ?([0-9]{1,2}) ?[日일])?")

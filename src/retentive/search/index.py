@@ -34,7 +34,7 @@ _log = logging.getLogger("retentive.search")
 
 
 class Corpus:
-    """Index of one memory store. Threads may share it: a lock lets one at a time use the index."""
+    """Index of one memory store. Threads may share it: a lock lets only one thread use the index at a time."""
 
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self.max_kept_bytes = max_kept_bytes

@@ -8,7 +8,7 @@ from retentive.search.analysis import key
 from retentive.search.postings import Index
 
 MAX_SUGGESTED = 3
-_MIN_ONE, _MIN_TWO = 3, 6  # least length of a word in which one, or two, letters may differ
+_MIN_ONE, _MIN_TWO = 3, 6  # minimum letters of a word for one, and for two, differences
 
 
 class Similar:

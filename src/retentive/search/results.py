@@ -16,7 +16,7 @@ SNIPPET_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Memory to search, or an earlier version of a memory, or a proposed one. `data` is the text in UTF-8."""
+    """Memory, earlier version or proposal to search. `data` is the text in UTF-8."""
 
     path: str
     data: bytes = field(repr=False)

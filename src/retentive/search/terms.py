@@ -25,7 +25,7 @@ class Term:
     stems: frozenset[str] = frozenset()
     languages: tuple[str, ...] = ()
     beginnings: tuple[str, ...] = field(default=(), compare=False)
-    """Prefixes: the key of every matching word starts with one of them. This leaves few words to stem."""
+    """Prefixes: the key of every matching word starts with one of them. Only words with such a key are stemmed."""
 
     def matches(self, surface: str) -> bool:
         """Return whether a surface counts as an occurrence of the term."""

@@ -12,7 +12,7 @@ _BATCH_IN_LARGE = 4
 
 
 class HasPath(Protocol):
-    """A memory, or a version of one."""
+    """Memory or version with a path."""
 
     @property
     def path(self) -> str:

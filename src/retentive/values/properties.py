@@ -55,7 +55,7 @@ class Properties:
 
 
 def properties_of(text: str | None, *, is_encrypted: bool = False) -> Properties:
-    """Parse stored properties. Returns the defaults if those of an encrypted store were not decrypted.
+    """Parse stored properties. Returns the defaults for properties that are still encrypted.
 
     Raises `Damaged`.
     """

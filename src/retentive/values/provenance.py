@@ -110,7 +110,7 @@ def _stored(text: str) -> Sequence[Sequence[str]]:
 
 
 def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
-    """Return whether there is one earlier text with `own` as its only contributor. Compares without parsing."""
+    """Return whether `own` alone made the only earlier text; `at` may differ. Compares without parsing."""
     if len(earlier) != 1 or earlier[0] is None:
         return False
     _, _, contributors = earlier[0].partition('"by":[["')

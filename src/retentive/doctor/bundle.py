@@ -1,6 +1,6 @@
-"""A file to attach to a report of a problem: versions, configuration, statistics, findings and errors.
+"""A file to attach to a problem report: versions, configuration, statistics, findings and errors.
 
-Only numbers, booleans, dates, versions of packages and words of this package are in it. Texts that users write
+The file contains only numbers, booleans, dates, versions of packages and words of this package. Texts that users write
 (contents, paths, actors, names, keys, patterns, URLs) are never copied, only counted.
 """
 
@@ -63,11 +63,11 @@ def write_bundle(
     keys: Keys | None = None,
     errors: Sequence[str] = (),
 ) -> None:
-    """Write the bundle of a location to a new file that only its owner can read. The ending decides its format.
+    """Write the bundle of a location to a new file that only its owner can read. The name decides the format.
 
     `errors` are codes of errors that ended the check.
 
-    Raises `InvalidInput` for another ending, and if the file exists or cannot be created.
+    Raises `InvalidInput` for an unknown ending, and if the file exists or cannot be created.
     """
     name = check_name(file)
     parts = collected(at, findings, keys=keys, errors=errors)
@@ -145,7 +145,7 @@ def _of_store(snapshot: Snapshot) -> tuple[Facts, Facts]:
     total_bytes = total = 0
     for version in snapshot.versions():
         total += 1
-        if version.operation in by_operation:  # a damaged one can be any text
+        if version.operation in by_operation:  # a damaged operation can be any text
             by_operation[version.operation] += 1
         total_bytes += version.size_bytes or 0
     sizes = sorted(size for _, size in snapshot.sizes("/memories"))
@@ -160,7 +160,7 @@ def _of_store(snapshot: Snapshot) -> tuple[Facts, Facts]:
 
 
 def safe_setting(value: object) -> object:
-    """A number, a boolean or a word of this package; of all else only the kind and the count."""
+    """Return numbers, booleans and words of this package unchanged. Replace any other value by a count."""
     if value is None or isinstance(value, bool | int) or (isinstance(value, str) and value in _WORDS):
         return value
     if isinstance(value, Mapping | list | tuple):
@@ -171,7 +171,7 @@ def safe_setting(value: object) -> object:
 
 
 def versions() -> Facts:
-    """Versions of Python, SQLite, the platform, retentive and its dependencies; null for those not installed."""
+    """Versions of Python, SQLite, the platform, retentive and its dependencies; null for a missing dependency."""
     try:
         required = metadata.requires("retentive") or []
     except metadata.PackageNotFoundError:
@@ -198,7 +198,7 @@ def _installed(name: str) -> str | None:
 
 
 def _configuration(at: str | os.PathLike[str], keys: Keys | None) -> Facts:
-    """The kind of storage, and which options are set. The rest of a URL is left out: any part may be a secret."""
+    """The kind of storage, and which options are set. The rest of the URL is left out, as it may have secrets."""
     try:
         kind = parse_location(at)[0] or "directory"
     except RetentiveError:

@@ -1,4 +1,4 @@
-"""Checks of all memory stores of an opened backend. A repair changes a value only if the right one is certain."""
+"""Checks of all memory stores of an opened backend. A repair changes a value only if the correct value is certain."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
 
     Each store is checked in one consistent state, while other processes may write. `quick` skips texts of older
     versions. `progress` is called from time to time. A directory backend records external edits first, as for every
-    command; `check_location` does not record them. Damage is reported and never raises.
+    command; `check_location` does not record them. Damage is reported, never raised.
     """
     wrong: dict[str, int] = {}
     keys: dict[str | None, str | None] = {}
@@ -89,7 +89,7 @@ def _check_activity(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
 
 
 def _is_found(backend: Backend, info: StoreInfo) -> bool:
-    """Return whether the key of a store finds the store. A key that looks like an id may find another store."""
+    """Return whether the key of a store finds that store. True for a key that looks like an id."""
     if info.key is None or info.key.startswith("memstore_"):
         return True
     try:

@@ -1,4 +1,4 @@
-"""Deletion of data that findings name. A copy is saved first, in a new private file."""
+"""Deletion of the data that findings report. A copy of the data is saved first, in a new private file."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def default_directory(location: str) -> str | None:
 
 
 def named(findings: Iterable[Finding], names: Sequence[str]) -> list[Finding]:
-    """The findings with these names. Raises `InvalidInput` for a name that none has, or that cannot be discarded."""
+    """The findings with these names. Raises `InvalidInput` if a name is unknown or its data cannot be discarded."""
     known = {finding.name: finding for finding in findings if finding.kind.discards}
     for name in names:
         if name not in known:
@@ -67,7 +67,7 @@ def named(findings: Iterable[Finding], names: Sequence[str]) -> list[Finding]:
 
 
 def discard(backend: Backend, finding: Finding, copies: SavedCopies) -> None:
-    """Save the data of a finding and delete it. Raises `InvalidInput` if it is in use or the storage cannot."""
+    """Save a copy of a finding's data, then delete it. Raises `InvalidInput` if it is in use or cannot be deleted."""
     keep = partial(copies.keep, finding.name)
     if finding.code == "proposal_text_left":
         _discard_record(backend, finding, keep)
@@ -76,7 +76,7 @@ def discard(backend: Backend, finding: Finding, copies: SavedCopies) -> None:
 
 
 def _discard_record(backend: Backend, finding: Finding, keep: capabilities.Keep) -> None:
-    """Discard a record as it is stored: that of an encrypted store stays encrypted in its copy."""
+    """Discard a record in its stored form. The copy of an encrypted record stays encrypted."""
     while backend.inner is not None:
         backend = backend.inner
     kind, _, key = finding.subject.partition(" ")

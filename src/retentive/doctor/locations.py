@@ -21,7 +21,7 @@ from retentive.storage.disk import expanded, need_posix
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.schema import ForeignSchema, OlderSchema
 
-# A repair could cause more damage, or would take the directory over.
+# With these findings, a repair could cause more damage, or would turn a plain directory into a location.
 _PREVENTS_REPAIR = {"file_damaged", "schema_new", "schema_foreign", "directory_plain"}
 
 
@@ -37,11 +37,11 @@ def check_location(
 ) -> Iterator[Finding]:
     """Yield findings about a location (docs/doctor.md), including `healthy` for each memory store without a problem.
 
-    Without `repair` nothing is written; database servers and object storage are opened as by every command. With
+    Without `repair`, nothing is written; database servers and object storage are opened as in any command. With
     `repair`, the location is checked again after the repair, and findings that are gone have the severity `repaired`.
-    A repair deletes nothing. `discarded` are names of findings (`Finding.name`): their data is saved to a new file in
-    the directory `save_to`, by default one beside a local location, and then deleted. Raises `NotFound` if the location
-    does not exist, `InvalidInput` for a name that no finding has, and the errors of unreachable storage.
+    A repair deletes nothing. `discarded` has names of findings (`Finding.name`). Their data is saved to a new file in
+    the directory `save_to`, and then deleted. Local locations have a default for `save_to`. Raises `NotFound` if the
+    location does not exist, `InvalidInput` for a name that no finding has, and the errors of unreachable storage.
     """
     if not location_exists(at, or_is_empty=True):  # an emptied database is a finding
         raise NotFound("there is nothing to check: the location has no memory stores; `retentive init` creates one")
@@ -62,7 +62,7 @@ def _change(
     names: Sequence[str],
     save_to: str | os.PathLike[str] | None,
 ) -> None:
-    """Repair, then discard the findings with these names."""
+    """Repair, then discard the data of the findings with these names."""
     chosen = named(found_before, names)
     directory = save_to or default_directory(os.fspath(at))
     if chosen and directory is None:
@@ -109,7 +109,7 @@ def _findings(
     if scheme is None:
         need_posix("a directory of memories")
     if is_foreign(at):
-        from retentive.storage.files.check import examine_plain  # noqa: PLC0415 - drivers come late
+        from retentive.storage.files.check import examine_plain  # noqa: PLC0415 - drivers are imported when needed
 
         yield from examine_plain(rest)
         return
@@ -130,11 +130,11 @@ def open_read_only(at: str | os.PathLike[str]) -> Backend:
     """The backend at a location, read-only for local files and directories. Raises the errors of storage."""
     scheme, rest = parse_location(at)
     if scheme is None:
-        from retentive.storage.files.backend import ReadOnlyDirectory  # noqa: PLC0415 - drivers come late
+        from retentive.storage.files.backend import ReadOnlyDirectory  # noqa: PLC0415 - drivers are imported when needed
 
         return ReadOnlyDirectory(rest)
     if scheme != "sqlite" or is_in_memory(os.fspath(at)):
         return open_backend(at)
-    from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - drivers come late
+    from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - drivers are imported when needed
 
     return ReadOnlyBackend(rest.removeprefix("/"))

@@ -110,7 +110,7 @@ def check_records(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _is_proposed(snapshot: Snapshot, kind: str, key: str, text: str) -> bool:
-    """True if a text matches the hash in its proposal; also if there is no such proposal."""
+    """Return True if a text matches the hash in its proposal, or if that proposal does not exist."""
     proposal_id, _, number = key.rpartition(".")
     proposal = snapshot.get_record(PROPOSAL, proposal_id)
     try:

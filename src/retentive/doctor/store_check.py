@@ -45,7 +45,7 @@ class StoreCheck:
         self._counts: Counter[str] = Counter()
         self._present: dict[str, Memory] = {}
         self._oldest: dict[str, tuple[Version, int]] = {}  # by memory, with the number of newer revisions
-        self._unordered: list[tuple[str, Version, int]] = []  # earlier version, later version, and that number
+        self._unordered: list[tuple[str, Version, int]] = []  # earlier and later version, number of newer revisions
         self._revisions = 0
         self._differing: set[str] = set()
         self._later: Version | None = None
@@ -148,7 +148,8 @@ class StoreCheck:
         for memory_id, (oldest, newer_revisions) in self._oldest.items():
             if oldest.operation in {"modified", "deleted"}:
                 self._unordered.append(("nothing", oldest, newer_revisions))
-            if memory_id in self._present and memory_id not in self._differing:  # else it may be that of another memory
+            # If the newest version differs, the versions may belong to another memory.
+            if memory_id in self._present and memory_id not in self._differing:
                 self._check_age(self._present[memory_id], oldest, newer_revisions)
         for earlier, version, newer_revisions in self._unordered:
             if self._is_whole_until(version, newer_revisions):
@@ -184,7 +185,7 @@ class StoreCheck:
             self._report("version_differs", f"{visible(memory.path)} and {version.id}")
 
     def _is_whole_until(self, version: Version, newer_revisions: int) -> bool:
-        """Return whether no earlier version was removed: every earlier revision has a version."""
+        """Return True if no earlier version was removed, so that every earlier revision has a version."""
         return self._pruned is None and self._revisions - newer_revisions == version.revision
 
     def _check_age(self, memory: Memory, oldest: Version, newer_revisions: int) -> None:

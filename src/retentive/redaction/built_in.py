@@ -1,8 +1,8 @@
 """The built-in rules of the detector, compiled.
 
-With RE2, one pass over a text tells which of a few combined patterns match anywhere in it. These seek candidates, and
-only there the exact rules run. The number of places that are judged one by one is bounded; after that, values are found
-in bulk.
+With RE2, one pass over a text tells which of a few combined patterns match anywhere in the text. Only these patterns
+search for candidates, and the exact rules run only at candidates. The number of candidates that are judged one by one
+is limited; values after that are found in bulk.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _BEFORE_SIGN = {":": re.compile(r"[\w.$-]{0,41}"), "|": re.compile(r" ?['\"]?[^\
 _ALNUM = re.compile("[0-9A-Za-z]")
 MIN_HEAD = 6  # characters of a token before a line break
 MAX_TOKEN = 8_000  # characters
-MAX_VAGUE = 3  # characters: a token that starts with so few is always judged
-# In bulk, a value has a digit or is long. Values with nothing but signs and names between them are one find.
+MAX_VAGUE = 3  # characters; a token with such a short prefix is judged even in bulk
+# In bulk, a value must contain a digit or be long. Values that are separated only by signs and names form one find.
 _BULK_NAMES = (
     "passw|passphrase|passcode|kennwort|contrase|senha|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|accountkey"
     "|credential|_auth|密码|密碼|パスワード"
@@ -44,7 +44,7 @@ _VALUE_OF_RUN = re.compile(
 
 
 class BuiltInRules:
-    """The built-in rules, compiled. The order in `find` is that of the cost, not of precedence."""
+    """The built-in rules, compiled. `find` runs them in the order of their cost, not of their precedence."""
 
     def __init__(self, with_re2: bool | None) -> None:
         self._with_re2 = with_re2
@@ -75,7 +75,7 @@ class BuiltInRules:
     def _search(
         self, pattern: str, then: str = "", *, lower: bool = True, in_bulk: bool = False, **more: Any
     ) -> Search:
-        """A search of each text, or `in_bulk` of the few texts with too many places."""
+        """Compile a search for all texts or, with `in_bulk`, for the few texts with too many candidates."""
         search = Search(pattern, then, lower=lower, with_re2=self._with_re2, **more)
         if not in_bulk:
             self._searches.append(search)
@@ -120,7 +120,7 @@ class BuiltInRules:
     def find(
         self, scanned: Scanned, left: Limits, *, in_path: bool = False, with_contacts: bool = False
     ) -> Iterator[Find]:
-        """The finds in a text as it stands. `left`: the number of places that may be judged one by one."""
+        """The finds in a text, without decoding it. `left` limits the number of places that are judged one by one."""
         text, judged = scanned.text, len(scanned.text)
         if not self._prefilter.narrow(scanned):
             return
@@ -145,7 +145,7 @@ class BuiltInRules:
             yield from self._in_bulk(text, judged)
 
     def exclude(self, text: str) -> bool:
-        """Return whether nothing can be found in a text or its decoded pieces; False if that takes more than a look."""
+        """Return True if nothing can be found in a text, decoded or not. Return False if a quick check cannot tell."""
         return text.isascii() and "%" not in text and self._prefilter.excludes(text.encode())
 
     def _by_table(self, scanned: Scanned, left: Limits) -> Iterator[Find]:
@@ -158,7 +158,7 @@ class BuiltInRules:
                 yield from finds
 
     def _in_bulk(self, text: str, judged: int) -> Iterator[Find]:
-        """The certain values after the places that were judged: a find for each run of assignments."""
+        """The certain values from the position `judged` on, with one find for each run of assignments."""
         rest = Scanned(text[judged:])
         for start, end in self._seek_runs.spans(rest):
             value = _VALUE_OF_RUN.search(rest.lower, start, end)
@@ -166,9 +166,9 @@ class BuiltInRules:
                 yield Find("password", judged + value.start(1), judged + end)
 
     def encoded(self, scanned: Scanned, found: Sequence[Find], left: Limits) -> Iterator[Find]:
-        """Pieces that are URL-encoded or base64 and hold a certain find, unless it shows without decoding.
+        """URL-encoded or base64 pieces with a certain find, except pieces in which `find` already found a value.
 
-        `found` are the finds of `find`, which is called before.
+        `found` is the result of `find` for the same text.
         """
         view = decoded(scanned.text, self._seek_base64.char_regions(scanned))
         if view is None:
@@ -193,7 +193,7 @@ class BuiltInRules:
                 yield find
 
     def _in_two_lines(self, scanned: Scanned, left: Limits) -> Iterator[Find]:
-        """Tokens that one line break splits."""
+        """Tokens that are split in two by a line break."""
         for start, end in self._seek_wrapped.spans(scanned):
             if not left.wraps.take():
                 break
@@ -204,7 +204,7 @@ class BuiltInRules:
                 yield Find(find.kind, start + find.start, follows + find.end - len(head))
 
     def _tokens_in_bulk(self, text: str, judged: int) -> Iterator[Find]:
-        """Tokens after many: those with nothing but signs between them are one find."""
+        """Tokens from the position `judged` on. Tokens that are separated only by signs form one find."""
         rest = Scanned(text[judged:])
         for start, end in self._seek_tokens.spans(rest):
             lead = _LEADS.match(rest.text, start)
@@ -223,7 +223,7 @@ class BuiltInRules:
                     yield Find(kind, *match.span())
 
     def _vendor_in(self, text: str, start: int, end: int) -> tuple[Find | None, int]:
-        """A token at a candidate, and where the search continues: after the examined text."""
+        """The token at a candidate or None, and the position at which the search continues."""
         lead = _LEADS.match(text, start)
         for at in {start, lead.end() if lead else start}:
             rows = self._vendors.get(text[at : at + 2])
@@ -238,9 +238,9 @@ class BuiltInRules:
         return None, end
 
     def _by_form(self, text: str, start: int, end: int) -> Iterator[Find]:
-        if text[start] in ":|" and text[start + 1] != "/":  # sought by the sign after a user name, or after a password
+        if text[start] in ":|" and text[start + 1] != "/":  # the search finds the sign after a user name or a password
             before = text[max(0, start - 110) : start][::-1]
-            start -= _BEFORE_SIGN[text[start]].match(before).end()  # type: ignore[union-attr] # it matches nothing too
+            start -= _BEFORE_SIGN[text[start]].match(before).end()  # type: ignore[union-attr] # it can be empty
         for kind, pattern, check in self._compiled:
             match = pattern.match(text, start)
             if match is None or not check(match["value"]):
@@ -253,6 +253,6 @@ class BuiltInRules:
 
 
 def _first_of(rest: str) -> str:
-    """Pattern of the first characters of a token. No longer counts: RE2 has a state for each count of each token."""
+    """Pattern of the first characters of a token. Counts are at most 40, because RE2 needs a state for each."""
     first = re.match(r"(\[[^\]]+\]|\\d)\{(\d+)", rest)
     return f"{first[1]}{{{min(int(first[2]), 40)}}}" if first else "[!-~]{8}"

@@ -17,7 +17,7 @@ _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _MARKS = re.compile("example|your[_-]|yourapi|yourtoken|yourkey|placeholder|redacted|dummy")
 _PREFIX = re.compile(r"^[A-Za-z]{2,12}[-_.]")
 _HEX = re.compile(r"[0-9a-fA-F.:_-]+")
-_NEXT = bytes([*range(1, 256), 0]).replace(b":", b"0", 1)  # the character after each; 0 follows 9
+_NEXT = bytes([*range(1, 256), 0]).replace(b":", b"0", 1)  # maps each character to the next; 0 follows 9
 _WORD = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
 _UNSPEAKABLE = re.compile(r"[^aeiouyAEIOUY]{4}(?<!ngth)(?<!ghts)(?<!nstr)|^(.)\1|[jqxzJQXZ].?[jqxzkwJQXZKW]")
 _VOWEL = re.compile(r"[aeiouyAEIOUY]")
@@ -37,7 +37,7 @@ def base62_crc32(text: str, *, digits: str = _BASE62) -> str:
 def is_checked_token(value: str) -> bool:
     """Return whether a GitHub or npm token has a valid checksum, or is at least random.
 
-    A token with a wrong checksum may be mistyped, truncated or of a newer format. Keeping it is the greater risk.
+    A token with a wrong checksum may be mistyped, truncated or in a newer format. Storing it is the greater risk.
     """
     body = value.rpartition("_")[2]
     return base62_crc32(body[:-6]) == body[-6:] or is_random(value)
@@ -77,7 +77,7 @@ def entropy(text: str) -> float:
 
 
 def is_random(value: str) -> bool:
-    """Return whether a token can be real: not a placeholder, not a run like `1234567`, not a repeated text."""
+    """Return whether a token can be real: not a placeholder, not a run like `12345678`, not a repeated text."""
     value = value[:_SAMPLE_CHARS]
     lower = value.lower()
     if _MARKS.search(lower) or "xxxx" in value or "XXXX" in value or "..." in value or "***" in value:
@@ -97,19 +97,19 @@ def is_scrambled(text: str) -> bool:
     """Return whether letters and digits are mixed at random, unlike in a name made of words."""
     sorts = ["a" if char.islower() else "A" if char.isupper() else "0" if char.isdigit() else "-" for char in text]
     turns = sum(one != two for one, two in pairwise(sorts))
-    apart = len(text) >= 24 and len(re.findall(r"\d+", text)) >= 4  # digits apart, as in no name
+    apart = len(text) >= 24 and len(re.findall(r"\d+", text)) >= 4  # many separate groups of digits, unlike a name
     return apart or wordy_share(text) < 0.45 or turns >= len(text) * 0.55
 
 
 def has_row(text: str, size: int) -> bool:
-    """Return whether so many consecutive characters are in a row, as in `3456` or `abc`."""
+    """Return whether `size` successive characters count up, as in `3456` or `abc`."""
     data = text.encode("utf-8", "replace")
     steps = int.from_bytes(data[:-1].translate(_NEXT), "big") ^ int.from_bytes(data[1:], "big")
     return bytes(size - 1) in steps.to_bytes(len(data), "big")[1:]
 
 
 def _repeats(text: str) -> bool:
-    """Return whether the text is a short text repeated."""
+    """Return whether the text repeats a shorter text."""
     half = len(text) // 2
     size = text.find(text[:half], 1) if len(text) >= 16 else -1
     while 0 < size <= half:
@@ -163,9 +163,9 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "basic": _is_basic,
     "bearer": _is_bearer,
 }
-"""Checks by their name in the tables of vendors and forms."""
+"""Checks by the names that the tables of vendors and forms use."""
 
 
 def is_strong(value: str) -> bool:
-    """Return whether the password of a URL or command is no example: `scott:tiger` is one."""
+    """Return whether the password in a URL or command looks real, unlike the one in the example `scott:tiger`."""
     return re.search(r"\d", value) is not None and len(set(value)) >= 6 and re.search("[A-Za-z]", value) is not None

@@ -17,7 +17,7 @@ SEEK_SEEDS = (
     "[:=：は是为為「\\n\"'` ][ \\t\\r\\n]{0,4}(?:<?[a-z0-9_.-]{1,20}[>:][ ])?[\"'`]?(?:[a-z]{3,8}[ ,]{1,2}){11}[a-z]{3}"
 )
 _SEEDS = re.compile(r"(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![A-Za-z])")
-# None is a word of BIP-39.
+# BIP-39 has none of these words.
 _COMMON_TEXT = """
 the and for are was with your from has not but its our their which were been should each per via see
 than them these those does
@@ -49,7 +49,7 @@ _PHONE = re.compile(
 
 
 def find_contacts(text: str, start: int, end: int) -> Iterator[Find]:
-    """E-mail addresses and phone numbers, kinds that are off by default."""
+    """E-mail addresses and phone numbers. Both kinds are off by default."""
     if text[start + 1] == "@":
         match = next(_EMAIL.finditer(text, max(0, start - 63), end + 24), None)
         if match is not None:

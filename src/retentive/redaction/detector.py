@@ -1,7 +1,8 @@
 """Detector of sensitive values: vendor keys and tokens, private keys, passwords, card and identity numbers.
 
-The built-in rules examine a text, and views of it that undo disguises. An application can add rules and functions. A
-find is certain (a form that nothing else has) or likely (its context suggests it). No I/O is done, and no text stored.
+The built-in rules examine a text as written and with disguises undone, such as encodings and invisible characters. An
+application can add rules and functions. A find is certain (nothing else has its form) or likely (only its context
+suggests it). The detector does no I/O and stores no text.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Detector", "Find", "Kind", "Rule"]
 
 _MARKER = re.compile(r"\[(?i:REDACTED(?::[a-z][a-z0-9_-]{0,39})?)\]")
-_SHORT_CHARS = 4_000  # of a longer text, the parts with something to find are searched at once
-_MAX_PASSES = 3  # a marker can complete a context for its neighbour; later passes find nothing in practice
+_SHORT_CHARS = 4_000  # a text up to this length is first checked as a whole, which is fast
+_MAX_PASSES = 3  # a marker can complete the context of its neighbour; more passes find nothing in practice
 
 
 class Detector:
-    """Finds sensitive values of the given kinds, and those of an application's own rules and functions.
+    """Finds sensitive values of the given kinds, and values that an application's own rules and functions find.
 
     `kinds` are names from `KINDS` (default: the kinds that are on by default). `rules` add patterns. `detectors` are
     functions that return finds. Raises `InvalidInput` for an unknown kind or an invalid pattern. Threads may share a
@@ -52,7 +53,7 @@ class Detector:
             _ = rule.compiled
 
     def find(self, text: str, *, in_path: bool = False) -> list[Find]:
-        """The sensitive values in a text, in order and without overlaps. `in_path`: numbers need no context."""
+        """The sensitive values in a text, in order and without overlaps. With `in_path`, numbers need no context."""
         has_rules = self._rules or self._detectors
         if not has_rules and len(text) <= _SHORT_CHARS and _built_in_rules(self._with_re2).exclude(text):
             return []
@@ -98,7 +99,7 @@ class Detector:
 
 
 def replaced(text: str, finds: Iterable[Find]) -> str:
-    """The text with `[REDACTED:{kind}]` for each find."""
+    """Replace each find in a text by `[REDACTED:{kind}]`."""
     parts, at = [], 0
     for find in finds:
         parts += [text[at : find.start], f"[REDACTED:{find.kind}]"]
@@ -129,7 +130,7 @@ def _known(kinds: Collection[str] | None) -> frozenset[str]:
 
 
 def _outside(finds: Iterable[Find], text: str) -> Iterator[Find]:
-    """The finds that overlap no marker."""
+    """The finds that do not overlap a `[REDACTED]` marker."""
     markers = [match.span() for match in _MARKER.finditer(text)]
     starts = [start for start, _ in markers]
     for find in finds:
@@ -139,7 +140,7 @@ def _outside(finds: Iterable[Find], text: str) -> Iterator[Find]:
 
 
 def _without_overlaps(finds: Iterable[Find]) -> list[Find]:
-    """Merge overlapping finds. The merged find has the kind of the most certain, specific, then longest, find."""
+    """Merge overlapping finds. The most certain find sets the kind, then the most specific, then the longest."""
     merged: list[Find] = []
     for find in sorted(finds, key=attrgetter("start")):
         if merged and find.start < merged[-1].end:

@@ -1,4 +1,4 @@
-"""Redaction guard: decides what happens to sensitive values in text before it is stored, as the settings say.
+"""Redaction guard: applies the settings for sensitive values to a text before the text is stored.
 
 The built-in patterns take about 100 ms to compile. They are imported and compiled when the first text is checked.
 """
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from retentive.redaction.detector import Detector, Find, Rule
 
 Detect: TypeAlias = "Callable[[str], Iterable[Find]]"
-NEIGHBOURS = 500  # characters around a change that are examined with it, in whole lines
-AHEAD_CHARS = 4_000  # a shorter text is examined in the transaction, in less than a millisecond
-MAX_PLAIN_CHARS = 300  # of a text or a path that `_PLAIN` matches
-MAX_CLEAN = 4_096  # texts remembered to have no value to redact
-MAX_HARMLESS, MAX_HARMLESS_CHARS = 4_096, 300  # paths and other short texts remembered to have no certain value
+NEIGHBOURS = 500  # characters before and after a change that are examined too, extended to whole lines
+AHEAD_CHARS = 4_000  # a shorter text is examined in the transaction, which takes less than a millisecond
+MAX_PLAIN_CHARS = 300  # longest text or path that `_PLAIN` matches
+MAX_CLEAN = 4_096  # remembered texts that have no value to redact
+MAX_HARMLESS, MAX_HARMLESS_CHARS = 4_096, 300  # remembered paths and short texts without a certain value
 MAX_NAMED_LINES = 5  # Source: the sentences of the guards, "at most 5 lines named"
 _WORD = r"(?:[A-Z]?[a-z]{0,14}|[A-Z]{1,10})[0-9]{0,4}"  # parts of tokens mix cases and digits, or are longer
-# A find in words without digits needs one of these, or the twelve words of a seed phrase.
+# Text without digits can hold a value only next to one of these words, or if it is a seed phrase of twelve words.
 _KEYWORDS = (
     r"pass|pw|psk|psw|pat|pin|mdp|mot|secret|token|key|cred|login|account|code|phrase|clave|contrasen|senha|kenn|acht"
     r"|sung|geheim|parol|jeton|zugang|anmelde|identif|benutz|salas|adgang|auth|bearer|basic|seed|ssn|iban|card|wifi|api|admin|sign"
 )
-# At most 300 characters: a path of short words and at most 8 digits, or a sentence without keywords.
+# Matches at most 300 characters: a path of short words with at most 8 digits, or a short sentence without keywords.
 _PLAIN = re.compile(
     rf"(?=.{{0,300}}\Z)(?:(?!(?:[^0-9]*[0-9]){{9}})(?:{_WORD}[/._-])*{_WORD}"
     rf"|(?!(?:\S+\s+){{11}})(?!.*?(?i:{_KEYWORDS}))(?:[A-Za-z][a-z]{{0,12}}[.,;!?]?[ \n]{{1,2}})*"
@@ -45,7 +45,7 @@ _PLAIN = re.compile(
     re.ASCII | re.DOTALL,
 )
 _LONG_NUMBER = _WORD.replace("{0,4}", "{0,8}")
-# A path of short words and at most 8 digits, which has no certain value. In a text, they could be a likely value.
+# A path of short words with at most 8 digits has no certain value. In a text, such digits could be a likely value.
 _PLAIN_PATH = re.compile(
     rf"(?=.{{0,300}}\Z)(?!(?:[^0-9]*[0-9]){{9}})(?:{_LONG_NUMBER}[/._-])*{_LONG_NUMBER}", re.ASCII | re.DOTALL
 )
@@ -53,9 +53,9 @@ _PLAIN_PATH = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A text after the guard: values of the kinds `removed` are masked in it, those of `refused` forbid saving it.
+    """A text after the guard. Values of the kinds in `removed` are masked. If `refused` has kinds, do not save it.
 
-    `flagged` has the line and the kinds of each line that keeps a value.
+    `flagged` has the number and the kinds of each line with a flagged value.
     """
 
     text: str
@@ -66,11 +66,12 @@ class Examined:
 
 @dataclass(frozen=True, slots=True)
 class TextExaminer:
-    """Built-in rules plus the rules and detectors of an application. Threads may share it.
+    """Examines texts with the built-in rules and the rules and detectors of an application. Threads may share it.
 
-    `ahead` is a text examined before the write lock was taken, with its finds, for the kinds of its settings. `_clean`
-    remembers texts without a value to redact, by settings, path, length and hash: an edit of one examines only what
-    changed. `harmless` remembers short texts, mostly paths, in which the built-in rules find no certain value.
+    `ahead` has the kinds to find, a text that was examined before the write lock was taken, and its finds. `_clean`
+    remembers texts without a value to redact, by settings, path, length and hash: after an edit of such a text, only
+    the changed part is examined. `harmless` remembers short texts, mostly paths, in which the built-in rules find no
+    certain value.
     """
 
     rules: Sequence[Rule] = ()
@@ -80,9 +81,9 @@ class TextExaminer:
     _clean: set[tuple[object, ...]] = field(default_factory=set)
     harmless: set[str] = field(default_factory=set)
     plain: Callable[[str], object] | None = field(init=False, default=None)
-    """Match for short texts in which no built-in rule can find a value; None if there are other rules."""
+    """Function that matches short texts in which no built-in rule can find a value. None if there are other rules."""
     plain_path: Callable[[str], object] | None = field(init=False, default=None)
-    """The same for paths, in which only certain values count."""
+    """The same for paths, where only certain values count."""
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` if `re` cannot compile the pattern of a rule."""
@@ -110,7 +111,7 @@ class TextExaminer:
                 raise InvalidInput(f"sensitive_kinds: {error}") from None
 
     def prepared(self, settings: Settings, text: str) -> TextExaminer:
-        """This examiner with a text already examined: for what a command brings, before the write lock."""
+        """Return an examiner that has already examined the text of a command, before the write lock is taken."""
         if settings.sensitive == settings.sensitive_likely == "off" or (self.plain is not None and self.plain(text)):
             return self
         try:
@@ -127,7 +128,7 @@ class TextExaminer:
         )
 
     def __call__(self, settings: Settings, text: str) -> tuple[str, Sequence[str]]:
-        """A path or an echoed text with its certain values masked, and their kinds. Raises `Refused`."""
+        """Mask the certain values in a path or an echoed text. Returns the text and their kinds. Raises `Refused`."""
         if settings.sensitive == "off":
             return text, ()
         has_usual_rules = self.plain_path is not None and settings.sensitive_kinds is None
@@ -139,7 +140,7 @@ class TextExaminer:
         return _masked(text, finds), [find.kind for find in finds]
 
     def _is_plain_path(self, text: str) -> bool:
-        """Return whether a path or another short text has no certain value for the built-in rules, and remember it."""
+        """Return whether `plain_path` matches a path or another short text. Remember the text if it matches."""
         if self.plain_path is None or not self.plain_path(text):
             return False
         self._remember_harmless(text)
@@ -152,9 +153,9 @@ class TextExaminer:
             self.harmless.add(text)
 
     def examine(self, settings: Settings, text: str, *, path: str = "", before: str = "") -> Examined:
-        """The text as the settings allow it to be saved at a path. Raises `Refused` if a detector fails.
+        """Apply the settings to a text that is to be saved at a path. Raises `Refused` if a detector fails.
 
-        Values to redact count in the whole text, others only if they were not in the text `before`.
+        Values are redacted in the whole text, but flagged or refused only if they were not in the text `before`.
         """
         if settings.sensitive == settings.sensitive_likely == "off" or self._is_plain(settings, text):
             return Examined(text)
@@ -178,9 +179,9 @@ class TextExaminer:
         return Examined(_masked(text, removed), tuple(find.kind for find in removed), refused, flagged)
 
     def new_finds(self, settings: Settings, text: str, before: str, known: Sequence[Find] | None = None) -> list[Find]:
-        """Finds in the lines that differ from the text `before` and their neighbours, except those it had there.
+        """Finds in and near the lines that differ from the text `before`, except finds that `before` has there too.
 
-        `known` are the finds of the whole text, if it was examined.
+        `known` are the finds in the whole text, if it was already examined.
         """
         start, end, end_before = _changed(before, text)
         now, offset = _around(text, start, end)
@@ -218,7 +219,7 @@ class TextExaminer:
         raise Refused("not_checked")  # raised outside `except`: the original error may quote the text
 
     def _with_seams(self, settings: Settings, text: str) -> list[Find]:
-        """Finds in a text around one examined ahead: only the seams are examined now."""
+        """Finds in a text that contains the text examined ahead. Only what surrounds that text is examined now."""
         assert self.ahead is not None
         _, brought, finds = self.ahead
         at, find_in = text.index(brought), self.detector(settings.sensitive_kinds).find
@@ -242,13 +243,13 @@ class TextExaminer:
 
 
 def allowance(value: str, salt: bytes | None = None) -> str:
-    """Entry of the setting `sensitive_allow` for one value: a hash under a random key, which does not reveal it."""
+    """Entry of the setting `sensitive_allow` for one value: a hash with a random key, which hides the value."""
     salt = os.urandom(16) if salt is None else salt
     return f"value:{salt.hex()}:{hmac.new(salt, value.encode('utf-8', 'replace'), hashlib.sha256).hexdigest()}"
 
 
 def _within(finds: Sequence[Find], start: int, end: int) -> list[Find]:
-    """Finds between two positions, as positions after the first."""
+    """Finds between two positions, with positions relative to `start`."""
     return [
         type(find)(find.kind, find.start - start, find.end - start, likely=find.likely)
         for find in finds
@@ -257,7 +258,7 @@ def _within(finds: Sequence[Find], start: int, end: int) -> list[Find]:
 
 
 def _chosen(settings: Settings, mode: str, finds: Sequence[Find], text: str, path: str) -> list[Find]:
-    """Finds that the settings treat in a mode, except allowed ones."""
+    """Finds to which the settings apply a mode, such as `redact`, except allowed finds."""
     modes = (settings.sensitive, settings.sensitive_likely)
     if settings.sensitive_allow:
         finds = [find for find in finds if not _is_allowed(settings, find, text, path)]
@@ -282,7 +283,7 @@ def _masked(text: str, finds: list[Find]) -> str:
 
 
 def _lines(text: str, flagged: list[Find], removed: list[Find]) -> tuple[tuple[int, str], ...]:
-    """Line numbers, in the text without the removed values, and the kinds on each line."""
+    """Numbers of the flagged lines, counted in the text without the removed values, and the kinds on each line."""
     by_line: dict[int, list[str]] = {}
     starts = [find.start for find in removed]
     gone = list(accumulate((text.count("\n", find.start, find.end) for find in removed), initial=0))
@@ -294,14 +295,14 @@ def _lines(text: str, flagged: list[Find], removed: list[Find]) -> tuple[tuple[i
 
 
 def _changed(before: str, text: str) -> tuple[int, int, int]:
-    """Where two texts begin to differ, and where the difference ends in the new and in the old one."""
+    """Start of the difference between two texts, and its end in the new text and in the old text."""
     start = _same_start(before, text, min(len(before), len(text)))
     tail = _same_end(before, text, min(len(before), len(text)) - start)
     return start, len(text) - tail, len(before) - tail
 
 
 def _same_start(one: str, other: str, most: int) -> int:
-    """The size, at most `most`, of the text with which both begin. Compares slices, halved each time."""
+    """Length of the common beginning, at most `most`. Compares slices whose length is halved each time."""
     size, step = 0, 1 << most.bit_length()
     while step := step >> 1:
         if size + step <= most and one[size : size + step] == other[size : size + step]:
@@ -310,7 +311,7 @@ def _same_start(one: str, other: str, most: int) -> int:
 
 
 def _same_end(one: str, other: str, most: int) -> int:
-    """The size, at most `most`, of the text with which both end."""
+    """Length of the common end, at most `most`."""
     end, other_end, size, step = len(one), len(other), 0, 1 << most.bit_length()
     while step := step >> 1:
         if size + step <= most and one[end - step : end] == other[other_end - step : other_end]:
@@ -319,7 +320,7 @@ def _same_end(one: str, other: str, most: int) -> int:
 
 
 def _around(text: str, start: int, end: int) -> tuple[str, int]:
-    """The lines of a span with their neighbours, and their position."""
+    """The lines of a span and the lines around them, and the position where they start."""
     first = text.rfind("\n", 0, max(0, start - NEIGHBOURS)) + 1 if start > NEIGHBOURS else 0
     first = max(first, start - 4 * NEIGHBOURS, 0)  # one line may be the whole text
     stop = text.find("\n", end + NEIGHBOURS, end + 4 * NEIGHBOURS)

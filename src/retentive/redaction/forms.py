@@ -1,7 +1,7 @@
-"""Values that their surroundings make certain: private keys, URLs and connection strings, headers, signatures.
+"""Values that are certain due to their surroundings: private keys, URLs and connection strings, headers, signatures.
 
-A row: kind, pattern to seek in the syntax of RE2, pattern of the whole with the group `value`, check, and True if case
-does not matter. The second pattern is matched where the first one starts.
+Each row has the kind, a search pattern in the syntax of RE2, a pattern of the whole form with the group `value`, the
+name of a check, and True if case is ignored. The second pattern is matched at the position where the first one starts.
 """
 
 # ruff: noqa: E501 - a row of a table is a line

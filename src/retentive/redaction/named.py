@@ -1,4 +1,4 @@
-"""Passwords and secrets named by a word before or after them: assignments, prose, neighbours."""
+"""Passwords and secrets that a word before or after them names: in assignments, in prose, or nearby."""
 
 # ruff: noqa: E501 - a pattern is a line
 
@@ -29,8 +29,8 @@ _LONG, _SHORT_PASSWORD = alternatives(_LONG_PASSWORDS), f"(?:\\A|[^a-z]){_PREFIX
 _PASSWORD = f"(?:{_LONG}|{_SHORT_PASSWORD})"
 _ITS = "(?:(?:the|our|my|your|his|her|their|a|das|unser|mein|dein|ihr|den|die|le|la|mon|ton|notre|votre|tu|su)[ ])?"
 
-# A place to judge: a word, what can be its value later on the line, and short words that count too. No counters of long repetitions: the automaton of
-# RE2 would explode where words are dense.
+# Each row finds places to judge: a pattern for a word, a pattern for its possible value later on the line, and short
+# words that count too. Long repetitions have no counters: the RE2 automaton would explode where words are dense.
 SEEKS = (
     (
         _LONG,
@@ -41,9 +41,9 @@ SEEKS = (
     (f"{_SECRETS}|[ _-]key|schlüssel|clé|key[ ]?[:=]", "[0-9][a-z0-9+/_.=~!#$%^&*@-]{7}|[a-z0-9+/_-]{20}", ""),
     (f"(?:{_PASSWORD}|{_SECRETS})(?:[_.-][^\\s:：]*|[\"'`*,)\\]]*)[ \t]*[:：]?[ \t]*\\r?\\n", "", ""),
 )
-# One of the words of each search above and of `SEEK_BEFORE`.
+# Matches the words of all searches above and of `SEEK_BEFORE`.
 WORD_HINT = f"{_ANY}|{_SHORT_PASSWORD}s?[0-9]{{0,2}}(?:[^a-z]|[a-z]-|\\z)|[ _-]key|schlüssel|clé|key[ ]?[:=]"
-# A value before its word, or beside a user name: `hunter2 is the password`, `admin / J3nk!nsRul3z`.
+# A value before its word, or next to a user name: `hunter2 is the password`, `admin / J3nk!nsRul3z`.
 SEEK_BEFORE = f"(?:(?:is|was|as|ist|war|als|for|für|est|pour|comme|como)[ ]{_ITS}(?:[^\\s]+[ ]){{0,2}}|[がをは是为為作用当當做][^\\s!-~]{{0,12}}?|[ ]\\((?:the[ ])?(?:[^\\s()]+[ ]){{0,2}}){_ANY}"
 SEEK_PAIR = (
     f"(?:\\A|[^a-z]){alternatives(LOGIN_WORDS)}",
@@ -101,26 +101,26 @@ _PHRASE = re.compile(r"[A-Za-zÀ-ÿ]{2,12}(?: [A-Za-zÀ-ÿ]{2,12}){3,9}(?=[\"'`.
 _VENDORS = re.compile(alternatives(word for _, words, _ in NAMED for word in words.split("|")))
 _OF_A_VALUE = re.compile(r"[\d@#$%^&*+~!]|[a-z]-[a-z]+-[a-z]|[a-z][A-Z].*[a-z][A-Z]")
 MAX_NAME = 40  # characters in one word
-MAX_WORDS = 8  # words before one value that are judged
-MAX_NEAR = 3  # possible values after a word that are judged
+MAX_WORDS = 8  # limit for the words that are judged before a value
+MAX_NEAR = 3  # limit for the possible values that are judged after a word
 _REACH = 160  # characters between a word and its value
 _TRAILING = ".,;:)]}'\\?*>!"
 
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """A word for a value with its whole name: `DB_PASSWORD`, `api key`."""
+    """Name of a value, with the password or secret word in it: `DB_PASSWORD`, `api key`."""
 
     text: str
     start: int
     end: int
     is_password: bool
-    is_generic: bool  # `..._key`: many such values are no secrets
+    is_generic: bool  # `..._key`: many such values are not secrets
     is_phrase: bool
 
 
 def find_named(text: str, start: int, end: int) -> Iterator[Find]:
-    """Values for the words between two positions. The last words are near a possible value."""
+    """Values that the words between two positions name. Only words near `end` are judged: the value is there."""
     at, last = max(start, end - _REACH), start - 1
     words = [at + word.start() for word in islice(_WORD.finditer(lowered(text[at:end])), MAX_WORDS)]
     for first in words if at > start else dict.fromkeys((start, *words[1:])):
@@ -136,7 +136,7 @@ def _find_at(text: str, start: int, end: int) -> Iterator[Find]:
         return
     link = _LINK.match(text, name.end, name.end + 400)
     find = _strong(text, name) or (_linked(text, name, link) if link is not None else None)
-    if find is None and not name.text.lower().endswith("pass"):  # a verb too
+    if find is None and not name.text.lower().endswith("pass"):  # also a verb
         find = _nearby(text, name)
     if find is not None:
         yield find
@@ -144,7 +144,7 @@ def _find_at(text: str, start: int, end: int) -> Iterator[Find]:
 
 
 def _strong(text: str, name: _Name) -> Find | None:
-    """A password right after the word, in prose: a sign inside it is no assignment."""
+    """A password that contains `=` and directly follows the word in prose, where `=` is not an assignment."""
     match = _AFTER.match(text, name.end) if name.is_password else None
     value = match[1].rstrip(_TRAILING) if match else ""
     if match is None or "=" not in value or values.password(value, quoted=False) < CERTAIN:
@@ -167,7 +167,7 @@ def find_before(text: str, start: int, end: int) -> Iterator[Find]:
 
 
 def _is_more_words(text: str, end: int) -> bool:
-    """Return whether the word continues: `is the password policy`."""
+    """Return whether the word is only part of a name, as in `is the password policy`."""
     suffix = _SUFFIX.match(text, end)
     follows = re.match(r"\S*[ ]([a-z]+)", text[end : end + 40])
     return (suffix is not None and len(suffix[0]) > 2) or (follows is not None and follows[1] in NOT_A_VALUE)
@@ -230,7 +230,7 @@ def _linked(text: str, name: _Name, link: re.Match[str]) -> Find | None:
         and sort not in {"sign", "value", "call", "comma", "tag"}
         and link[0] != " is"
     ):
-        return None  # a verb or a part of other words
+        return None  # a verb, or part of another word
     quoted = _QUOTED.match(text, at)
     first, last = quoted.span(quoted.lastindex or 0) if quoted else _bare(text, at, name.is_password)
     value, alone = text[first:last], _END.match(text, quoted.end() if quoted else last) is not None
@@ -267,7 +267,7 @@ def _secret_grade(text: str, name: _Name, first: int, value: str, *, quoted: boo
     grade = values.secret(value, quoted=quoted)
     if name.is_generic or _HASH_BEFORE.search(text[max(0, first - 14) : first].rstrip("\"'")):
         return min(grade, LIKELY) if len(value) >= 20 else NO
-    is_uuid = direct and values.UUID.fullmatch(value) is not None  # as the keys of many vendors are
+    is_uuid = direct and values.UUID.fullmatch(value) is not None  # many vendors use UUIDs as keys
     return grade or (LIKELY if is_uuid else NO)
 
 
@@ -279,7 +279,7 @@ def _may_be_a_word(text: str, sort: str, link: re.Match[str], quoted: bool) -> b
 
 
 def _nearby(text: str, name: _Name) -> Find | None:
-    """A value later in the sentence, which must look like one by itself: `try Kumquat-9 (password)`."""
+    """A value later in the sentence, which must look like a value by itself: `for the password, try Kumquat-9`."""
     stop = text.find("\n", name.end, name.end + 120)
     clause = text[name.end : stop if stop >= 0 else name.end + 120]
     over = re.search(r"[.!?][ \t]+(?=[A-ZÄÖÜÉ])|。|[{}();]", clause)
@@ -306,7 +306,7 @@ def _nearby(text: str, name: _Name) -> Find | None:
 
 
 def _changed(text: str, find: Find) -> Iterator[Find]:
-    """The new password in `changed from old to new`, and those of further accounts on the line."""
+    """The second password in `changed from old to new`, or the password of the next account on the line."""
     if find.kind != "password":
         return
     match = re.compile(
@@ -319,7 +319,7 @@ def _changed(text: str, find: Find) -> Iterator[Find]:
 
 
 def vendor_of(context: str, value: str) -> str | None:
-    """Kind of a value whose form needs the vendor's name: 32 hex digits after `datadog`."""
+    """Kind of a value that counts only near the name of its vendor, such as 32 hex digits after `datadog`."""
     lower = context.lower()
     if not _VENDORS.search(lower) or values.is_stand_in(value):
         return None

@@ -1,6 +1,6 @@
 """Numbers with a public structure: payment cards (Luhn), bank accounts (IBAN), US social security numbers.
 
-Social security numbers by ssa.gov ("Social Security Number Randomization").
+Source for social security numbers: ssa.gov, "Social Security Number Randomization".
 """
 
 # ruff: noqa: E501 - a pattern is a line
@@ -16,7 +16,7 @@ from retentive.redaction.rules import Find
 from retentive.redaction.search import alternatives
 
 _SORTS = {"n": "[0-9]", "a": "[A-Z]", "c": "[A-Z0-9]"}
-NEVER_ISSUED = frozenset({"078051120", "219099999", "123456789"})  # printed in adverts, or plainly typed
+NEVER_ISSUED = frozenset({"078051120", "219099999", "123456789"})  # printed in advertisements, or obviously made up
 
 
 def _card_ranges() -> list[tuple[str, str, frozenset[int]]]:
@@ -32,7 +32,7 @@ _RANGES = _card_ranges()
 
 
 def _card_starts() -> dict[str, str]:
-    """The shortest texts that begin card numbers, with the pattern of the rest of the first four digits."""
+    """Shortest prefixes of card numbers, each with a pattern for the rest of the first four digits."""
     starts = {str(four) for low, high, _ in _RANGES for four in range(int(f"{low:0<4.4}"), int(f"{high:9<4.4}") + 1)}
     for size in (3, 2, 1):
         for start in {text[:size] for text in starts}:
@@ -42,14 +42,14 @@ def _card_starts() -> dict[str, str]:
 
 
 def _account(parts: str) -> str:
-    """Pattern of an account number after the country, with gaps between groups of four."""
+    """Pattern of an IBAN after the country code, with optional gaps between groups of four."""
     sorts = "".join(sort * int(count) for count, sort in re.findall(r"(\d+)([nac])", parts))
     groups = [sorts[at : at + 4] for at in range(0, len(sorts), 4)]
     runs = ("".join(f"{_SORTS[sort]}{{{len(list(run))}}}" for sort, run in groupby(group)) for group in groups)
     return "[0-9]{2}" + "".join(f"[ -]?{run}" for run in runs)
 
 
-# Candidates in the syntax that RE2 and `re` share. A longer run of digits is no number of these.
+# Patterns of candidates, in the syntax that RE2 and `re` share. A longer run of digits is not one of these numbers.
 CARD_DIGITS = rf"{alternatives(_card_starts())}(?:[ -]?[0-9]){{8,15}}"
 CARD = CARD_DIGITS + r"(?:\z|[^0-9A-Za-z_ -]|[ -](?:\z|[^0-9]))"
 IBAN = alternatives({country: _account(parts) for country, parts in IBANS.items()})
@@ -58,11 +58,11 @@ SSN = r"[0-8][0-9]{2}-[0-9]{2}-[0-9]{4}"
 
 _WITHOUT_GAPS = str.maketrans("", "", " -\u00a0")
 _AS_NUMBERS = str.maketrans({char: str(int(char, 36)) for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})
-_DOUBLED = bytes.maketrans(b"0123456789", b"0246813579")  # cross sums of the doubled digits
+_DOUBLED = bytes.maketrans(b"0123456789", b"0246813579")  # digit sums of the doubled digits
 
 
 def is_card(value: str) -> bool:
-    """Return whether the digits are in a range of an issuer, of its length, with a valid Luhn check digit."""
+    """Return whether the digits have the prefix and the length of an issuer, and a valid Luhn check digit."""
     digits = value.replace(" ", "").replace("-", "")
     data = digits.encode()
     if (sum(data[-1::-2]) + sum(data[-2::-2].translate(_DOUBLED)) - len(data) * ord("0")) % 10:
@@ -78,20 +78,20 @@ def is_grouped_card(value: str) -> bool:
 
 
 def is_iban(value: str) -> bool:
-    """Return whether the checksum of a number that fits its country is 1 modulo 97 (ISO 13616)."""
+    """Return whether the checksum is 1 modulo 97 (ISO 13616). The caller has already matched the pattern `IBAN`."""
     plain = value.translate(_WITHOUT_GAPS)
     return int((plain[4:] + plain[:4]).translate(_AS_NUMBERS)) % 97 == 1
 
 
 def is_ssn(value: str) -> bool:
-    """Return whether a US social security number can be assigned."""
+    """Return whether a US social security number can have been issued."""
     digits = re.sub(r"\D", "", value)
     area, group, serial = digits[:3], digits[3:5], digits[5:]
     never = area in {"000", "666"} or area >= "900" or group == "00" or serial == "0000"
     return not never and digits not in NEVER_ISSUED and len(set(digits)) > 1
 
 
-# In lower case.
+# These patterns match text in lower case.
 _CARD_WORDS = re.compile(
     r"card|visa|master|amex|american express|discover|diners|jcb|unionpay|maestro|\bpan\b|\bcc\b|cvv|cvc|karte|carte|tarjeta"
     r"|cart[aã]o|カード|卡|クレジット|zahlung|payment|\bexp\b"
@@ -108,12 +108,12 @@ _ALNUM = re.compile("[0-9A-Za-z]")
 _MORE_DIGITS = re.compile(r"[.,-]\d|[ -]\d{4}")
 _DIGITS_BEFORE = re.compile(r"\d[ .,-]?$|[$€£.+/_-]$")
 _IN_A_ROW = re.compile(r"[,(\[]\s?$")
-_TABLE_CHARS = 4_000  # the heading of a table is sought this far above a number
+_TABLE_CHARS = 4_000  # the heading of a table is searched this far above a number
 _NUMBER = re.compile(rf"(?:{CARD_DIGITS}|{IBAN}|{SSN})(?![0-9A-Za-z_])")
 
 
 def find_numbers(text: str, start: int, end: int, *, in_path: bool = False) -> Iterator[Find]:
-    """Cards, bank accounts and social security numbers at a candidate. A number alone on its digits is likely only."""
+    """Cards, bank accounts and social security numbers at a candidate. A card without context is only likely."""
     first = start + (2 if text[start] == "\\" and text[start + 1] in "nrt" else not _ALNUM.match(text, start))
     number = _NUMBER.match(text, first)
     if number is None:

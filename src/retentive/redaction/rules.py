@@ -23,7 +23,7 @@ class Kind:
 
 
 class Find(NamedTuple):
-    """A sensitive value in a text: its kind and its span, in characters. `likely`: only its context suggests it."""
+    """A sensitive value in a text: its kind and its span, in characters. If `likely`, only its context suggests it."""
 
     kind: str
     start: int
@@ -35,9 +35,9 @@ class Find(NamedTuple):
 class Rule:
     """Regular expression (`re`) for one kind of value. The sensitive part is the group `value`, or the whole match.
 
-    `check` decides last if a matched value counts. `starts` only makes the search faster: every match contains one of
-    these texts. `likely`: a find is treated by the setting `sensitive_likely`. A rule without `starts` scans every text
-    in full; a pattern that backtracks without bounds slows every write.
+    `check` finally decides whether a matched value counts. `starts` only makes the search faster: every match must
+    contain one of these texts. With `likely`, the setting `sensitive_likely` applies to the finds. A rule without
+    `starts` searches every text in full, and a pattern with unbounded backtracking slows every write.
     """
 
     name: str

@@ -13,17 +13,17 @@ from typing import Any
 from retentive.values.extras import pip_install
 
 _MEMORY_BYTES = 64 << 20  # for the RE2 automaton; with the default of 8 MiB it is repeatedly discarded and rebuilt
-PART_CHARS = 2_048  # at least, of the parts of a text of which each search reads only those that have a match
-_MAX_REPEATS = 200  # of a character class, in `re`: without a bound, a search could read the whole text from each place
+PART_CHARS = 2_048  # minimum size of a part of a text; each search reads only the parts that may have a match
+_MAX_REPEATS = 200  # of a character class in `re`; without a limit, a search could read the whole text from each place
 MAX_TOKENS = 1_000  # tokens in a text that are found one by one
-MAX_CERTAIN = 2_000  # places for private keys, URLs and headers
+MAX_CERTAIN = 2_000  # places for private keys, URLs and headers that are judged
 MAX_JUDGED = 700  # places after words and signs; a memory has far fewer, unless it is a dump of secrets
 
 DOTTED = "\u0130"  # capital I with a dot
 
 
 class Budget:
-    """The places in a text that are judged one by one; those after them are judged in bulk, so that time is bounded."""
+    """Number of places in a text that may be judged one by one. Later places are judged in bulk, to bound the time."""
 
     def __init__(self, places: float = MAX_JUDGED) -> None:
         self._places = places
@@ -35,7 +35,7 @@ class Budget:
 
 
 class Limits:
-    """Budgets of a text: the tokens, places for certain values and other places that may be judged one by one."""
+    """Budgets of a text: how many tokens, wrapped tokens, certain values and other places may be judged one by one."""
 
     def __init__(self, *, bounded: bool = True) -> None:
         self.tokens, self.wraps, self.certain, self.places = (
@@ -59,15 +59,16 @@ def has_re2() -> bool:
 
 
 def lowered(text: str) -> str:
-    """The text in lower case, every character at its position. Only \u0130 would become two characters."""
+    """The text in lower case, with every character at its old position. Only \u0130 would become two characters."""
     return text.lower() if text.isascii() else text.replace(DOTTED, "I").lower()
 
 
 @dataclass(eq=False)
 class Scanned:
-    """A text with the forms of it that patterns search.
+    """A text in the forms that patterns search.
 
-    `regions` has, for each search, the runs of parts in which it may match: first and last part. None: not known.
+    `regions` has, for each search, the runs of parts in which it may match, each as its first and last part. None means
+    that any search may match anywhere.
     """
 
     text: str
@@ -81,7 +82,7 @@ class Scanned:
 
     @cached_property
     def cuts(self) -> list[int]:
-        """Positions of the parts, which begin at line ends, and the end of the text."""
+        """Start positions of the parts, each at a line end, and the end of the text."""
         text, cuts = self.text, [0]
         while (cut := text.find("\n", cuts[-1] + PART_CHARS)) >= 0:
             cuts.append(cut)
@@ -92,7 +93,7 @@ class Scanned:
         return [(0, len(self.cuts) - 2)] if self.regions is None else self.regions[search]
 
     def piece(self, first: int, last: int, *, lower: bool) -> TextPart:
-        """The text from one part to another, with the line end after it. A cached value."""
+        """The text of the parts from `first` to `last`, with the line end after them. Cached."""
         known = self._pieces.get((first, last, lower))
         if known is None:
             start = self.cuts[first]
@@ -103,7 +104,7 @@ class Scanned:
 
 
 class TextPart:
-    """Some lines of a text as UTF-8, or in lower case, in which a lone surrogate is `?`. `start`: their position."""
+    """Lines of a text in UTF-8, in lower case if `lower`. A lone surrogate becomes `?`. `start` is their position."""
 
     __slots__ = ("chars", "data", "is_ascii", "start")
 
@@ -113,9 +114,9 @@ class TextPart:
 
 
 def alternatives(texts: Iterable[str] | Mapping[str, str]) -> str:
-    """Pattern for any of the texts, the longest first, each with the pattern that a mapping has for it.
+    """Pattern that matches any of the texts, the longest first. A mapping gives each text a pattern that follows it.
 
-    Common beginnings are shared: `re` tries one alternative after the other.
+    Common beginnings are merged, because `re` tries one alternative after the other.
     """
     rests = texts if isinstance(texts, Mapping) else dict.fromkeys(texts, "")
     by_first: dict[str, dict[str, str]] = {}
@@ -128,11 +129,11 @@ def alternatives(texts: Iterable[str] | Mapping[str, str]) -> str:
 
 
 class Search:
-    """A pattern that RE2 and `re` both understand, and one that must follow it on the same line.
+    """Search for `pattern`, followed by `then` on the same line. Both use syntax that RE2 and `re` understand.
 
-    `short`: words that match too, but not as the beginning of longer words: `pat`, not `path`. `lower`: all are matched
-    against the text in lower case. A match has one line, with the line ends around it, or with `many_lines` up to
-    `PART_CHARS` more. `hint` matches on the first line of each match, and takes less time to find.
+    `short` words match too, but not as the beginning of a longer word: `pat`, not `path`. With `lower`, the text is
+    searched in lower case. A match covers one line and the line ends around it; with `many_lines`, it can have up to
+    `PART_CHARS` more characters. `hint` is a faster pattern that matches on the first line of each match.
     """
 
     def __init__(
@@ -149,7 +150,7 @@ class Search:
         self.lower, self.hint, self.many_lines = lower, hint, many_lines
         self._has_re2 = has_re2() if with_re2 is None else with_re2
         self.by_re2 = f"(?:{pattern})[^\\n]*?(?:{then})" if then else pattern
-        if short:  # RE2 looks neither ahead nor back. The first end of a match is the same as with `re`.
+        if short:  # RE2 has no lookahead or lookbehind. The first end of a match is the same as with `re`.
             rest = r"s??[0-9]{0,2}?(?:[^a-z0-9+/\n][^\n]*?)??"
             self.by_re2 = f"(?:(?:{pattern})[^\\n]*?|(?:{short}){rest})(?:{then})"
             pattern = f"(?:{pattern})|(?:{short})(?=s?[0-9]{{0,2}}(?![a-z0-9+/]))"
@@ -157,14 +158,14 @@ class Search:
             self._pattern, self._then = _by_re(pattern), _by_re(then)
 
     def char_regions(self, scanned: Scanned) -> list[tuple[int, int]]:
-        """Spans of characters, in whole lines, outside of which the search matches nowhere."""
+        """Spans of whole lines, in characters. The search has no match outside these spans."""
         return [(scanned.cuts[first], scanned.cuts[last + 1]) for first, last in scanned.regions_of(self)]
 
     def spans(self, scanned: Scanned, reach: Sequence[int] = (0,)) -> Iterator[tuple[int, int]]:
         """Spans of all matches, in characters, from left to right.
 
-        The caller may change `reach`, where the last match that it judged ends: later ones that start before may be
-        left out.
+        The caller may set `reach[0]` to the position up to which it has examined the text. Later matches that start
+        before this position may then be left out.
         """
         if self._has_re2:
             return self._in_regions(scanned, reach)
@@ -172,7 +173,7 @@ class Search:
         return self._followed(text) if self._then.pattern else (match.span() for match in self._pattern.finditer(text))
 
     def merged(self, scanned: Scanned, before: int, after: int) -> Iterator[tuple[int, int]]:
-        """Spans around the matches, wider by so many characters; overlapping ones are one."""
+        """Spans of the matches, extended by `before` and `after` characters. Overlapping spans are merged."""
         last: tuple[int, int] | None = None
         for start, end in self.spans(scanned):
             if last is not None and start - before <= last[1]:
@@ -202,7 +203,7 @@ class Search:
                 matches = iter(find(data, at))
 
     def _followed(self, text: str) -> Iterator[tuple[int, int]]:
-        """Each part of the text is read once for each of the two patterns, however dense they are."""
+        """Matches of both patterns. Each pattern reads each part of the text once, however dense the matches are."""
         at, follows = 0, (-1, -1)
         while (match := self._pattern.search(text, at)) is not None:
             start, end = match.span()
@@ -218,7 +219,7 @@ class Search:
 
 
 class Prefilter:
-    """Tells in one pass over a text where many searches match nowhere. Without RE2, all may match everywhere."""
+    """Finds, in one pass over a text, where each of many searches may match. Without RE2, it excludes nothing."""
 
     def __init__(self, searches: Sequence[Search], *, with_re2: bool | None = None) -> None:
         self._all, self._passes = tuple(searches), []
@@ -227,11 +228,11 @@ class Prefilter:
                 self._passes.append(_Pass([one for one in searches if one.lower is lower], lower=lower))
 
     def excludes(self, data: bytes) -> bool:
-        """Return whether no search matches anywhere in a short text in ASCII. This records nothing, so it is faster."""
+        """Return True if no search matches in a short ASCII text. Faster than `narrow`, because it records nothing."""
         return bool(self._passes) and all(one.excludes(data) for one in self._passes)
 
     def narrow(self, scanned: Scanned) -> bool:
-        """Record in the text the parts in which each search may match. Returns False if there are none."""
+        """Record in `scanned` the parts in which each search may match. Returns False if there are none."""
         if not self._passes:
             return True
         regions: dict[Search, list[tuple[int, int]]] = {search: [] for search in self._all}
@@ -245,10 +246,10 @@ class Prefilter:
 
 
 class _Pass:
-    """Sets of patterns. Those of searches with a hint run only in the parts where the hint matches.
+    """Sets of patterns. The patterns of searches with a hint run only in the parts where the hint matches.
 
-    One automaton for all would have so many states that they leave the caches of the processor. For the same reason
-    one set goes over all parts before the next.
+    A single automaton for all patterns would have too many states for the processor caches. For the same reason, each
+    set runs over all parts before the next set starts.
     """
 
     def __init__(self, searches: Sequence[Search], *, lower: bool) -> None:
@@ -260,7 +261,7 @@ class _Pass:
         self._lower = lower
 
     def excludes(self, data: bytes) -> bool:
-        """Return whether none of the searches matches in a text in ASCII."""
+        """Return True if none of the searches matches in an ASCII text."""
         for number in self._first.Match(data) or ():
             _, patterns = self._groups[number]
             if patterns is None or patterns.Match(data.lower() if self._lower else data):
@@ -268,8 +269,8 @@ class _Pass:
         return True
 
     def present(self, lines: Sequence[str], data: Sequence[bytes]) -> Iterator[tuple[Search, int]]:
-        """The searches that may match in lines, given also as UTF-8, with the number of the lines."""
-        if self._lower:  # RE2 does not take a dotted I for an `i`
+        """Yield each search that may match in a part, with the number of the part. `data` has the `lines` in UTF-8."""
+        if self._lower:  # RE2 does not treat a dotted capital I as an `i`
             data = [_small(text) if DOTTED in text else known for text, known in zip(lines, data, strict=True)]
         hinted: list[list[int]] = [[] for _ in self._groups]
         for part, match in enumerate(map(self._first.Match, data)):
@@ -296,7 +297,7 @@ def _later_set(searches: Sequence[Search]) -> Any:
 
 
 def _extend(regions: list[tuple[int, int]], first: int, last: int) -> None:
-    """Add parts to the runs of parts."""
+    """Add a run of parts, merged with the last run if both touch."""
     if regions and regions[-1][1] >= first - 1:
         regions[-1] = (regions[-1][0], last)
     else:
@@ -317,7 +318,7 @@ def _by_re2(pattern: str) -> Callable[..., Iterable[Any]]:
 
 
 def _set_of_re2(patterns: Iterable[str]) -> Any:
-    """RE2 set of patterns. `Match` returns the numbers of those that match a text anywhere, or None."""
+    """RE2 set of patterns. `Match` returns the numbers of the patterns that match anywhere in a text, or None."""
     import re2  # noqa: PLC0415 - see above
 
     found = re2.Set.SearchSet(_options())

@@ -1,4 +1,4 @@
-"""Columns under a word for a password or secret: delimited text, Markdown tables, rows of an INSERT."""
+"""Columns with the name of a password or secret as heading: delimited text, Markdown tables, rows of an INSERT."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS = (
 SEEK_TABLE = rf"(?:\A|[\n,;\t|]|[ ][ ])[ \"'`*]{{0,2}}(?:[a-z]+[ _-])?(?:{_WORDS})[\"'`* ]*(?:[,;\t|\r\n]|\z)"
 SEEK_INSERT = rf"insert[ \n]+into[ \n][^()]+\([^()]*(?:{_WORDS})[^()]*\)[\s]*values[\s]*\("
 INSERT_HINT = r"insert[ \n]"
-MAX_ROWS = 5_000  # of one table that hold a value
+MAX_ROWS = 5_000  # limit for the values that are found in one table
 _CELL = re.compile(rf"[\s\"'`*]*(?:[a-z_ -]{{0,20}}[ _-])?(?:{_WORDS})[\s\"'`*]*", re.IGNORECASE)
 _FIELD = re.compile(
     r"\s*(?:[NEe]?'((?:[^'\n]|''){0,200})'|\"([^\"\n]{0,200})\"|[^,'\"()]{0,100}(?:\([^()]{0,100}\))?)\s*([,)])"
@@ -29,7 +29,7 @@ _FIELD = re.compile(
 
 
 def find_in_table(text: str, start: int, end: int, left: Budget) -> tuple[list[Find], int]:
-    """Values below the head of a table whose line holds the cell at `start`, and the end of the table."""
+    """Values of the table whose head has the cell at `start`, and the position of the end of the table."""
     begin = text.rfind("\n", max(0, start - 300), start + 1) + 1
     stop = text.find("\n", end - 1, end + 300)
     head = text[begin:stop].strip("\r") if stop > 0 else ""
@@ -41,7 +41,7 @@ def find_in_table(text: str, start: int, end: int, left: Budget) -> tuple[list[F
     if not columns or len(head) > 300 or any(len(cell.split()) > 4 for cell in cells):
         return [], end
     finds: list[Find] = []
-    known = {"": False}  # columns repeat values
+    known = {"": False}  # judged cells, because columns repeat values
     at, sign = stop + 1, re.escape(mark[0])
     # One match for each row, because a table may fill the whole text.
     gap = " {2,}" if mark == "  " else sign

@@ -29,7 +29,7 @@ _HASH = re.compile(
 )
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+|[a-z]+@[a-z]+")
-# Versions, sizes, dates, algorithms, keys of a keyboard: `^7.0.4`, `>=2,<3`, `2026-Q3`, `sha256`, `12px`, `ctrl+c`.
+# Versions, sizes, dates, algorithms, keyboard shortcuts: `^7.0.4`, `>=2,<3`, `2026-Q3`, `sha256`, `12px`, `ctrl+c`.
 _MEASURE = re.compile(
     r"[<>=~^!]*v?\d+(?:[-.,/:_x+*]\w{1,4})*(?:[%€$+]|-?(?:bits?|bytes?|chars?|characters?|days?|hours?|minutes?|digits?|months?|times?|zeichen|tage))?(?:,?[<>=~^!]+v?[\d.*]+)*"
     r"|(?:sha|aes|md|rsa|base|pbkdf|argon|bcrypt|utf|ascii|oauth|http|ipv|rfc|ed|tls|ssl|hs|rs|es|hmac|iso|cp|latin|x|win|python|php|java|log4j|neo4j|k8s|i18n|l10n|2fa|mfa|totp|pkcs|socksv|[qh])[-_ #]?\d{1,5}(?:[-_.][a-z0-9]{1,12}){0,3}|(?:strg|ctrl|cmd|alt|shift|umschalt)\+.*|1password\w*",
@@ -63,7 +63,7 @@ def is_stand_in(text: str) -> bool:
 def secret(text: str, *, quoted: bool = True) -> int:
     """Grade of a value after a word for a key, token or secret: long and random, or not.
 
-    The order of the checks is that of their cost: nearly all values are ordinary words.
+    The cheapest checks come first, because nearly all values are ordinary words.
     """
     if not MIN_SECRET <= len(text) <= 4000 or " " in text or text.isdigit() or text.count("=") > 4:
         return NO
@@ -75,12 +75,12 @@ def secret(text: str, *, quoted: bool = True) -> int:
         return NO
     if _NUMBERED.fullmatch(text) or _NAME.search(text) or is_stand_in(text):
         return NO
-    least = 20 if re.fullmatch("[0-9a-f]+", text) else 16  # 16 hex digits are the key of a table as often
+    least = 20 if re.fullmatch("[0-9a-f]+", text) else 16  # 16 hex digits are just as often the key of a table row
     return CERTAIN if len(text) >= least else LIKELY
 
 
 def is_unlike_words(text: str) -> bool:
-    """Return whether the characters are distributed unlike those of words, names and numbers."""
+    """Return whether the mix of characters is unlike words, names and numbers."""
     core = text.rstrip("=")
     if re.fullmatch(r"[0-9a-fA-F]+", core):
         mixed = re.search(r"\d", core) is not None and re.search(r"[a-fA-F]", core) is not None
@@ -92,7 +92,7 @@ def is_unlike_words(text: str) -> bool:
 
 
 def password(text: str, *, quoted: bool, in_code: bool = False) -> int:
-    """Grade of a value after a word for a password. LIKELY: something other than words, numbers and code."""
+    """Grade of a value after a word for a password. LIKELY means something other than words, numbers and code."""
     if not 4 <= len(text) <= MAX_PASSWORD or is_stand_in(text) or _HASH.match(text) or _EMAIL.fullmatch(text):
         return NO
     if " " in text:
@@ -137,7 +137,7 @@ def _is_unlike_a_word(text: str) -> bool:
 
 
 def is_a_word(text: str) -> bool:
-    """Return whether a word can be the password (`swordfish`) and not a state of it (`expired`)."""
+    """Return whether a word can be a password (`swordfish`) and does not describe its state (`expired`)."""
     if re.fullmatch(r"[A-Za-zÀ-ÿ]+(?:[-_.][A-Za-zÀ-ÿ]+)*", text) is None or _SECRET_WORD.search(text):
         return False
     parts = re.split(r"[-_.]", text.lower())

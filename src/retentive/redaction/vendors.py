@@ -1,9 +1,10 @@
-"""Forms of vendor keys and tokens: one row for each form, as the vendors publish them.
+"""Forms of vendor keys and tokens, as the vendors publish them. Each form is one row.
 
-A row: kind, texts it starts with, pattern of the rest, check, example, source, and the month of the source. In an
-example `{16w}` stands for 16 random characters of the sort `w`: `d` digits, `h` and `H` hex, `w` letters and digits, `z` lower
-case and digits, `A` upper case and digits, `2` base 32, `Q` Bech32, `u` base64url, `b` base64; `{uuid}` is a UUID and
-`{crc}` the checksum of the last 30 characters. `gitleaks` is its public rule file (gitleaks/gitleaks, config/gitleaks.toml).
+A row has the kind, the texts with which a value can start, the pattern of the rest, the name of a check, an example,
+the source, and the month of the source. In an example, `{16w}` stands for 16 random characters of the sort `w`: `d`
+digits, `h` and `H` hex, `w` letters and digits, `z` lower case and digits, `A` upper case and digits, `2` base 32, `Q`
+Bech32, `u` base64url, `b` base64. `{uuid}` is a UUID, and `{crc}` the checksum of the last 30 characters. The source
+`gitleaks` is the rule file of that project (gitleaks/gitleaks, config/gitleaks.toml).
 """
 
 # ruff: noqa: E501 - a row of a table is a line
@@ -150,7 +151,7 @@ VENDORS: tuple[tuple[str, str, str, str, str, str, str], ...] = (
 )  # fmt: skip
 
 _HEX32 = "[0-9a-f]{32}"
-# Values without a form of their own: kind, words for the vendor, pattern of the value.
+# Values that count only near a word for their vendor: kind, words for the vendor, pattern of the value.
 NAMED: tuple[tuple[str, str, str], ...] = (
     ("datadog_key", "datadog|dd_api|dd_app|dd-api|dd-app|ddog", "[0-9a-f]{32}|[0-9a-f]{40}"),
     ("cloudflare_token", "cloudflare|cf_api|cf_token", "[0-9a-f]{37}|[A-Za-z0-9_-]{40}"),
@@ -176,7 +177,7 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ("azure_storage_key", "azure|accountkey|account_key|storage_key|storage key", "[A-Za-z0-9+/]{86}=="),
 )
 
-# Values known by a text inside: kind, pattern to seek, pattern of the value, check. The value lies around the former.
+# Values that are known by a text inside them: kind, pattern of that text, pattern of the whole value, check.
 INFIXES: tuple[tuple[str, str, str, str], ...] = (
     ("terraform_token", r"\.atlasv1\.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70}", ""),
     ("azure_client_secret", "[0-9]Q~", r"[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34}", ""),

@@ -31,14 +31,14 @@ MIN_ENCODED = 16  # characters; a shorter piece has no certain value
 
 @dataclass(frozen=True, slots=True)
 class Stripped:
-    """A text without its invisible characters. `starts` has the position in it of each part of the original."""
+    """A text without its invisible characters. `starts` has the position of each part of the original in `text`."""
 
     text: str
     original: str
     starts: list[int]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """The span of the original for a span of the text."""
+        """The span in the original that corresponds to a span of `text`."""
         return self._origin(start), self._origin(end - 1) + 1
 
     def _origin(self, position: int) -> int:
@@ -53,20 +53,20 @@ class Stripped:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The decoded pieces of a text, a line each: at `starts[n]` begins the one for the n-th of the spans."""
+    """The decoded pieces of a text, each on its own line. The piece that starts at `starts[n]` was at `spans[n]`."""
 
     text: str
     starts: list[int]
     spans: list[tuple[int, int]]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """The span of the original for the whole pieces that a find touches."""
+        """The span in the original of all pieces that a find touches."""
         first, last = (bisect_right(self.starts, at) - 1 for at in (start, end - 1))
         return self.spans[first][0], self.spans[last][1]
 
 
 def plain(text: str) -> tuple[str, Stripped | None]:
-    """The text without invisible characters and with ASCII for full-width forms; a view if positions change."""
+    """Remove invisible characters and convert full-width forms to ASCII. Returns a view only if positions change."""
     if text.isascii():
         return text, None
     rest = text.encode("utf-8", "replace").translate(None, _ASCII)  # ten times as fast as a search of the whole text
@@ -88,7 +88,7 @@ def _stripped(text: str) -> str:
 
 
 def _kinds(pattern: re.Pattern[str], text: str) -> list[str]:
-    """The distinct characters of a text that match. A list of all matches of a long text takes ten times as long."""
+    """The distinct characters of a text that match. Listing all matches in a long text takes ten times as long."""
     kinds: list[str] = []
     while (match := pattern.search(text)) is not None:
         kinds.append(match[0])
@@ -97,7 +97,7 @@ def _kinds(pattern: re.Pattern[str], text: str) -> list[str]:
 
 
 def decoded(text: str, base64_within: Iterable[tuple[int, int]] | None = None) -> Decoded | None:
-    """The URL-encoded and base64 pieces of a text; None if there are none. `base64_within`: whole lines with base64."""
+    """Decode the URL-encoded pieces of a text, and base64 in the spans `base64_within`. None if there are none."""
     within = [(0, len(text))] if base64_within is None else base64_within
     pieces = [*_unquoted(text), *chain.from_iterable(_from_base64(text, *span) for span in within)]
     if not pieces:
@@ -114,7 +114,7 @@ def _unquoted(text: str) -> Iterator[tuple[str, int, int]]:
         if _UNENCODED.match(text, start - 1) and start:
             start -= len(_UNENCODED.match(text[max(0, start - 200) : start][::-1])[0])  # type: ignore[index] # as above
         if end - start >= MIN_ENCODED:
-            # Quoted-printable is the same with another sign, and its decoder is written in C.
+            # Quoted-printable differs only in the escape character, and its decoder is written in C.
             data = text[start:end].replace("=", "%3D").replace("%", "=").encode("utf-8", "replace")
             yield a2b_qp(data).decode("utf-8", "replace"), start, end
 
@@ -131,7 +131,7 @@ def _from_base64(text: str, begin: int, stop: int) -> Iterator[tuple[str, int, i
 
 
 def _base64_runs(text: str, begin: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Runs of at least 24 characters of base64. `re` would try each character of each word."""
+    """Runs of at least 24 characters of base64. A search with `re` would be slow."""
     marks = text[begin:stop].encode("latin-1", "replace").translate(_IS_BASE64)  # one byte for each character
     start = marks.find(_LONG)
     while start >= 0:
@@ -142,6 +142,6 @@ def _base64_runs(text: str, begin: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def unwrapped(text: str, end: int) -> tuple[str, int]:
-    """Text after a line break that splits a token at `end`, and its position. Empty if no line break is there."""
+    """Text after the line break that splits a token at `end`, and its position. Empty if there is no line break."""
     gap = _LINE_BREAK.match(text, end)
     return (text[gap.end() : gap.end() + 400].partition("\n")[0], gap.end()) if gap is not None else ("", end)

@@ -1,4 +1,4 @@
-"""Word lists: words for passwords and secrets in five languages, and words that are not values."""
+"""Word lists: words for passwords and secrets in several languages, and words that are not values."""
 
 # ruff: noqa: E501 - a pattern or a list is a line
 
@@ -35,7 +35,7 @@ LOGIN_WORDS = (
     "credential", "creds", "login", "account", "zugangsdaten", "anmeldedaten", "logindaten", "identifiants", "accès",
     "zugang", "benutzer", "ログイン", "認証情報", "アカウント", "账号", "帐号", "帳號", "登录", "登入", "帐密", "帳密", "账密", "admin", "sign in",
 )  # fmt: skip
-# In lower case: names whose random values are public or mean nothing later: `csrf_token`, `next_page_token`, `public_key`.
+# Names, in lower case, whose random values are public or short-lived: `csrf_token`, `next_page_token`, `public_key`.
 NOT_SECRET = re.compile(
     r"(?:csrf|xsrf|page|next|continuation|sync|public|publishable|anon|pubkey|partition|primary|foreign|cache|sort|row|dedup"
     r"|idempot\w*|site|object|file|routing|s3|cancel|cancellation|stop|start|end|special|max|min|js|unk|pad|eos|bos|mask"
@@ -136,7 +136,7 @@ def is_state(word: str) -> bool:
     return lower in STATES or lower in NOT_VALUES or _STATE_ENDINGS.search(lower) is not None
 
 
-# Words of sentences: text that has one is no passphrase.
+# Words of sentences. A text with one of these words is not a passphrase.
 _LITTLE_TEXT = """
 the a an is are of to in on for and or not you your with by as at be it this that enter please must can will
 le la de du et ou der die das und ist ein von zu mit minimum maximum character characters digits letters

@@ -69,7 +69,7 @@ def surfaces(text: str) -> list[str]:
     text = normal(text)
     data = text.encode(errors="surrogatepass").translate(_SPACED)
     letters = set(data.translate(None, _ASCII).decode(errors="surrogatepass"))
-    if not any(map(_is_split, letters)):  # four times as fast
+    if not any(map(_is_split, letters)):  # this path is four times as fast
         text = data.decode(errors="surrogatepass")
         for each in letters:
             if not each.isalnum():
@@ -129,7 +129,7 @@ def _stemmer(language: str) -> _Stemmer:
 
 @lru_cache(maxsize=65_536)
 def stem(word: str, language: str) -> str:
-    """Stem of a folded word. A stem that changes the beginning of the word is not used: `prefix` would not find it."""
+    """Stem of a folded word; the word itself if the stem changes its beginning, since `prefixes` would miss it."""
     if len(word) < _MIN_STEMMED or (not word.isalpha() and word.isascii()):
         return word
     found = _stemmer(language).stemWord(word)
@@ -151,7 +151,7 @@ def _shared(stemmed: str) -> str:
 
 
 def languages_of(word: str, latin: Sequence[str]) -> Sequence[str]:
-    """Languages whose stemmers apply to a word, by its script; `latin` are those of the Latin script in the store."""
+    """Languages whose stemmers apply to a word, by its script. For a word in Latin script, these are `latin`."""
     first = word[0]
     if first < "ɐ":
         return latin
@@ -166,13 +166,13 @@ def stems(word: str, latin: tuple[str, ...]) -> frozenset[str]:
 
 
 def prefixes(word: str, latin: tuple[str, ...]) -> list[str]:
-    """Beginnings of the keys of all words that share a stem with the word, or are equal to it."""
+    """Prefixes: the key of each word that shares a stem with this word starts with one of them."""
     found = sorted({_shared(each) for each in stems(word, latin)})
     return [each for at, each in enumerate(found) if not any(each.startswith(one) for one in found[:at])]
 
 
 def detected(words: Iterable[frozenset[str]]) -> tuple[str, ...]:
-    """Languages in Latin script of some texts, given as sets of folded words; English if none is recognised."""
+    """Detect the languages in Latin script of texts, given as sets of folded words. English by default."""
     votes: dict[str, int] = {}
     for each in words:
         counts = {language: len(stop_words(language) & each) for language in LATIN}

@@ -16,9 +16,10 @@ _MOST_WORDS = 100  # with more words, all memories with a word have the same bou
 
 
 class Bounds:
-    """Levels of memories: no score is greater than the level times `unit`. Level 0: without any word of the query.
+    """Level of each memory: its score is at most the level times `unit`. At level 0, it has no word of the query.
 
-    `words` are occurrences with the greatest part of a score that a word can have, by its count.
+    `words` has the occurrences of each word, and a function from a count of the word to the most that it adds to a
+    score.
     """
 
     def __init__(self, words: Sequence[tuple[Occurrences, Callable[[int], float]]], memories: int) -> None:
@@ -50,7 +51,7 @@ class Bounds:
         return compress(range(len(self.levels)), self._flags(low, high))
 
     def least(self, count: int) -> int:
-        """The highest level that as many memories have or exceed; 1 if fewer memories match."""
+        """The highest level that at least `count` memories reach; 1 if fewer memories match."""
         low, high = 1, 255
         while low < high:
             middle = (low + high + 1) // 2

@@ -1,4 +1,4 @@
-"""Dates in texts, in one form: `May 7`, `7 May 2023`, `2023-05-07` and `07.05.2023` find each other.
+"""Dates in texts, converted to one form: `May 7`, `7 May 2023`, `2023-05-07` and `07.05.2023` find each other.
 
 A date becomes surfaces that no word can equal: `@05-07`, and with its year `@2023-05-07` and `@2023-05`.
 """
@@ -26,7 +26,7 @@ _MONTHS = {
     for number, name in enumerate(row.split(), 1)
 }
 _NUMBER = re.compile(r"[0-9]+")
-_AFTER = "-/. "  # characters after the first number of a date, unless it is a letter or a space is before it
+_AFTER = "-/. "  # the first number of a date is followed by one of these or a letter, or preceded by a space
 _ISO = re.compile(r"([0-9]{4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})(?![0-9])")
 _DOTTED = re.compile(r"([0-9]{1,2})([./]) ?([0-9]{1,2})\2 ?([0-9]{4})(?![0-9])")
 _CJK = re.compile(r"(?:([0-9]{4}) ?[年년] ?)?([0-9]{1,2}) ?[月월](?: ?([0-9]{1,2}) ?[日일])?")

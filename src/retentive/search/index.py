@@ -1,8 +1,8 @@
 """Indexes of the memory stores that a process searches, kept up to date from the versions since the last search.
 
-Nothing of an index is stored: it would double the time of a write and keep traces of redacted text. For an encrypted
-store, plain text is cached in this process only. All indexes of a process together are bounded; the index of the store
-that was not searched for longest is dropped first. A store over the bound is scanned in each search.
+Indexes are only in RAM: storing them would double the time of a write and keep traces of redacted text. The plain text
+of an encrypted store is cached only in this process. The total size of all indexes in a process is limited; the least
+recently used index is dropped first. A store over the limit is scanned in each search.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from retentive.values.text import decoded
 MAX_KEPT_BYTES = 256 * 1024 * 1024
 """Maximum bytes of text of all indexes of a process; the indexes need two to three times as much memory."""
 _FEW = 0.2  # share of the memories; if more than this share has changed, all are read again
-_LARGE = 2_000  # memories from which building is logged
+_LARGE = 2_000  # memories between two log messages while an index is built
 _log = logging.getLogger("retentive.search")
 
 
 class Corpus:
-    """Index of one memory store. Threads may share it: one at a time uses the index, so all see whole updates."""
+    """Index of one memory store. Threads may share it: a lock lets only one thread use the index at a time."""
 
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self.max_kept_bytes = max_kept_bytes
@@ -42,7 +42,7 @@ class Corpus:
         forking.watch(self)
 
     def renew_after_fork(self) -> None:
-        """Start again in a forked child: a thread that does not exist there may have held the lock."""
+        """Start again in a forked child, because a thread that exists only in the parent may hold the lock."""
         self._lock = threading.Lock()
         self._drop()
 
@@ -80,8 +80,8 @@ class Corpus:
     ) -> tuple[Results, tuple[str, ...]] | None:
         """Search the memories of a store; return the results and the paths of damaged memories.
 
-        Another thread may have updated the index to a later state than the snapshot. Without `may_be_newer`, the result
-        is then None. `doubts` are applied in addition to `admit` and `sees`.
+        If another thread has updated the index to a later state than the snapshot, returns None unless `may_be_newer`.
+        `doubts` are applied in addition to `admit` and `sees`.
         """
         if doubts is not None and (self._is_too_large(snapshot) or not isinstance(query, Query)):
             admit, sees, doubts = _both(admit, doubts.shows), _both(sees, doubts.shows), None
@@ -256,7 +256,7 @@ class Corpora:
         self._lock = threading.Lock()
 
     def of(self, backend: Backend, store_id: str) -> Corpus:
-        """The index of a store. It becomes the last to be dropped."""
+        """The index of a store. A new index is empty."""
         with self._lock:
             by_id = self._of_backend.setdefault(backend, {})
             corpus = by_id.get(store_id)
@@ -265,7 +265,7 @@ class Corpora:
             return corpus
 
     def trim(self, used: Corpus) -> None:
-        """Drop the indexes of other stores until all fit."""
+        """Drop the least recently used indexes until all fit, but keep `used`, which becomes the most recent."""
         with self._lock:
             living = {id(corpus) for by_id in self._of_backend.values() for corpus in by_id.values()}
             self._recent = [each for each in self._recent if each is not used and id(each) in living] + [used]

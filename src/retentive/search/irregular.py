@@ -1,6 +1,6 @@
 """Irregular forms of English words, which no stemmer relates: a search for `buy` finds `bought`.
 
-Forms that are more often another word or a name are left out, such as `rose`, `bore` and `ground`.
+Forms that are more often a different word or a name are left out, such as `rose`, `bore` and `ground`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from retentive.search.dates import dates
 from retentive.search.results import SNIPPET_CHARS, SNIPPETS, Snippet, Span, snippet, united
 
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t#]*\r?\Z", re.DOTALL)
-_MARK = re.compile(r"#(?<![^\n]#)")  # the first character of a row
+_MARK = re.compile(r"#(?<![^\n]#)")  # a `#` at the start of a row
 FROM_HEADING = 0.8  # share of the weight of a term that occurs in a heading above the line only
 LONG_LINE = 400  # characters; a line of this length gets half the score of a short one
 _MAX_SPANS = 50
@@ -27,11 +27,11 @@ class Wanted:
     weights: Sequence[float]
     has_dates: bool
     needles: tuple[str, ...]
-    """Texts. Each surface that is not a date contains one of them."""
+    """Texts such that each surface that is not a date contains one of them."""
 
     @classmethod
     def of(cls, by_surface: Mapping[str, tuple[int, ...]], weights: Sequence[float]) -> Wanted:
-        """Search targets, from the numbers of the terms by surface."""
+        """Build the search targets from the numbers of the terms by surface."""
         needles: list[str] = []
         for word in sorted((each for each in by_surface if each[0] != "@"), key=len):
             if not any(map(word.__contains__, needles)):
@@ -39,7 +39,7 @@ class Wanted:
         return cls(by_surface, weights, any(each[0] == "@" for each in by_surface), tuple(needles))
 
     def rows(self, text: str) -> Iterable[tuple[int, str, bool]]:
-        """Numbered rows: rows that may contain a term, marked, and all headings."""
+        """Rows that may contain a term, and all headings: number, text, and True if the row may contain a term."""
         if normal(text) is text:
             return self._rows_with_words(text)
         return ((number, row, True) for number, row in enumerate(text.split("\n"), 1))
@@ -77,7 +77,7 @@ class Wanted:
 
 
 def _starts(text: str, needle: str) -> Iterator[int]:
-    """Starts of the rows that contain a text."""
+    """Start positions of the rows that contain `needle`."""
     at = text.find(needle)
     while at >= 0:
         yield text.rfind("\n", 0, at) + 1
@@ -125,7 +125,7 @@ def best_score(lines: Sequence[Line]) -> float:
 
 
 def snippets_of(text: str, lines: Sequence[Line], wanted: Wanted) -> tuple[Snippet, ...]:
-    """The best lines, in the order of the text."""
+    """Snippets of the best lines, in the order of the text."""
     best = sorted(nsmallest(SNIPPETS, lines, key=lambda line: (-line.score, line.number)), key=lambda line: line.number)
     rows = text.split("\n")
     return tuple(

@@ -1,4 +1,4 @@
-"""Words of an index that differ from a given word by one or two letters, to suggest for a mistyped one."""
+"""Words of an index that differ from a given word by one or two letters, as suggestions for a mistyped word."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from retentive.search.analysis import key
 from retentive.search.postings import Index
 
 MAX_SUGGESTED = 3
-_MIN_ONE, _MIN_TWO = 3, 6  # letters of a word from which one, or two, may differ
+_MIN_ONE, _MIN_TWO = 3, 6  # minimum letters of a word for one, and for two, differences
 
 
 class Similar:
-    """Words that differ from a given word by one or two letters. Short words and numbers have no similar ones."""
+    """Words that differ from a given word by one or two letters. Short words and numbers have no similar words."""
 
     def __init__(self, word: str) -> None:
         self._given = given = key(word)
@@ -40,20 +40,20 @@ class Similar:
 
 
 def near_words(word: str, index: Index, sees: Callable[[int], bool]) -> tuple[str, ...]:
-    """Similar words of visible memories, the nearest and most frequent first. `sees` is called with their numbers."""
+    """Similar words in visible memories, nearest first, then most frequent. `sees` takes the number of a memory."""
     counted = [(far, -sum(map(sees, index.numbers_of(each))), each) for far, each in Similar(word).in_index(index)]
     return tuple(each for _, count, each in sorted(counted) if count)[:MAX_SUGGESTED]
 
 
 def _first_changed(word: str) -> list[str]:
-    """Words whose first letter is another one, or was left out, swapped or added."""
+    """The word with its first letter removed, replaced, swapped with the second, or preceded by another letter."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     swapped = [word[1:], word[1] + word[0] + word[2:]]
     return [*swapped, *(letter + word for letter in letters), *(letter + word[1:] for letter in letters)]
 
 
 def distance(one: str, other: str, most: int) -> int:
-    """Number of letters to insert, delete, replace or swap with the next one; `most` + 1 if more than `most`."""
+    """Number of letters to insert, delete, replace or swap with the next letter; `most` + 1 if it exceeds `most`."""
     if abs(len(one) - len(other)) > most:
         return most + 1
     before: list[int] = []

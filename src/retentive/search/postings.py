@@ -1,8 +1,8 @@
-"""Inverted index of one memory store, in memory: for each word as written, the memories with it and how often.
+"""Inverted index of one memory store, in RAM: for each word as written, the memories that contain it, and how often.
 
-Postings are a sorted array of the numbers of memories: each number once per occurrence, so that counting and merging
-run in C. A word that occurs once has its number alone, since this holds for half of all words. Words are not stemmed
-here: a query expands to the few words that share a stem with it (`analysis.prefixes`), so that building needs no
+Postings are a sorted array of the numbers of memories. Each number is repeated for each occurrence, so that counting
+and merging run in C. A word that occurs only once, as half of all words do, has a number instead of an array. Words are
+not stemmed here: a query expands to the few words that share a stem with it (`analysis.prefixes`), so building needs no
 stemmer.
 """
 
@@ -26,22 +26,22 @@ from retentive.values.paths import ROOT
 Postings: TypeAlias = "int | array[int]"
 _HEADING = re.compile(r"\n#{1,6}[ \t].*")
 _DIGIT = re.compile(r"[0-9]")
-IN_PATH = 3  # times that a word of the path counts
-IN_HEADING = 1  # times more that a word of a heading counts
+IN_PATH = 3  # how many times a word in the path counts
+IN_HEADING = 1  # how many more times a word in a heading counts
 SAMPLE = 128  # memories in which languages are detected
-_FEW_KEYS = 200  # new words are inserted one at a time up to this number
-_RARE = 16  # a term that occurs less than once in this number of memories has a dict of counts, others a byte a memory
+_FEW_KEYS = 200  # up to this number, new words are inserted one at a time
+_RARE = 16  # a term with less than one occurrence in so many memories has a dict of counts, others a byte per memory
 _DICT_BYTES = 90  # bytes of memory per entry of such a dict
 _LARGEST = 1 << 62
 _MOST_MARKED = 4
 _MAX_CACHED = 1 << 22  # bytes cached for recent terms, in a small store
-_CACHED_SHARE = 0.5  # of the bytes of text, in a large one
+_CACHED_SHARE = 0.5  # of the bytes of text, in a large store
 K1 = 1.2  # parameters of BM25, tuned on benchmarks/search
 B = 0.75
 
 
 def counted(path: str, text: str) -> list[str]:
-    """Surfaces of a memory, each as often as it counts. Those of headings and of the path count more than once."""
+    """Surfaces of a memory, each as often as it counts. Words in headings and in the path count more than once."""
     found = surfaces(text)
     if "#" in text:
         for heading in _HEADING.findall("\n" + text):
@@ -61,7 +61,7 @@ def in_sample(memory_id: str, memories: int) -> bool:
 class Occurrences:
     """Occurrences of a term: its surfaces, and how often it counts in each memory.
 
-    `count_of` returns the count by the number of a memory, or 0 or None.
+    `count_of` takes the number of a memory and returns the count there; 0 or None if the term is absent.
     """
 
     __slots__ = ("_by_number", "count_of", "counts", "least_sizes", "memories", "surfaces")
@@ -80,7 +80,7 @@ class Occurrences:
             self._by_number, self.count_of = found, found.get
             self.memories = len(found)
         self.least_sizes: dict[int, int] = {}
-        """The size of the smallest memory, by the count of the term."""
+        """For each count of the term, the size of the smallest memory with this count."""
         least = self.least_sizes
         for number, count in self.items():
             size = sizes[number]
@@ -100,11 +100,11 @@ class Occurrences:
 
     @property
     def weight(self) -> int:
-        """Bytes of memory, about."""
+        """Approximate bytes of RAM."""
         return _DICT_BYTES * len(self._by_number) if self.counts is None else len(self.counts)
 
     def most(self, count: int, flat: float, slope: float) -> float:
-        """The greatest `count / (count + norm)`, the part of BM25 that depends on the memory, for a count."""
+        """The greatest `count / (count + norm)` for a count: the part of BM25 that depends on the memory."""
         return count / (count + flat + slope * self.least_sizes[count])
 
 
@@ -114,7 +114,7 @@ def _counts(postings: Sequence[Sequence[int]], memories: int) -> dict[int, int] 
         try:
             for number in chain.from_iterable(postings):
                 flags[number] += 1
-        except ValueError:  # more than 255
+        except ValueError:  # a count of more than 255
             pass
         else:
             return flags
@@ -122,7 +122,7 @@ def _counts(postings: Sequence[Sequence[int]], memories: int) -> dict[int, int] 
 
 
 class _ByWord(dict[str, Postings]):
-    """Postings by surface. A surface that was not there before gets `number`, and is listed in `fresh`."""
+    """Postings by surface. Reading an unknown surface stores `number` for it, and adds it to `fresh`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,11 +135,11 @@ class _ByWord(dict[str, Postings]):
         return self
 
     def append(self, number: int) -> None:
-        """Do nothing: the number is there."""
+        """Do nothing, because `__missing__` has stored the number."""
 
 
 class Index:
-    """Inverted index. Not for several threads at once."""
+    """Inverted index. Not thread-safe."""
 
     def __init__(self) -> None:
         self.documents: list[Document | None] = []
@@ -181,7 +181,7 @@ class Index:
         self.count(len(document.data))
 
     def marked(self, key: Hashable, is_marked: Callable[[Document], bool]) -> set[int]:
-        """Numbers of the memories that meet a condition. They are kept under its key, as settings rarely change."""
+        """Numbers of the memories that meet a condition. Cached by `key`, because settings rarely change."""
         if key not in self._marked:
             if len(self._marked) == _MOST_MARKED:
                 del self._marked[next(iter(self._marked))]
@@ -190,7 +190,7 @@ class Index:
         return self._marked[key][1]
 
     def count(self, size: int, memories: int = 1) -> None:
-        """Count a memory in the statistics only."""
+        """Count memories in the statistics only, without their words."""
         self.memories += memories
         self.size += size * memories
         self._cached.clear()
@@ -330,7 +330,7 @@ class Index:
 
     @staticmethod
     def norms(memories: int, size: int) -> tuple[float, float]:
-        """Two numbers: the norm of a memory is the first, and the second times its bytes."""
+        """Two numbers. The norm of a memory is the first, plus the second times the bytes of the memory."""
         return K1 * (1 - B), K1 * B * memories / max(size, 1)
 
     def words_between(self, low: str, high: str) -> list[str]:

@@ -2,7 +2,7 @@
 
     refund rules "30 days" +euro -draft path:team/ by:user:ann since:2026-05-01 is:proposed
 
-Any word counts. All text outside operators is searched: questions in natural language need no care.
+All text outside operators is searched, so a question in natural language needs no special form.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ParseTime = Callable[[str], datetime]
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Conditions on the memories of a search. Empty ones hold for all memories."""
+    """Conditions on the memories of a search. An empty condition holds for all memories."""
 
     within: tuple[str, ...] = ()
     """Path patterns; one of them must match."""
@@ -57,9 +57,9 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Ranked query. `text` has the words that count, with those of phrases and required words.
+    """Ranked query. `text` has the words to find, including the words of phrases and required words.
 
-    All of `required` and `phrases` must occur; `excluded` and `excluded_phrases` must not. With `is_proposed`
+    All of `required` and `phrases` must occur; `excluded` and `excluded_phrases` must not. With `is_proposed`,
     proposals are searched instead of memories.
     """
 
@@ -110,7 +110,7 @@ def parse_query(text: str, parse_time: ParseTime, *, within: Iterable[str] = ())
 
 
 def _kept(kept: list[str], sign: str, words: str) -> str:
-    """Keep the words of an operator; return them as text of the query unless they are excluded."""
+    """Add the words of an operator to `kept`. Returns them as text of the query, or a space if they are excluded."""
     kept.append(words)
     return " " if sign == "-" else f" {words} "
 

@@ -1,6 +1,7 @@
-"""Ranking: BM25 over whole memories, and the score of the best line for the first of them.
+"""Ranking: BM25 over whole memories, plus the score of the best line for the memories that rank first.
 
-Memories are scored by falling upper bounds, until no other memory can reach the best. The result is exact.
+Memories are scored in the order of falling upper bounds, until no other memory can be among the best. The result is
+exact.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from retentive.search.results import Document, Hit, Results
 from retentive.search.terms import Term, Terms
 from retentive.values.paths import ROOT
 
-LINE = 0.5  # weight of the best line against the whole memory
+LINE = 0.5  # weight of the best line relative to the whole memory
 RESCORED = 20  # memories whose lines are scored
-_DIGITS = 6  # of scores that are compared
+_DIGITS = 6  # decimal places of scores that are compared
 TIE = 1e-6  # scores that differ by less are equal
-_MANY = 200  # memories that are sorted as they are
+_MANY = 200  # so many memories are sorted without a preselection
 _FIRST_STEP = 200  # memories that are scored before the lowest score of the best is known
 
 Admit = Callable[[Document], bool]
@@ -36,9 +37,9 @@ Admit = Callable[[Document], bool]
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """Documents that may be hidden from an actor. `shows` says which are shown of those that meet `is_doubted`.
+    """Documents that may be hidden from an actor. `shows` decides about the documents that meet `is_doubted`.
 
-    Only the key and the document decide about `is_doubted`, so an index keeps which documents meet it.
+    The result of `is_doubted` depends only on the key and the document, so an index can cache it.
     """
 
     key: Hashable
@@ -48,7 +49,7 @@ class Doubts:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Statistics of one or several collections: memories, bytes, and by the text of a term the memories with it."""
+    """Statistics of one or more collections: memories, bytes, and the number of memories with each term by its text."""
 
     memories: int = 0
     size: int = 0
@@ -75,9 +76,9 @@ def statistics_of(index: Index, terms: Terms) -> Statistics:
 class Ranking:
     """One ranked search in one index.
 
-    `admit` decides which documents are found, `sees` which the actor may see; None admits all. `near` returns an index
-    with at least the words that are similar to some words, if the index does not have them. `hidden` are numbers of
-    documents that are not found either: for few of many, this is faster than `admit`.
+    `admit` decides which documents are found, and `sees` which documents the actor may see; None admits all. `near`
+    returns an index that has the words similar to given words, for an index that lacks them. `hidden` has the numbers
+    of further documents that are not found. For a few documents, this is faster than `admit`.
     """
 
     def __init__(
@@ -147,7 +148,7 @@ class Ranking:
         return (self._any() if allowed is None else allowed) - excluded
 
     def _with_all(self, group: Iterable[Term]) -> set[int]:
-        """Numbers of the memories with all terms."""
+        """Numbers of the memories that contain all terms of a group."""
         having: set[int] | None = None
         for found in sorted((self._found[term] for term in group), key=lambda found: found.memories):
             having = set(found.numbers) if having is None else set(filter(found.count_of, having))
@@ -175,7 +176,7 @@ class Ranking:
     # -- scores -------------------------------------------------------------------------------------------------------
 
     def _best(self, limit: int | None) -> list[tuple[float, int]]:
-        """The best memories by BM25: more than `limit`, since their lines are scored later."""
+        """The best memories by BM25: up to `limit`, or `RESCORED` if that is more, to add the scores of their lines."""
         keep = RESCORED if limit is None else max(limit, RESCORED)
         scores: dict[int, float] = {}
         if limit is None:
@@ -194,7 +195,7 @@ class Ranking:
         return [(scores[number], number) for _, number in (ordered if limit is None else ordered[:keep])]
 
     def _newest(self, scores: Mapping[int, float], numbers: list[int], keep: int) -> list[int]:
-        """Of many memories, those that can be among the first: of equal scores, the newest changes come first."""
+        """Memories that can be among the first `keep`. Of memories with equal scores, the newest changes come first."""
         if len(numbers) <= _MANY:
             return numbers
         by_score: dict[float, list[int]] = defaultdict(list)
@@ -215,7 +216,7 @@ class Ranking:
         return found
 
     def _score_best(self, scores: dict[int, float], numbers: Sequence[int], keep: int) -> None:
-        """Score memories in several steps; each knows the score to reach from those before it."""
+        """Score memories in several steps. The steps before determine the score that a memory must reach."""
         start, step = 0, max(_FIRST_STEP, keep)
         while start < len(numbers):
             floor = nlargest(keep, scores.values())[-1] - TIE if len(scores) >= keep else 0.0
@@ -223,7 +224,7 @@ class Ranking:
             start, step = start + step, step * 2
 
     def _score(self, scores: dict[int, float], numbers: Iterable[int], floor: float) -> None:
-        """Score memories, except those that stay below a score. The rarest word is added first."""
+        """Score memories, except memories that cannot reach the score `floor`. The rarest word is added first."""
         flat, slope = self._index.norms(self._statistics.memories, self._statistics.size)
         sizes, levels, unit = self._index.sizes, self._bounds.levels, self._bounds.unit
         terms = [(found.count_of, rarity) for found, rarity in self._weighted]
@@ -305,7 +306,7 @@ def phrase_pattern(phrase: str) -> re.Pattern[str]:
 
 
 def _leaders(scores: dict[int, float], keep: int) -> list[int]:
-    """Numbers of the best memories, and of all that tie with the last of them."""
+    """Numbers of the `keep` best memories, and of all memories that tie with the last one."""
     if len(scores) <= keep:
         return list(scores)
     least = nlargest(keep, scores.values())[-1] - TIE

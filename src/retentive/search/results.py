@@ -16,7 +16,7 @@ SNIPPET_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Memory to search, or an earlier version or a proposal of one. `data` is the text in UTF-8."""
+    """Memory, earlier version or proposal to search. `data` is the text in UTF-8."""
 
     path: str
     data: bytes = field(repr=False)
@@ -86,9 +86,9 @@ class Hit:
 class Results:
     """First hits, best first, and the total number of matching memories.
 
-    `damaged` has the paths of memories whose texts are damaged, and were not searched. `unknown` has the words of a
-    ranked query that occur in no memory, each with similar words that do. `relaxed` is True if no memory contains all
-    phrases of the query, so that their words were searched instead.
+    `damaged` has the paths of memories that were not searched because their texts are damaged. `unknown` has the words
+    of a ranked query that occur in no memory, each with similar words that occur. `relaxed` is True if no memory
+    contains all phrases of the query, so that their words were searched instead.
     """
 
     hits: tuple[Hit, ...]

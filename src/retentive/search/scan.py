@@ -1,7 +1,7 @@
 """Search without an index: for a single search of a process, for versions and proposals, and for very large stores.
 
 The texts are read once. Only lines that may have a word of the query are split into words, so this takes a fraction of
-the time to build an index. The results are those of an index.
+the time of building an index. The results are the same as with an index.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 _HEADING = re.compile(r"#{1,6}[ \t]")
 _ASCII = bytes(range(128))
-_MOST_REPLACED = 20  # different letters with accents; with more, the whole text is decomposed
+_MOST_REPLACED = 20  # different letters with accents; if there are more, the whole text is decomposed
 
 
 class _Cache(dict[Key, Value], Generic[Key, Value]):
@@ -69,7 +69,7 @@ class Scan:
         return ranking.results(limit)
 
     def _near(self, words: Iterable[str]) -> Index:
-        """Index of the words that are similar to some words."""
+        """Index of the words that are similar to the given words."""
         near = [Similar(word) for word in words]
         chunks = set[bytes]()
         for document in self._documents:
@@ -85,7 +85,7 @@ class Scan:
 
 
 def restricted(documents: Iterable[Document], terms: Sequence[Term]) -> Index:
-    """Index of the words that match terms."""
+    """Build an index of only those words that match one of the terms."""
     index, finder = Index(), _Finder(terms)
     for document in documents:
         found = finder.found(document)
@@ -97,7 +97,7 @@ def restricted(documents: Iterable[Document], terms: Sequence[Term]) -> Index:
 
 
 class _Finder:
-    """Words of documents that match terms. Only lines that contain one of the needles in plain letters are read."""
+    """Finds the words of documents that match terms. Only reads lines that contain a needle in plain letters."""
 
     def __init__(self, terms: Sequence[Term]) -> None:
         numbers = {_number(term.text) for term in terms if term.text[0] == "@"}
@@ -134,7 +134,7 @@ class _Finder:
         return [surface for date in dates(text) for surface in date.surfaces]
 
     def _plain_letters(self, data: bytes) -> str:
-        """Text in the letters of `_plain`, with the same lines. Few other letters are replaced one by one."""
+        """Convert a text as `_plain` does, with the same lines. A few different letters are replaced singly."""
         lowered = data.lower().replace(b"_", b"")
         text = lowered.decode()
         if lowered.isascii():
@@ -149,7 +149,7 @@ class _Finder:
 
 
 def _plain(text: str) -> str:
-    """Text in the letters that words are compared by: folded, and without accents and `_`."""
+    """Convert a text to the letters by which words are compared: folded, without accents and `_`."""
     folded = normal(text).casefold().replace("_", "")
     if folded.isascii():
         return folded
@@ -161,7 +161,7 @@ def _plain(text: str) -> str:
 
 
 def _number(date: str) -> str:
-    """Pattern of a number that every form of a date has: the day, or the year of a month."""
+    """Pattern of a number that every form of a date has: the day, or the year if the date has no day."""
     year, _, rest = date[1:].partition("-")
     return year if len(year) == 4 and "-" not in rest else "0?" + date[-2:].lstrip("0")
 

@@ -1,6 +1,6 @@
 """Function words by language: left out of queries, and used to detect the languages of a store.
 
-English has a few verbs more that questions about memories are full of: "when did Ann tell me", "what happened to".
+English also has a few verbs that are common in questions about memories: "when did Ann tell me", "what happened to".
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from retentive.search.stopwords import stop_words
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One thing to find: a folded word (`stems` match it too), a pair or a single character, or a date.
+    """One thing to find: a folded word (found by its `stems`), a pair or a single character, or a date.
 
     `shown` is the word of the query that it comes from.
     """
@@ -25,7 +25,7 @@ class Term:
     stems: frozenset[str] = frozenset()
     languages: tuple[str, ...] = ()
     beginnings: tuple[str, ...] = field(default=(), compare=False)
-    """The beginning of the key of every matching word. Few words need a stemmer for their difference."""
+    """Prefixes: the key of every matching word starts with one of them. Only words with such a key are stemmed."""
 
     def matches(self, surface: str) -> bool:
         """Return whether a surface counts as an occurrence of the term."""
@@ -40,15 +40,15 @@ class Term:
 
     @property
     def is_character(self) -> bool:
-        """True for a single character of a script without spaces: it is the beginning of pairs."""
+        """True for a single character of a script without spaces. It matches all pairs that start with it."""
         return len(self.text) == 1 and not self.stems
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Terms of a query. Each group of `required` must occur in full, no group of `excluded` may.
+    """Terms of a query. Each group of `required` must occur in full, and no group of `excluded` may.
 
-    `phrases` and `excluded_phrases` are verified in the text; `required` and `excluded` do not repeat them.
+    Phrases are also verified in the text. `required` and `excluded` do not repeat the words of phrases.
     """
 
     words: tuple[Term, ...]

@@ -358,7 +358,7 @@ def open_archive(path: str) -> Iterator[Archive]:
 def opened_archive(
     raw: IO[bytes], *, max_bytes: int | None = None, max_text_bytes: int | None = None
 ) -> Iterator[Archive]:
-    """The export or backup in an open file, verified. Raises `Damaged`, `UnknownSchema` and `TooLarge`."""
+    """Verify and yield the export or backup in an open file. Raises `Damaged`, `UnknownSchema` and `TooLarge`."""
     with spool() as spooled, spool() as facts:
         yield Archive(raw, spooled, facts, max_bytes=max_bytes, max_text_bytes=max_text_bytes)
 

@@ -181,8 +181,8 @@ class SectionWriter:
     def _texts(self, snapshot: Snapshot, history: VersionIndex, versions: IO[bytes], *, raw: bool) -> dict[str, str]:
         """Add all texts and spool the version lines.
 
-        Returns, by memory id, the version whose entry contains the text. If a text equals that of the previous version
-        of the memory, as after a rename, it is not added again.
+        Returns, by memory id, the version whose entry contains the newest text. A text that is the same as in the
+        previous version of the memory, as after a rename, is not added again.
         """
         last: dict[str, tuple[bytes, str]] = {}
         for done, known in enumerate(history.oldest_first(partial(versions_between, snapshot))):

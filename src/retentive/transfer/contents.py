@@ -1,4 +1,4 @@
-"""Contents of a copied memory store other than its versions, with functions to create and check the copy."""
+"""Contents of a copied memory store except its versions, and functions that create and check the copy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Record: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Contents of a copied memory store other than its versions.
+    """Contents of a copied memory store except its versions.
 
     The contents are the present memories by id, the settings, the properties, the records by kind and key, and in a
     raw copy the seal.
@@ -88,7 +88,7 @@ class Contents:
 
 
 def digest_of(memories: Iterable[Memory]) -> str:
-    """Digest of the paths and hashes of memories, which are in the order of their paths."""
+    """Digest of the paths and hashes of memories. They must be in the order of their paths."""
     digest = hashlib.sha256()
     for memory in memories:
         digest.update(f"{memory.sha256} {memory.path}\n".encode())

@@ -148,7 +148,7 @@ def export_files(store: MemoryStore, path: str, *, progress: TransferProgress | 
 
 
 def _download_files(store: RemoteStore, target: str) -> Exported:
-    """Write the memories of a store on a server."""
+    """Download the memories of a store on a server to files in `target`."""
     from retentive.transfer.over_http import download_files  # noqa: PLC0415 - rarely needed
 
     done = Exported(id=store.id, key=store.key, revision=0, memories=0, size_bytes=0)

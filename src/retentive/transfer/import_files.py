@@ -28,7 +28,7 @@ Became: TypeAlias = Literal["created", "replaced", "same", "exists", "left", "re
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """Result for one file. `why` is an explanation, which every refused file has.
+    """Result for one file. `why` explains the result; every refused file has it.
 
     The outcome `exists` means that the memory exists with another text and was not changed. The outcome `left` means a
     directory that is never imported, such as `.git`.
@@ -42,7 +42,7 @@ class FileOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ReadyFile:
-    """A file that can become a memory. Its text is a part of a temporary file, so that no memory is needed for it."""
+    """A file that can become a memory. Its text is in a temporary file, so it needs no RAM."""
 
     number: int
     name: str
@@ -84,7 +84,7 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
         return outcomes
 
     def without(self, error: RetentiveError) -> ImportFiles | None:
-        """The same import, without the file that the storage refused."""
+        """The same import without the file that storage refused."""
         if not isinstance(error, Refused) or not self.files:
             return None
         at = str(error.values.get("path", ""))
@@ -94,13 +94,13 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
         return replace(self, files=files, refused=refused)
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Number, outcome and reason of each file. In a reason, the path is left out."""
+        """Number, outcome and reason of each file. The path of the file is left out of the reason."""
         files = (*(one for one, _ in self.refused), *self.files)
         pairs = zip(files, result, strict=True)
         return {"files": [[one.number, _BECAME.index(it.became), *_without_path(it.why, one)] for one, it in pairs]}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> list[FileOutcome]:
-        """The outcomes, with names and paths from the files, which a repeated request brings again."""
+        """The outcomes, with names and paths from the files that the repeated request sends again."""
         files = {one.number: one for one in self.files}
         outcomes: list[FileOutcome] = []
         for number, code, *parts in kept["files"]:
@@ -137,7 +137,7 @@ class Import:
 
     All files are written in one transaction. `dry_run` runs the same transaction and rolls it back. `source` and
     `session` are recorded in the provenance of each change. If the actor is under review, the changes become a
-    proposal, and `is_proposed` is true after the run. On a server, the actor is that of the requests.
+    proposal, and `is_proposed` is true after the run. For a store on a server, the actor is the actor of the requests.
     """
 
     def __init__(
@@ -162,9 +162,7 @@ class Import:
     def run(self, source: Source, progress: TransferProgress | None = None) -> Iterator[FileOutcome]:
         """Import all files and yield the outcome of each. One transaction at the end writes all files.
 
-        Texts wait for it in a temporary file.
-
-        If an error of storage is raised, nothing is imported.
+        Until then, their texts are in a temporary file. If storage raises an error, nothing is imported.
         """
         ready: dict[str, ReadyFile] = {}
         with mapped_os_errors(), spool() as texts:
@@ -224,7 +222,7 @@ _NOT_KEPT = "refused in the first attempt; its reason is not known any more"
 
 
 def _without_path(why: str | None, one: ReadyFile) -> Sequence[str | None]:
-    """The reason, split where it names the path. Empty if it has another path."""
+    """The reason, split at the path of the file. Empty if the reason contains a different path."""
     parts = [None] if why is None else why.split(visible(one.path.text))
     return [] if any(ROOT + "/" in part for part in parts if part is not None) else parts
 

@@ -1,6 +1,6 @@
 """Migration: copies memory stores to another location, with ids, versions and times, while they are in use.
 
-The target itself shows the progress: an interrupted copy resumes after the newest version in the target. A migration
+The target shows the progress: an interrupted copy resumes after the newest version in the target. A migration
 can therefore be killed at any moment and run again. A later run also copies newer versions.
 """
 
@@ -33,7 +33,7 @@ from retentive.transfer.versions import (
 )
 from retentive.values.settings import from_text
 
-MARK, UNTIL = "migrated", "until"  # kind and key of a record that remains in the target
+MARK, UNTIL = "migrated", "until"  # kind and key of the record of the newest copied version; it remains in the target
 MAX_ROUNDS = 5  # if the source is written faster than it is copied, the copy ends with fewer versions than the source
 
 
@@ -124,7 +124,7 @@ def _erase_copy(target: Backend, store_id: str) -> Literal["erased", "newer", "r
 
 
 def _is_as_copied(found: Snapshot) -> bool:
-    """True if all versions of a copy come from the source. Raises `ReadOnly` if its settings forbid the erasure."""
+    """Return True if every version of the copy came from the source. Raises `ReadOnly` if the copy forbids erasing."""
     rules = WriteRules(from_text(found.settings), None, TextExaminer())
     newest = newest_version(found)
     if newest is not None and newest != found.get_record(MARK, UNTIL):
@@ -252,7 +252,7 @@ class _Copy:
                 raise Damaged(f"version {min(originals)} of the source is missing in the copy")
 
     def _facts(self, version: Version) -> Version:
-        """The fields in which a version must equal its copy. The seal is one of them only in a raw copy."""
+        """The version with only the fields that must be equal in its copy. A seal must be equal only in a raw copy."""
         return replace(version, seal=version.seal if self._raw else None, redacted_at=None, redacted_by=None)
 
 

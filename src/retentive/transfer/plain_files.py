@@ -34,7 +34,7 @@ _CANNOT_HOLD = {errno.EEXIST, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, er
 
 @contextmanager
 def new_directory(target: str) -> Iterator[str]:
-    """A directory that appears as `target` when the block ends without an error, durable with all its files."""
+    """Yield a temporary name for a directory. After a block without an error, it is durable and named `target`."""
     directory, name = os.path.split(target)
     part = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.part")
     with mapped_os_errors():
@@ -49,7 +49,7 @@ def new_directory(target: str) -> Iterator[str]:
 
 
 def clear_directory(part: str) -> None:
-    """Make the directory empty; it need not exist."""
+    """Empty the directory, or create it if it does not exist."""
     shutil.rmtree(part, ignore_errors=True)
     os.mkdir(part, DIRECTORY_MODE)
 
@@ -123,9 +123,9 @@ def _write_tar(snapshot: Snapshot, *, store: MemoryStore, raw: IO[bytes]) -> Non
 
 
 def read_tar(raw: IO[bytes]) -> Iterator[tuple[str, bytes]]:
-    """The names below the directory `memories` of a tar file of `write_tar` with their texts, and `FILES` as the last.
+    """Names and texts of the files in a tar file that `write_tar` wrote. The last is `FILES`.
 
-    Raises `Damaged` if the file is incomplete.
+    Other names are relative to the directory `memories` in the tar file. Raises `Damaged` if the file is incomplete.
     """
     tar, name = PlainTar(raw), ""
     for entry in tar.plain():

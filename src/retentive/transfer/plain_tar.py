@@ -1,4 +1,4 @@
-"""Tar files of plain files: written for `export?format=files`, and read as any tar program writes them.
+"""Tar files of plain files. Writes them for `export?format=files`, and reads those that any tar program writes.
 
 The module `tarfile` of Python loads headers of any size, which is unsafe for files from other people.
 """
@@ -26,7 +26,7 @@ _WITHOUT_DATA = {tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKT
 
 @dataclass(frozen=True, slots=True)
 class PlainEntry:
-    """An entry of a tar file. `why` is the reason why it is no regular file. The name of a directory ends in `/`."""
+    """An entry of a tar file. `why` is the reason if it is not a regular file. The name of a directory ends in `/`."""
 
     name: str
     size: int
@@ -36,7 +36,7 @@ class PlainEntry:
 class PlainTar(TarReader):
     """Reads the entries of a tar file in order. Raises `Damaged`.
 
-    A name that is not UTF-8 has surrogates. What follows the end mark is ignored, as tar programs do.
+    Bytes of a name that are not UTF-8 become surrogates. Like tar programs, it ignores data after the end mark.
     """
 
     def plain(self) -> Iterator[PlainEntry]:
@@ -72,7 +72,7 @@ class PlainTar(TarReader):
         return info
 
     def _skip_filler(self) -> None:
-        """Read what follows the end mark. This also verifies the checksum of a compressed file."""
+        """Read the data after the end mark. This also verifies the checksum of a compressed file."""
         while data := self._some(CHUNK):
             self._count(len(data))
 
@@ -100,7 +100,7 @@ class PlainTar(TarReader):
 
 
 def _records(data: bytes) -> Mapping[str, str]:
-    """The fields of an extended header: `LENGTH NAME=VALUE` and a newline, in which the length covers all of it."""
+    """Fields of an extended header, each `LENGTH NAME=VALUE` and a newline. The length covers the whole field."""
     found: dict[str, str] = {}
     while data:
         digits, _, _ = data[:20].partition(b" ")

@@ -1,6 +1,6 @@
 """Restore of backups, and import of exports with their history.
 
-Both restore memory stores with ids, versions and times.
+Both keep the ids, versions and times of memory stores.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def import_whole(
 def _import(
     target: Backend, section: Section, key: str | None, texts: Iterator[ArchiveText], progress: TransferProgress | None
 ) -> Restored:
-    """Create the store of a section, import the versions that are missing in it, and check the result."""
+    """Create the store of a section, import the versions that the store lacks, and check the result."""
     header = section.header
     memories = {memory.id: memory for memory, _ in section.memories()}
     records = {(kind, name): value for kind, name, value in section.records(RECORDS)}

@@ -40,11 +40,11 @@ _FILES = {"100644", "100755", "100664"}
 
 
 class Source(Protocol):
-    """Where files of an import come from."""
+    """Supplier of the files of an import."""
 
     @property
     def inside(self) -> str | None:
-        """The only directory that is read, or None."""
+        """The only directory that is read, or None if all are read."""
 
     def count(self) -> int:
         """The number of files."""
@@ -74,8 +74,8 @@ def refused(name: str, why: str, *, expected: bool = False) -> Item:
 class DirectorySource:
     """The files below a directory.
 
-    If the directory contains a directory `memories`, only that directory is read and `inside` is true. Symbolic links
-    and devices are not read. Raises `NotFound`.
+    If the directory contains a directory `memories`, only that directory is read and `inside` is its name. Symbolic
+    links and devices are not read. Raises `NotFound`.
     """
 
     def __init__(self, path: str) -> None:
@@ -146,7 +146,7 @@ class TarSource:
     """The files of a tar file, without links and devices. An export is an `ArchiveSource` instead.
 
     If it has a directory `memories`, only the files in that directory are read. Raises `Damaged`, and `TooLarge` for
-    more than `max_bytes` after decompression or more than `max_files`. A larger file than `max_file_bytes` is refused.
+    more than `max_bytes` after decompression or more than `max_files`. A file larger than `max_file_bytes` is refused.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ def _name_in(entry: PlainEntry) -> str:
 
 
 def _left_out(name: str) -> str | None:
-    """The directory above a file that never contains memories, if there is one."""
+    """The directory in a path that never contains memories, such as `.git`. None if there is no such directory."""
     parts = name.split("/")
     at = next((number for number, part in enumerate(parts[:-1]) if part in LEFT_OUT), None)
     return None if at is None else "/".join(parts[: at + 1])
@@ -279,7 +279,7 @@ def _is_link(name: str, descriptor: int) -> bool:
 
 
 def _read(name: str, descriptor: int) -> bytes | str:
-    """The bytes of a regular file, or the reason why it cannot be read. A link in place of the file is not followed."""
+    """The bytes of a regular file, or the reason why it cannot be read. Links are not followed."""
     with suppress(FileNotFoundError):
         status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):

@@ -26,7 +26,7 @@ _NO_PART = "Not a gzipped file"  # message of `gzip` for bytes after the last pa
 class TarWriter:
     """Writes a tar file.
 
-    Entries added after a mark can be removed again, because a read that supplies entries may be repeated.
+    Entries added after a mark can be removed again, because the backend may repeat the read that supplies them.
     """
 
     def __init__(self, raw: IO[bytes], *, compressed: bool) -> None:
@@ -130,7 +130,7 @@ class TarReader:
         return data
 
     def _some(self, size: int) -> bytes:
-        """Read up to `size` bytes, wherever they belong to."""
+        """Read up to `size` bytes, even beyond the current entry."""
         try:
             return self._in.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:

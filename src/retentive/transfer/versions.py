@@ -132,7 +132,7 @@ def _change(tx: Transaction, one: ImportedVersion) -> Change:
     version = one.version
     before = tx.find(version.memory_id)
     if version.redacted_at is not None:
-        if before is not None:  # a redacted version does not tell what became of the memory
+        if before is not None:  # a redacted version does not show what happened to the memory
             tx.drop([before])
         return Change(None, None, origin=version)
     if version.operation == "deleted":

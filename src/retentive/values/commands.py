@@ -100,7 +100,7 @@ Command: TypeAlias = View | Create | StrReplace | Insert | Delete | Rename | Wri
 WriteCommand: TypeAlias = Create | StrReplace | Insert | Delete | Rename | Write | Append | Clear
 
 _MAX_BITS = 13_000  # about 3,900 digits; Python refuses to print an integer of more than 4,300
-_MAX_SHOWN_CHARS = 3_001  # longer than any reply shows, so that redaction also sees a value at the cut
+_MAX_SHOWN_CHARS = 3_001  # more than a reply shows, so that redaction sees all of a value at the cut
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 

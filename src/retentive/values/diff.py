@@ -100,7 +100,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class MergePart:
-    """A part of a merge: the texts of both sides where they conflict, otherwise the merged text, twice."""
+    """A part of a merge: the texts of both sides where they conflict, otherwise the merged text in both fields."""
 
     ours: str = field(repr=False)
     theirs: str = field(repr=False)
@@ -144,7 +144,7 @@ def as_text(diff: Iterable[DiffLine]) -> str:
 def blame(texts: Sequence[tuple[K, str]]) -> list[K]:
     """Key of the version that added the line, for each line of the last text. `texts` are ordered oldest first.
 
-    A deletion has the empty text. A line that was removed and added again is attributed to the version that added it
+    The text of a deletion is empty. A line that was removed and added again is attributed to the version that added it
     last.
     """
     keys: list[K] = []
@@ -242,7 +242,7 @@ def _rows(kind: LineKind, texts: Sequence[str], marks: _LineMarks) -> Iterator[D
 def _range(start: int, count: int) -> str:
     """Line range in a hunk header, counted from 1.
 
-    For an empty range, the line before it; a single line has no count.
+    An empty range is given by the line before it. A single line has no count.
     """
     return str(start + 1) if count == 1 else f"{start + 1 if count else start},{count}"
 

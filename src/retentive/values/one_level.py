@@ -1,4 +1,4 @@
-"""One level of a directory: the memories in it, and for each directory in it the first memory there."""
+"""One level of a directory: the memories directly in it, and the first memory of each directory in it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Protocol, TypeVar
 
 _LEAST_BATCH = 16
 _BATCH_IN_LARGE = 4
-"""Memories of a batch while the directories that are passed over are larger than a batch."""
+"""Size of a batch while the directories to skip are larger than a batch."""
 
 
 class HasPath(Protocol):
-    """A memory, or a version of one."""
+    """Memory or version with a path."""
 
     @property
     def path(self) -> str:
@@ -23,15 +23,15 @@ P = TypeVar("P", bound=HasPath)
 
 
 def directory_of(under: str, path: str) -> str | None:
-    """The directory of one level that contains a path below `under`, with `/` at the end. None for a memory there."""
+    """The directory directly below `under` that contains a path, with `/` at the end. None for a memory in `under`."""
     name, slash, _ = path[len(under) + 1 :].partition("/")
     return f"{under}/{name}/" if slash else None
 
 
 def path_after(path: str) -> str:
-    """The least path after a memory, or after all of a directory, whose path ends with `/`.
+    """The least path that sorts after a memory, or after everything in a directory, whose path ends with `/`.
 
-    No path has a control character, and `0` follows `/`.
+    This is correct because no path has a control character, and `0` is the character after `/`.
     """
     return path[:-1] + "0" if path.endswith("/") else path + "\x01"
 
@@ -39,10 +39,10 @@ def path_after(path: str) -> str:
 def one_level(
     walk: Callable[[str, int], Iterable[P]], under: str, *, start: str = "", limit: int | None = None
 ) -> Iterator[P]:
-    """The memories of one level below `under`, and the first one of each directory.
+    """The memories directly below `under`, and the first memory of each directory there.
 
-    `walk` returns memories from a path on, in byte order, at least as many as the number. To pass over a directory, it
-    starts again behind it; a small one is within the batch.
+    `walk` returns memories from a path on, in byte order, and at least the given number if there are as many. To skip a
+    directory, `walk` is called again with the path after it, unless the directory ends within the batch.
     """
     at_most = _LEAST_BATCH
     left = limit

@@ -22,7 +22,7 @@ MAX_SEGMENTS = 20
 # them.
 _PLAIN = re.compile(r"/memories(?:/(?!\.\.?(?:/|$))[A-Za-z0-9_. ()+,=@~-]{1,255}){1,20}")
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-_MAX_SHOWN_CHARS = 3_001  # longer than any reply shows, so that redaction also sees a value at the cut
+_MAX_SHOWN_CHARS = 3_001  # more than a reply shows, so that redaction sees all of a value at the cut
 _MAX_COMPOSED = 4  # code points that NFC can compose into one
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs"})
 _LINE_SEPARATORS = frozenset("\u2028\u2029")

@@ -17,7 +17,7 @@ from retentive.values.records import ACTOR_KINDS
 
 _NAMES = "**"
 MAX_PATTERN_CHARS = 1_100
-MAX_TRUST_PATTERN_CHARS = 2_010  # a whole source
+MAX_TRUST_PATTERN_CHARS = 2_010  # long enough for a whole source
 _REASONS = {
     "path_escapes": "leads above /memories",
     "reason_dots": "contains the name '{name}'",

@@ -55,7 +55,7 @@ class Properties:
 
 
 def properties_of(text: str | None, *, is_encrypted: bool = False) -> Properties:
-    """Parse stored properties. Those of an encrypted store that were not decrypted are the defaults.
+    """Parse stored properties. Returns the defaults for properties that are still encrypted.
 
     Raises `Damaged`.
     """
@@ -79,7 +79,7 @@ def _parsed(text: str) -> Properties:
 
 
 def named(info: StoreInfo) -> StoreInfo:
-    """The store with the name in its properties, if they have one."""
+    """The store with the name from its properties, if they contain a name."""
     name = info.described.name
     return info if name is None else replace(info, name=name)
 

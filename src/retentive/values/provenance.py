@@ -14,7 +14,7 @@ from retentive.values.names import plain_name
 
 MAX_SOURCE_CHARS = 2_000
 MAX_CONTRIBUTOR_CHARS = 8_000
-"""Characters of earlier contributors that a version names; the newest are kept."""
+"""Maximum characters of the earlier contributors in a version. The newest contributors are kept."""
 
 
 Flags: TypeAlias = Sequence[tuple[int, str]]
@@ -49,7 +49,7 @@ class Provenance:
     """Origin of a version: integration, tool_use id, and the source and session that the application named.
 
     `flags` contains line numbers and kinds. `contributors` contains everybody whose changes the text builds on, newest
-    last. `cause` is what an undo or a restore did, such as `undo of r3`.
+    last. `cause` names the undo or restore that made the version, such as `undo of r3`.
     """
 
     integration: str = ""
@@ -110,7 +110,7 @@ def _stored(text: str) -> Sequence[Sequence[str]]:
 
 
 def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
-    """Return whether there is one earlier text, and the same call made all of it. Compares without parsing."""
+    """Return whether `own` alone made the only earlier text; `at` may differ. Compares without parsing."""
     if len(earlier) != 1 or earlier[0] is None:
         return False
     _, _, contributors = earlier[0].partition('"by":[["')
@@ -119,7 +119,7 @@ def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=256)
 def usual_parts(integration: str, actor: str) -> tuple[str, str]:
-    """A stored provenance without flags, session and source, before and after the `at` of its only contributor."""
+    """A stored provenance without flags, session and source, split at the `at` of its only contributor."""
     named = {"integration": integration} if integration else {}
     start = json.dumps(named, separators=(",", ":"))[:-1] + ("," if named else "")
     return f'{start}"by":[["', f'"{_rest_of((actor, "", ""))}'
@@ -132,7 +132,7 @@ def _rest_of(contributor: tuple[str, ...]) -> str:
 
 
 def joined(earlier: Sequence[str | None], own: Sequence[str]) -> list[Sequence[str]]:
-    """Contributors to store with a change: those of the earlier texts, each once, then that of the change itself."""
+    """Contributors to store with a change: all contributors of the earlier texts, each once, then `own`."""
     if are_own(earlier, own):
         return [own]
     found = {tuple(each[1:]): each for text in earlier if text is not None for each in _stored(text)}
@@ -147,14 +147,14 @@ def joined(earlier: Sequence[str | None], own: Sequence[str]) -> list[Sequence[s
 
 
 class Origin(TypedDict, total=False):
-    """Keyword arguments that name the origin of a change, of all methods that change memories."""
+    """Keyword arguments of all methods that change memories, which name the origin of the change."""
 
     source: str | None
     session: str | None
 
 
 def origin_of(source: object = None, session: object = None) -> Origin:
-    """The arguments that are given. Raises `InvalidInput` for an invalid source or session."""
+    """The arguments that are not None. Raises `InvalidInput` for an invalid source or session."""
     origin: Origin = {}
     if source is not None:
         if not isinstance(source, str) or not 1 <= len(source) <= MAX_SOURCE_CHARS or not source.isprintable():

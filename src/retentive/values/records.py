@@ -27,7 +27,7 @@ Clock: TypeAlias = Callable[[], float]
 """Function that returns seconds since 1970, such as `time.time`."""
 
 DEFAULT_WORKSPACE = "wrkspc_default"
-"""Workspace of the memory stores that name no other. Keys of stores are unique in a workspace."""
+"""Workspace of memory stores for which no workspace is given. Keys of stores are unique in a workspace."""
 TRANSCRIPT, TRANSCRIPT_PART = "transcript", "transcript.part"
 SYSTEM_STORE = "memstore_system"
 """Id of the memory store that holds the records of a location (`place_records.py`)."""
@@ -37,7 +37,7 @@ PROPOSED_TEXT = "proposal.after"
 _SORTABLE = re.compile(r"[a-z]+_([0-9a-f]{14})[0-9a-f]{18}")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HIGHEST_COUNTER = 1 << 53
-"""A stored time (year 2255) or revision from here on is damaged."""
+"""A stored time (year 2255) or revision that reaches this value is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class StoreInfo:
     """Memory store, as recorded by the backend. `seal` contains the data of the encryption layer.
 
     `properties` is a text that the backend does not interpret; the properties below read it. It is encrypted in an
-    encrypted store, which has no name and no description if it is listed without its key. An erased store has only its
-    id and `erased_at`.
+    encrypted store. If such a store is listed without its key, the store has no name and no description. An erased
+    store has only its id and `erased_at`.
     """
 
     id: str
@@ -117,7 +117,7 @@ class StoreInfo:
 
     @property
     def updated_at(self) -> datetime:
-        """Time of the newest change to the name, the description or the metadata. Memories do not change it."""
+        """Time of the newest change to the name, the description or the metadata. Changes to memories do not count."""
         return self.described.updated_at or self.created_at
 
     @property
@@ -141,7 +141,7 @@ class StoreInfo:
 class Memory:
     """Current state of a memory, without its text. `id` survives renames.
 
-    `seal` and `provenance_text` are those of the newest version.
+    `seal` and `provenance_text` come from the newest version.
     """
 
     id: str
@@ -209,12 +209,12 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Change that a method of a memory store wrote: the path and its version, which `undo` and `if_version` take.
+    """Result of a method that changes a memory store: the path, and the version for `undo` and `if_version`.
 
-    `version_id` is the newest version of the memory, also if the text was already there; for a directory, one of the
-    versions of the change. `memories` is the number of changed memories. With `is_proposed` the change awaits review.
-    `notes` are remarks such as the kinds of sensitive values that were removed. `memory_id` is empty for a change of
-    several memories, or of none. `memory` is set by changes by id.
+    `version_id` is the newest version of the memory, even if it already had the text. For a directory, it is one of
+    the versions of the change. `memories` is the number of changed memories. With `is_proposed`, the change awaits
+    review. `notes` are remarks, such as the kinds of sensitive values that were removed. `memory_id` is empty for a
+    change to several memories or to no memory. `memory` is set only by changes that name the memory by its id.
     """
 
     path: str
@@ -245,7 +245,7 @@ class Entry:
 
     @property
     def exists(self) -> bool:
-        """Return whether the path is that of a memory or of a directory."""
+        """Return whether there is a memory or a directory at the path."""
         return self.memory is not None or self.below
 
 
@@ -332,7 +332,7 @@ class Change:
         return self.provenance_text if self.origin is None else self.origin.provenance_text
 
     def kept(self, memory_id: str, version_id: str) -> Kept:
-        """Form to store of this change, for the given ids of the memory and the version."""
+        """Form in which to store this change, for the given ids of the memory and the version."""
         if self.sealing is not None:
             return self.sealing.keep(memory_id, version_id)
         digest = None if self.data is None else hashlib.sha256(self.data).hexdigest()
@@ -381,7 +381,7 @@ class Invocation:
     """Context of one call: actor, tool_use id, integration, and the source and session that the application named.
 
     If `actor` is None, the actor that the store was opened with is recorded. `request` is the key of the request that
-    asks for the operation: if it is repeated, the operation does not run again.
+    asks for the operation: if the request is repeated, the operation does not run again.
     """
 
     actor: Actor | None = None

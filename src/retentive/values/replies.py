@@ -32,7 +32,7 @@ class Reply:
         return f"<Reply {self.code or ('error' if self.is_error else 'ok')}, {len(self.text)} characters>"
 
     def raise_for_error(self) -> Self:
-        """Return this reply, or raise the `RetentiveError` with the code and the sentence of an error reply."""
+        """Return this reply. For an error reply, raise a `RetentiveError` with its code and sentence instead."""
         if self.is_error:
             raise error_of(self.text, self.code)
         return self
@@ -214,7 +214,7 @@ class Replies:
 
 
 def redact_echoes(values: Mapping[str, object], redact: Redactor) -> dict[str, object]:
-    """Redact those values of a template that come from the input: paths, `old_str`, fields."""
+    """Redact the values of a template that come from the input: paths, `old_str`, fields."""
     return {name: _redact_echo(name, value, redact) for name, value in values.items()}
 
 
@@ -281,4 +281,4 @@ ERROR_CODES: Mapping[str, str] = {key: code for code, keys in _KEYS_BY_CODE.item
 """Stable code of every error reply. Integrations map codes to exit statuses and HTTP statuses."""
 
 REPLIES = Replies()
-"""The sentences of the tool."""
+"""Replies with the default templates."""

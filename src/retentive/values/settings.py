@@ -209,7 +209,7 @@ class Settings:
 
 
 class Pins(TypedDict, total=False):
-    """Types of the settings as keyword arguments."""
+    """Types of settings that are given as keyword arguments."""
 
     view_chars: int
     list_rows: int

@@ -21,10 +21,10 @@ from retentive.values.paths import visible
 MAX_LINES = 999_999  # the line-number column has six digits
 MAX_LINES_NAMED = 100
 CONTEXT_LINES = 2
-_MAX_CHAR_BYTES = 4  # of a character in UTF-8
+_MAX_CHAR_BYTES = 4  # most bytes of a character in UTF-8
 _LARGE_BYTES = 1 << 20
 _MAX_COUNTED = 256
-_KEPT_FROM_BYTES = 1 << 16  # hashing less takes under 50 us
+_KEPT_FROM_BYTES = 1 << 16  # smaller texts are hashed in under 50 us
 _MAX_KEPT_BYTES = 16 << 20
 _CHUNKS = 1 << 16, 1 << 12, 1 << 9
 _NUMBERS_KEPT = 250
@@ -128,7 +128,7 @@ def numbered(text: str, first: int) -> str:
 
 @cache
 def _numbers() -> tuple[str, ...]:
-    """The first line numbers, as they stand before the lines."""
+    """The first line numbers, formatted as in `numbered`."""
     return tuple([f"{number:6d}\t" for number in range(1, _NUMBERS_KEPT + 1)])
 
 
@@ -267,7 +267,7 @@ def verified(data: object, sha256: str | None, seal: bytes | None, name: str) ->
 
 
 class _LargeTexts:
-    """Cache of the large texts that matched their hash last. Threads may share it.
+    """Cache of the large texts that matched their hash most recently. Threads may share it.
 
     A text is compared with the cached bytes, which takes a tenth of the time of hashing it and detects any damage too.
     """

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class ProjectFiles:
-    """The memories of a project, by their names in its directory. `max_bytes` is the limit of each; 0 means none."""
+    """Reads and writes the memories of a project by name. `max_bytes` is the size limit of each; 0 means no limit."""
 
     def __init__(self, tx: Transaction, writer: GuardedWriter, directory: MemoryPath) -> None:
         self._tx = tx
@@ -54,14 +54,14 @@ class ProjectFiles:
 
 @dataclass(frozen=True, slots=True)
 class ChangeProject(WriteOperation[T], Generic[T]):
-    """Call `work` with the memories of a project, in one transaction. It may be called more than once."""
+    """Call `work` with the memories of a project, in one transaction. `work` may be called more than once."""
 
     name = "project"
     path: MemoryPath
     work: Callable[[ProjectFiles], T]
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> T:
-        """Call the function."""
+        """Call `work`."""
         return self.work(ProjectFiles(tx, writer, self.path))
 
 
@@ -74,6 +74,6 @@ def change_project(
 
 
 def error_of_refusal(memory: MemoryStore | Mounts, directory: str, refusal: Refused) -> RetentiveError:
-    """The error with the sentence of the reply."""
+    """Convert a refusal to an error whose message is the text of the reply."""
     core, path = place_of(memory, directory, operation=ChangeProject.name)
     return core.error(refusal, AuditOnly(ChangeProject.name, written=(path,)))

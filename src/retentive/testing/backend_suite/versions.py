@@ -1,4 +1,4 @@
-"""Backend suite: the versions that changes record, renames included."""
+"""Backend suite: the versions that changes record, including renames."""
 
 from __future__ import annotations
 

@@ -196,11 +196,11 @@ def memory_context(
     exclude_memory: bool = True,
     compact: bool = False,
 ) -> ContextManagement:
-    """Context management that clears old tool results except those of the memory tool.
+    """Context management that clears old tool results, but not the results of the memory tool.
 
     If results of the memory tool were cleared, Claude would have to view the memories again. With
-    `exclude_memory=False` the results of the memory tool are cleared like those of other tools. With `compact`, a
-    conversation that is still too long is replaced with a summary.
+    `exclude_memory=False` they are cleared like all other results. With `compact`, a conversation that is still too
+    long is replaced with a summary.
     """
     excluded = (MEMORY_TOOL_NAME,) if exclude_memory else ()
     edit = ClearToolUses(trigger=trigger, keep=keep, clear_at_least=clear_at_least, exclude_tools=excluded)

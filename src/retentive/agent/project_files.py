@@ -31,7 +31,7 @@ class ProjectFiles:
         self.max_bytes = writer.settings.max_memory_bytes
 
     def exists(self, name: str) -> bool:
-        """Return whether a memory or a directory has this name."""
+        """Return True if a memory or a directory has this name."""
         return self._tx.get(self._path(name).text).exists
 
     def read(self, name: str) -> str | None:
@@ -68,7 +68,7 @@ class ChangeProject(WriteOperation[T], Generic[T]):
 def change_project(
     memory: MemoryStore | Mounts, directory: str, work: Callable[[ProjectFiles], T], **author: Unpack[Author]
 ) -> T:
-    """Run `work` in one transaction: all its changes are made, or none. Raises `Refused` and `RetentiveError`."""
+    """Run `work` in one transaction: all its changes are made, or none is. Raises `Refused` and `RetentiveError`."""
     core, path = place_of(memory, directory, operation=ChangeProject.name)
     return core.result_of(ChangeProject(path, work), **author)
 

@@ -1,4 +1,4 @@
-"""The log of a project: the newest sessions in one memory, older ones in dated files, and an index of these files.
+"""The log of a project: one memory with the newest sessions, dated files with older sessions, and an index of these.
 
 Each memory stays within the limit of the store. A session that is larger than the limit is split into several files.
 """

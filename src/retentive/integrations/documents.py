@@ -18,7 +18,7 @@ from retentive.store import MemoryStore
 from retentive.values.paths import ROOT, MemoryPath
 
 T = TypeVar("T")
-_PAGE: Final = 100  # maximum that a server sends in one page
+_PAGE: Final = 100  # maximum size of a server's page
 _ATTEMPTS: Final = 50  # each conflict means that another writer succeeded, so only many writers exhaust them
 
 

@@ -70,7 +70,7 @@ def memory_tool(
 
 
 def search_tool(memory: SearchOfCall, *, store: str | None = None, actor: ActorOfCall = None) -> FunctionTool:
-    """Create the tool `memory_search`. The arguments are those of `memory_tool`. Raises `InvalidInput`."""
+    """Create the tool `memory_search`. `memory`, `store` and `actor` are as in `memory_tool`. Raises `InvalidInput`."""
     calls = SearchCalls.of("openai_agents", memory, store=store, actor=actor)
 
     async def invoke(context: ToolContext[Any], arguments: str) -> str:

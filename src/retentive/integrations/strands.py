@@ -64,7 +64,7 @@ def memory_tool(
 
 
 def search_tool(memory: SearchOfCall, *, store: str | None = None, actor: ActorOfCall = None) -> PythonAgentTool:
-    """Create the tool `memory_search`. The arguments are those of `memory_tool`. Raises `InvalidInput`."""
+    """Create the tool `memory_search`. `memory`, `store` and `actor` are as in `memory_tool`. Raises `InvalidInput`."""
     calls = SearchCalls.of("strands", memory, store=store, actor=actor)
     return _tool(
         search.NAME, search.DESCRIPTION, search.INPUT_SCHEMA, lambda use, state: calls.reply(state, use["input"])

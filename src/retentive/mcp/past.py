@@ -59,7 +59,7 @@ def _versions(store: MemoryStore, path: str | None, before: str | None, limit: i
 
 def _hidden(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
     """Return the ids of versions that are hidden from the caller. A model must not read their paths either."""
-    if remote_store(store) is not None:  # a server sends no provenance
+    if remote_store(store) is not None:  # needs a snapshot, which a server does not offer
         return frozenset()
     core, settings = core_of(store), store.settings()
     if not (settings.trust or settings.quarantine):

@@ -127,7 +127,7 @@ class RemoteStore(RemoteReads):
     def clear(
         self, *, actor: Actor | str | None = None, tool_use_id: str | None = None, **origin: Unpack[Origin]
     ) -> Reply:
-        """Delete all memories in one transaction. The arguments are those of `execute`."""
+        """Delete all memories in one transaction. The arguments are the same as in `execute`."""
         return self.execute(Clear(), actor=actor, tool_use_id=tool_use_id, **origin)
 
     def performed(

@@ -139,7 +139,7 @@ def _first_of_each(steps: list[SyncStep]) -> list[SyncStep]:
 def alike(paths: Iterable[str], known: Iterable[str]) -> set[str]:
     """Find paths that differ only in case from another path, or from one of its directories.
 
-    Some file systems can hold only one of such paths. Paths that were synchronised before (`known`) are not returned.
+    Some file systems can hold only one of these paths. Paths that were synchronised before (`known`) are not returned.
     """
     spellings: defaultdict[str, set[str]] = defaultdict(set)
     listed, kept = list(paths), frozenset(known)

@@ -257,7 +257,7 @@ def _key(outcome: SyncOutcome) -> tuple[str, ...]:
 
 
 def _is_stored(store: MemoryStore, sha256: str) -> bool:
-    """Return True if a recent version has this hash. Older versions are not checked, so such a text is kept."""
+    """Return True if a recent version has this hash. Older versions are not checked: the caller then keeps the text."""
     return any(version.sha256 == sha256 for version in store.versions(limit=MOST_LOOKED_AT))
 
 

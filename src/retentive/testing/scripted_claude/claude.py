@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ScriptedResponse:
-    """Response to a request: a reply or an error, a simulated fault, and whether to stream the response."""
+    """Response to a request: a reply or an error, with a simulated fault if any. `stream` is True for a stream."""
 
     reply: ScriptedReply | ApiError
     stream: bool = False

@@ -1,4 +1,4 @@
-"""For the Claude Agent SDK: `memory_server`, the memory tools of an agent, and `TranscriptStore`, its session store."""
+"""Integration for the Claude Agent SDK: memory tools (`memory_server`) and a session store (`TranscriptStore`)."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DEFAULT_STORE = "transcripts"
 MOST_PART_CHARS = 262_144
-"""Length of a record. An append that is longer takes several."""
+"""Maximum length of a record. A longer append is split between its entries into several records."""
 MOST_REMEMBERED = 200
-"""Transcripts whose ids of entries a process keeps in memory."""
+"""Number of transcripts whose entry ids a process keeps in memory."""
 
 
 def memory_server(
@@ -51,9 +51,9 @@ def memory_server(
 ) -> McpSdkServerConfig:
     """Create the memory tools as an MCP server in this process, for `ClaudeAgentOptions(mcp_servers={"memory": ...})`.
 
-    The tools are those of `retentive mcp`: one for each command, or one for all with `one_tool`. Allow them with
+    The tools are the same as in `retentive mcp`: one per command, or a single tool with `one_tool`. Allow them with
     `allowed_tools=["mcp__memory"]`. `memory` may be a location, with `store` as the key or id of a memory store.
-    Changes are recorded with `actor`. Raises `InvalidInput`, and the errors of storage.
+    Changes are recorded with `actor`. Raises `InvalidInput` and storage errors.
     """
     opened = acting(open_memory(memory, store, method="search")[0], "claude_agent", actor)
     return {"type": "sdk", "name": "memory", "instance": McpService(fixed_target(opened, one_tool=one_tool)).server()}
@@ -61,7 +61,7 @@ def memory_server(
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The head of a transcript, without its parts. `begun` and `last` are tokens of its first and newest append."""
+    """Main record of a transcript, without its parts. `begun` and `last` are tokens of its first and newest append."""
 
     project_key: str
     session_id: str
@@ -75,7 +75,7 @@ class _Head:
 
 @dataclass(slots=True)
 class _Seen:
-    """Ids of the entries in the first parts of a transcript, which began with the append `begun`."""
+    """Ids of the entries in the first `parts` parts of a transcript. `begun` is the token of its first append."""
 
     begun: str
     parts: int
@@ -85,10 +85,9 @@ class _Seen:
 class TranscriptStore:
     """Session store (`SessionStore`) of the Claude Agent SDK in a location. Threads and processes may share it.
 
-    Transcripts are records of a memory store of their own, so that neither models nor searches see them. They are
-    encrypted and backed up as memories are; there is no history of them, and the guards do not read them. An append is
-    one durable transaction. An entry with a `uuid` that the transcript has is not added again. `prune` deletes old
-    transcripts.
+    Transcripts are records in their own memory store, so models and searches do not see them. They are encrypted and
+    backed up like memories, but they have no history and guards do not check them. Each append is one durable
+    transaction. An entry whose `uuid` is already in the transcript is not added again. `prune` deletes old transcripts.
     """
 
     def __init__(self, opened: Retentive, *, store: str = DEFAULT_STORE) -> None:
@@ -116,12 +115,12 @@ class TranscriptStore:
         return [{"session_id": each.session_id, "mtime": each.mtime} for each in heads if each.subpath is None]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """Summaries of the sessions of a project, which the SDK keeps."""
+        """Summaries of the sessions of a project, made by the SDK's `fold_session_summary`."""
         heads = await to_thread.run_sync(self._read, partial(_heads, below=_digest(project_key)))
         return [cast("SessionSummaryEntry", each.summary) for each in heads if each.summary is not None]
 
     async def delete(self, key: SessionKey) -> None:
-        """Delete a transcript; that of a session with those of its agents."""
+        """Delete a transcript. With the transcript of a session, the transcripts of its agents are deleted too."""
         below = _name(key) if key.get("subpath") is not None else _session(key)
         await to_thread.run_sync(self._write, partial(_delete, below=below))
 
@@ -131,7 +130,7 @@ class TranscriptStore:
         return [each.subpath for each in heads if each.subpath is not None]
 
     def prune(self, older_than_days: float) -> int:
-        """Delete the sessions without an entry for this time; return their number."""
+        """Delete the sessions whose newest entry is older than this. Returns the number of deleted sessions."""
         before = int((time.time() - older_than_days * 86_400) * 1_000)
         return self._write(partial(_prune, before=before))
 
@@ -159,9 +158,9 @@ class TranscriptStore:
 def _add(
     tx: Transaction, *, key: SessionKey, entries: Sequence[SessionStoreEntry], token: str, now: int, known: _Seen
 ) -> tuple[_Seen, set[str]]:
-    """Add the new entries. Returns the head before, and the ids of the added entries.
+    """Add the new entries. Returns the ids of the earlier entries, and the ids of the added entries.
 
-    A commit that is applied twice has the same token. `known` gets only ids that are committed.
+    A repeated call for the same append has the same `token`, and adds nothing. Only committed ids are added to `known`.
     """
     name = _name(key)
     present = tx.get_record(TRANSCRIPT, name)
@@ -186,7 +185,7 @@ def _add(
 
 
 def _seen(snapshot: Snapshot, name: str, head: _Head, known: _Seen) -> _Seen:
-    """Ids of all entries of a transcript: the known ids, and those of later parts."""
+    """Return the ids of all entries of a transcript. Reads only the parts that `known` does not cover."""
     if known.begun != head.begun or known.parts > head.parts:
         known = _Seen(head.begun, 0, set())
     for text in _texts(snapshot, name, after=known.parts) if known.parts < head.parts else ():
@@ -250,7 +249,7 @@ def _texts(snapshot: Snapshot, name: str, *, after: int = 0) -> Iterator[str]:
 
 
 def _parts(entries: Sequence[SessionStoreEntry]) -> list[str]:
-    """The entries as JSON lines, in ASCII: a lone surrogate, which JSON allows, is no text."""
+    """Convert the entries to JSON lines. They are ASCII, because JSON allows lone surrogates, which UTF-8 does not."""
     parts: list[str] = []
     for line in (json.dumps(each, ensure_ascii=True) for each in entries):
         if not parts or len(parts[-1]) + len(line) > MOST_PART_CHARS:
@@ -268,7 +267,7 @@ def _head(text: str) -> _Head:
 
 
 def _name(key: SessionKey) -> str:
-    """Key of the records of a transcript: hashes, since the parts of a key may be any text."""
+    """Key of the records of a transcript. It consists of hashes, because the parts of `key` may be any text."""
     subpath = key.get("subpath")
     if subpath == "":
         raise InvalidInput("the subpath of a transcript must not be empty; omit it for the transcript of the session")

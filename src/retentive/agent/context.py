@@ -21,7 +21,7 @@ COMPACTION_BETA: Final = "compact-2026-01-12"
 ON_DEMAND_BETA: Final = "compact-2026-09-04"
 MEMORY_TOOL_NAME: Final = "memory"
 CLEAR_TRIGGER_TOKENS: Final = 100_000
-CLEAR_AT_LEAST_TOKENS: Final = 20_000  # clearing rewrites the cached prompt, so it must be worth more than that costs
+CLEAR_AT_LEAST_TOKENS: Final = 20_000  # clearing rewrites the prompt cache, so it must save more than the rewrite costs
 COMPACT_TRIGGER_TOKENS: Final = 150_000
 MIN_COMPACT_TRIGGER_TOKENS: Final = 50_000
 
@@ -55,8 +55,8 @@ class ClearToolUses:
     """Replace the oldest tool results with a placeholder once the trigger is exceeded.
 
     The `keep` newest tool uses and all uses of `exclude_tools` are kept. Nothing is cleared unless at least
-    `clear_at_least` tokens can be freed. `clear_tool_inputs` also clears the inputs of tool uses: True clears those of
-    all tools, a tuple of names those of these tools.
+    `clear_at_least` tokens can be freed. `clear_tool_inputs` also clears the inputs of tool uses: True
+    for all tools, a tuple of names for these tools.
     """
 
     type: ClassVar[str] = "clear_tool_uses_20250919"
@@ -196,11 +196,11 @@ def memory_context(
     exclude_memory: bool = True,
     compact: bool = False,
 ) -> ContextManagement:
-    """Context management that clears old tool results except those of the memory tool.
+    """Context management that clears old tool results, but not the results of the memory tool.
 
     If results of the memory tool were cleared, Claude would have to view the memories again. With
-    `exclude_memory=False` the results of the memory tool are cleared like those of other tools. With `compact`, a
-    conversation that is still too long is replaced with a summary.
+    `exclude_memory=False` they are cleared like all other results. With `compact`, a conversation that is still too
+    long is replaced with a summary.
     """
     excluded = (MEMORY_TOOL_NAME,) if exclude_memory else ()
     edit = ClearToolUses(trigger=trigger, keep=keep, clear_at_least=clear_at_least, exclude_tools=excluded)
@@ -210,13 +210,13 @@ def memory_context(
 def default_context() -> ContextManagement:
     """Context management of an agent: clear old tool results, then compact.
 
-    Clearing alone does not keep a conversation below the context window: texts and results of the memory stay.
+    Clearing alone does not keep a conversation within the context window, because text and memory results stay.
     """
     return memory_context(clear_at_least=CLEAR_AT_LEAST_TOKENS, compact=True)
 
 
 def check_instructions(instructions: str | None) -> None:
-    """Raise `InvalidInput` for instructions of a compaction that are no text."""
+    """Raise `InvalidInput` if the instructions of a compaction are blank or not valid text."""
     if instructions is not None:
         check_text("instructions", instructions)
         if not instructions.strip():
@@ -224,7 +224,7 @@ def check_instructions(instructions: str | None) -> None:
 
 
 def _names(field: str, value: object) -> tuple[str, ...]:
-    """Copy the names, since the caller may change the list later."""
+    """Check the names and return a copy, because the caller may change the list later."""
     message = f"{field} must be a list of tool names"
     names = check_list(value, message)
     if not all(isinstance(name, str) and name for name in names):

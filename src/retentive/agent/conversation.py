@@ -30,8 +30,8 @@ MessageDict = dict[str, Any]
 class Response:
     """Parsed response of the API: content blocks as JSON without lone surrogates, and the stop reason.
 
-    `raw` is the response of the SDK, from which usage and applied edits are read. `inputs` are the inputs of the tool
-    calls as the model sent them, by id.
+    `raw` is the SDK's response object, which also contains the usage and the applied edits. `inputs` maps the id of
+    each tool call to its input as the model sent it.
     """
 
     raw: object
@@ -82,9 +82,9 @@ def user_message(message: object) -> MessageDict:
 
 
 def parse_saved(saved: object) -> tuple[list[MessageDict], ConversationUsage, str]:
-    """Check a saved conversation, or only its messages, and return a copy. Raises `InvalidInput`.
+    """Check a saved conversation or a list of messages. Returns a copy of the messages, the usage and the stop reason.
 
-    The last item is the stop reason of the last response. Messages alone do not contain it: they count as complete.
+    For a list of messages, the usage is zero and the stop reason is "end_turn". Raises `InvalidInput`.
     """
     if not isinstance(saved, Mapping):
         return parse_messages(saved), ConversationUsage(), "end_turn"
@@ -129,8 +129,8 @@ def unanswered_calls(messages: Sequence[MessageDict]) -> list[MessageDict]:
 def add_result(messages: list[MessageDict], result: MessageDict) -> None:
     """Add the result of a tool call.
 
-    All results of the newest response are in one message, directly after the response. The API requires this order: it
-    refuses a message with a result after other content.
+    All results of the newest response go into one message directly after the response, before any other content. The
+    API rejects any other order.
     """
     at = _newest_response(messages)
     assert at is not None, "no response called a tool"
@@ -144,7 +144,7 @@ def add_result(messages: list[MessageDict], result: MessageDict) -> None:
 
 
 def tool_result(tool_use_id: str, content: object, *, is_error: bool = False) -> MessageDict:
-    """Build a tool_result block that the API accepts: without blank texts, and with a text if it reports an error."""
+    """Build a tool_result block that the API accepts: no blank text blocks, and no error result without text."""
     if content is None or isinstance(content, str):
         kept: Any = replace_surrogates(content or "")
     else:
@@ -162,9 +162,9 @@ def _newest_response(messages: Sequence[MessageDict]) -> int | None:
 
 
 def without_server_calls(blocks: Sequence[MessageDict], later: Iterable[Mapping[str, Any]] = ()) -> list[MessageDict]:
-    """Blocks of a response without the calls of server tools that have no result in `blocks` or in later messages.
+    """Remove the calls of server tools that have no result in `blocks` or in the messages `later`.
 
-    `later` is read only while a call has no result: most responses contain the results of their calls.
+    `later` is read only if a result is missing in `blocks`: most responses contain the results of their calls.
     """
     open_ids = {block.get("id") for block in blocks if block.get("type") in SERVER_CALLS}
     for each in chain([blocks], map(blocks_of, later)):
@@ -183,7 +183,7 @@ def blocks_of(message: Mapping[str, Any]) -> list[MessageDict]:
 
 
 def is_blank(block: object) -> bool:
-    """Return whether a block is a text block without text."""
+    """Return True if the block is a text block that is empty or only whitespace."""
     return isinstance(block, Mapping) and block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 

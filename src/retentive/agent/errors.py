@@ -27,7 +27,7 @@ class NotAuthorized(AgentError):
 
 
 class RequestRefused(AgentError):
-    """The API rejected the request, for example for an invalid field, an unknown model or its size."""
+    """The API rejected the request, for example because of an invalid field, an unknown model or its size."""
 
     code = "request_refused"
 
@@ -63,7 +63,7 @@ class ConnectionLost(AgentError):
 class Stopped(AgentError):
     """`ask` has no answer, because the run ended before Claude was done.
 
-    `reason` is the `reason` of the event `Finished`.
+    `reason` is copied from the event `Finished`.
     """
 
     code = "stopped"

@@ -20,7 +20,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call from Claude. It is recorded, and runs when the next events are read, or in the next run."""
+    """A tool call from Claude, already recorded. It runs when the next event is read, or else in the next run."""
 
     id: str
     name: str
@@ -29,7 +29,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingText:
-    """Thinking of Claude: a whole block. Empty if the API sends it only encrypted."""
+    """A whole block of Claude's thinking. `text` is empty if the API sends the thinking only in encrypted form."""
 
     text: str
 
@@ -91,7 +91,7 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class StreamRestarted:
-    """The stream of a response broke, and the request is sent again. The events of the broken response do not count."""
+    """The stream of a response broke, so the request is sent again. Discard the events of the broken response."""
 
     error: str
 
@@ -116,8 +116,8 @@ class Finished:
     Values of `reason`:
 
     - "end_turn": Claude is done.
-    - "budget": a limit of the `Budget` is reached; `detail` names it. `run()` without a message continues, unless the
-      limit is that of the conversation.
+    - "budget": a limit of the `Budget` is reached; `detail` names it. `run()` without a message continues, unless
+      a limit of the whole conversation is reached.
     - "refusal": the model declined. Its response is not in `agent.messages`.
     - "pause": the run stopped after compaction, because `pause_after_compaction` is set or `compact()` was called.
       `run()` without a message continues.
@@ -173,6 +173,6 @@ def block_events(block: Mapping[str, Any]) -> list[Event]:
 
 
 def call_input(block: Mapping[str, Any]) -> Mapping[str, object]:
-    """Input of a call as a dict, also if the model sent something else."""
+    """Input of a call as a dict. Other input, which models sometimes send, is wrapped: `{"input": value}`."""
     value = block.get("input")
     return dict(value) if isinstance(value, Mapping) else {"input": value}

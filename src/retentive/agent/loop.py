@@ -4,9 +4,9 @@
     for event in agent.run("My order has not arrived."):
         ...
 
-The loop does not use the SDK's tool runner, because it does not pass the id of a call to the tool. The loop records a
-response first, then runs each of its calls under the id of the call, and records each result. If the process is killed
-at any point, the saved conversation can be continued and no call takes effect twice.
+The loop does not use the SDK's tool runner, because the runner does not pass the id of a call to the tool. This loop
+records a response first, then runs each of its calls under the id of the call, and records each result. If the process
+is killed at any point, the saved conversation can be continued and no memory command takes effect twice.
 
 Each request sends the whole conversation, for two reasons: the API applies context edits only to such requests, and the
 application can save or drop the conversation at any time. Importing this module imports the SDK.
@@ -55,7 +55,7 @@ _INVALID_REQUEST_STATUSES = (400, 413, 422)
 UserInput: TypeAlias = str | Sequence[Mapping[str, object]] | None
 """User message: a string or content blocks. None continues the conversation without a new message."""
 _Run: TypeAlias = list[weakref.ref[Any]]
-"""Weak reference to the generator of a run, added once there is one."""
+"""Weak reference to the generator of a run. The list is empty until the generator exists."""
 
 
 class _Conversation(Generic[C, R]):
@@ -114,10 +114,10 @@ class _Conversation(Generic[C, R]):
         return f"<{type(self).__name__} of {model}, {count} messages, memory {self.memory!r}>"
 
     def saved(self) -> dict[str, Any]:
-        """The conversation as JSON, to continue it later: `Agent(messages=saved)`.
+        """Return the conversation as JSON, to continue it later: `Agent(messages=saved)`.
 
-        It contains the messages, what the conversation has used, which the limits of its `Budget` count, and the stop
-        reason of the last response, which shows if the API paused a turn.
+        It contains the messages, the usage that counts against the `Budget`, and the stop reason of the last response,
+        which shows if the API paused a turn.
         """
         return {"messages": list(self.messages), "used": asdict(self.used), "stop_reason": self._stop_reason}
 
@@ -133,9 +133,9 @@ class _Conversation(Generic[C, R]):
     def compact(self, *, instructions: str | None = None) -> R:
         """Replace the conversation so far with a summary, now. Returns an iterator over the events, like `run`.
 
-        Calls without a result run first. The last event is a `Finished`, with the reason "pause" after a `Compaction`
-        with a summary. Without a summary, the conversation continues unchanged. `agent.messages` keeps the messages.
-        Afterwards the API applies no edit `Compact`, so call this method again once the conversation has grown.
+        Tool calls without a result run first. The last event is a `Finished`; its reason is "pause" if there is a
+        summary. Without a summary, the conversation is unchanged. `agent.messages` keeps the earlier messages. After a
+        summary the agent no longer sends the edit `Compact`, so call this method again once the conversation has grown.
         `instructions` replace the API's own summary prompt. Needs a model with the beta `compact-2026-09-04`.
         """
         config = compaction_config(instructions)
@@ -148,7 +148,7 @@ class _Conversation(Generic[C, R]):
         return events
 
     def _start_run(self, message: UserInput, run: _Run) -> Turns:
-        """Start a run and append the user's message to the conversation. `run` gets its generator after this call."""
+        """Start a run and append the user's message to the conversation. `run` already refers to its generator."""
         with self._start_lock:
             current = self._current_run() if self._current_run is not None else None
             # A generator that has ended has no frame, even if something still refers to it.
@@ -177,7 +177,7 @@ class _Conversation(Generic[C, R]):
                 if message is not None and rejected and self.messages[-1] is newest:
                     self.messages.pop()
                 raise
-            if response.stop_reason != "refusal":  # it is not recorded
+            if response.stop_reason != "refusal":  # a refusal is not recorded
                 self._stop_reason = response.stop_reason
             yield from turns.receive(response)
             yield from self._run_calls(turns)
@@ -201,9 +201,9 @@ class _Conversation(Generic[C, R]):
             yield turns.record(call, (yield RunTool(call)))
 
     def _respond(self, send: Send) -> Generator[Event | Send | Wait, Any, Response]:
-        """Return the response, and add it to what the conversation has used.
+        """Return the response, after adding its tokens to the usage of the conversation.
 
-        If the stream breaks, the request is sent again, as often as the client retries other requests.
+        If the stream breaks, the request is sent again, up to the client's `max_retries` times.
         """
         retries = retry_pauses(self.client.max_retries)  # type: ignore[attr-defined] # both clients have it
         while True:
@@ -233,19 +233,19 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
     Arguments:
 
     - `client`: an `Anthropic` client with its own `max_retries`. Without one, the agent creates and closes a client.
-    - `memory`: a location as for `retentive.open`, opened and closed by the agent, an opened location, or a
+    - `memory`: a location as for `retentive.open`, which the agent opens and closes; or an opened location, a
       `MemoryStore` or `Mounts`. `store`: key or id of a memory store in the location.
     - `tools`: additional tools: functions decorated with the SDK's `beta_tool`, or definitions of server tools.
     - `context`: context edits for each request. None disables context management.
     - `system`: system prompt of the application. `language`, `tidy` and `topic` are passed to `system_prompt`.
-    - `actor`: actor recorded with each change of the memory. The default is a new session. `source` and `session` are
-      recorded in its provenance.
+    - `actor`: actor recorded with each change to the memory. The default is a session with a random id. `source` and
+      `session` are recorded in the provenance of each change.
     - `messages`: an earlier conversation to continue: the `saved()` of another agent, or only its messages.
     - `stream`: yield text in pieces as it arrives.
-    - `cache`: cache the prompt (`cache_control`): the system prompt, and the conversation so far.
+    - `cache`: cache the system prompt and the conversation so far (`cache_control`).
     - `request`: extra fields for each request, such as `thinking`.
 
-    Raises `InvalidInput`, errors of storage when it opens the memory, and `AgentError` during a run. After an error or
+    Raises `InvalidInput`, storage errors when it opens the memory, and `AgentError` during a run. After an error or
     an abandoned run the conversation is still valid, and `run()` without a message continues it. A message that the API
     rejects is removed from the conversation.
     """

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class ProjectFiles:
-    """The memories of a project, by their names in its directory. `max_bytes` is the limit of each; 0 means none."""
+    """Reads and writes the memories of a project by name. `max_bytes` is the size limit of each; 0 means no limit."""
 
     def __init__(self, tx: Transaction, writer: GuardedWriter, directory: MemoryPath) -> None:
         self._tx = tx
@@ -31,7 +31,7 @@ class ProjectFiles:
         self.max_bytes = writer.settings.max_memory_bytes
 
     def exists(self, name: str) -> bool:
-        """Return whether a memory or a directory has this name."""
+        """Return True if a memory or a directory has this name."""
         return self._tx.get(self._path(name).text).exists
 
     def read(self, name: str) -> str | None:
@@ -54,26 +54,26 @@ class ProjectFiles:
 
 @dataclass(frozen=True, slots=True)
 class ChangeProject(WriteOperation[T], Generic[T]):
-    """Call `work` with the memories of a project, in one transaction. It may be called more than once."""
+    """Call `work` with the memories of a project, in one transaction. `work` may be called more than once."""
 
     name = "project"
     path: MemoryPath
     work: Callable[[ProjectFiles], T]
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> T:
-        """Call the function."""
+        """Call `work`."""
         return self.work(ProjectFiles(tx, writer, self.path))
 
 
 def change_project(
     memory: MemoryStore | Mounts, directory: str, work: Callable[[ProjectFiles], T], **author: Unpack[Author]
 ) -> T:
-    """Run `work` in one transaction: all its changes are made, or none. Raises `Refused` and `RetentiveError`."""
+    """Run `work` in one transaction: all its changes are made, or none is. Raises `Refused` and `RetentiveError`."""
     core, path = place_of(memory, directory, operation=ChangeProject.name)
     return core.result_of(ChangeProject(path, work), **author)
 
 
 def error_of_refusal(memory: MemoryStore | Mounts, directory: str, refusal: Refused) -> RetentiveError:
-    """The error with the sentence of the reply."""
+    """Convert a refusal to an error whose message is the text of the reply."""
     core, path = place_of(memory, directory, operation=ChangeProject.name)
     return core.error(refusal, AuditOnly(ChangeProject.name, written=(path,)))

@@ -1,4 +1,4 @@
-"""The log of a project: the newest sessions in one memory, older ones in dated files, and an index of these files.
+"""The log of a project: one memory with the newest sessions, dated files with older sessions, and an index of these.
 
 Each memory stays within the limit of the store. A session that is larger than the limit is split into several files.
 """
@@ -23,8 +23,9 @@ _MORE = "- older files are not listed\n"
 class LogPlan:
     """How to fit a session into the log.
 
-    `share` is the share of the size limit to use: guards may lengthen a text. Without `rolls_over`, older sessions are
-    left out of the log, and with `shrinks` so many that it gets smaller, which every limit allows.
+    `share` is the fraction of the size limit to use, because guards may lengthen a text. With `rolls_over`, older
+    sessions move to files; without it, they are dropped from the log. `shrinks` drops enough sessions to make the log
+    smaller, which every limit allows.
     """
 
     share: float = 1.0
@@ -33,7 +34,7 @@ class LogPlan:
 
 
 PLANS = (LogPlan(), LogPlan(0.5), LogPlan(0.2), LogPlan(rolls_over=False), LogPlan(rolls_over=False, shrinks=True))
-"""Plans in the order in which they are tried, each in a transaction of its own."""
+"""Plans to try in this order, each in its own transaction."""
 
 
 def split_log(log: str) -> tuple[str, list[str]]:
@@ -43,14 +44,14 @@ def split_log(log: str) -> tuple[str, list[str]]:
 
 
 def add_entry(files: ProjectFiles, name: str, entry: str, day: str, plan: LogPlan) -> None:
-    """Add a session to the log `name`. Raises `Refused` if the store has no room for it by this plan."""
+    """Add a session to the log `name`. Raises `Refused` if it does not fit by this plan."""
     log = files.read(name) or ""
     head, old = split_log(log)
     entries = [entry, *old]
     room = int((files.max_bytes or _UNLIMITED) * plan.share)
     kept = _fitting(head, entries, room, KEPT_SESSIONS)
     if len(kept) < len(entries) and plan.rolls_over:
-        kept = _fitting(head, entries, room // 2, KEPT_SESSIONS // 2)  # so that the next sessions find room
+        kept = _fitting(head, entries, room // 2, KEPT_SESSIONS // 2)  # leaves room for the next sessions
         _archive(files, entries[len(kept) :], room, day)
     elif plan.shrinks:
         kept = _fitting(head, entries, min(room, _size(log) - 1), KEPT_SESSIONS)
@@ -67,7 +68,7 @@ def indexed(index: str) -> list[str]:
 
 
 def _fitting(head: str, entries: Sequence[str], room: int, most: int) -> list[str]:
-    """The newest sessions that fit into a log of `room` bytes, at most this number of them."""
+    """Return the newest sessions that fit into a log of `room` bytes, at most `most` of them."""
     left, kept = room - _size(_joined(head, [])) - 1, []
     for entry in entries[:most]:
         left -= _size(entry)
@@ -82,7 +83,7 @@ def _joined(head: str, entries: Sequence[str]) -> str:
 
 
 def _archive(files: ProjectFiles, entries: Sequence[str], room: int, day: str) -> None:
-    """Write sessions, newest first, to new files with this day in their names, and list the files in the index."""
+    """Write `entries`, which are newest first, to new files named after `day`, and add the files to the index."""
     head = "# Earlier sessions, newest first\n"
     rest = [part for entry in entries for part in _parts(entry, room - _size(head) - 1)]
     chunks = []
@@ -102,20 +103,20 @@ def _archive(files: ProjectFiles, entries: Sequence[str], room: int, day: str) -
 
 
 def _index(lines: Sequence[str], room: int) -> str:
-    """The index, without its oldest lines if it would be too long."""
+    """Build the index. Leaves out its oldest lines if it would be too long."""
     kept = _fitting(_INDEX_HEAD + _MORE, lines, room, len(lines))
     return "".join([_INDEX_HEAD, *kept, *([_MORE] if len(kept) < len(lines) else [])])
 
 
 def _free_name(files: ProjectFiles, day: str, number: int) -> tuple[int, str]:
-    """The next number with which no file of the day exists, and the name of the file."""
+    """Return the first number, from `number` on, that no file of the day has, and the file name with this number."""
     while files.exists(f"{_FOLDER}/{(name := f'{day}.md' if number == 1 else f'{day}-{number}.md')}"):
         number += 1
     return number, name
 
 
 def _parts(entry: str, room: int) -> Iterator[str]:
-    """A session, in several parts if it is larger than `room` bytes."""
+    """Yield a session, split into several parts if it is larger than `room` bytes."""
     if _size(entry) <= room:
         yield entry
         return
@@ -124,7 +125,7 @@ def _parts(entry: str, room: int) -> Iterator[str]:
     pieces = []
     while data:
         end = min(size, len(data))
-        while end < len(data) and data[end] & 0xC0 == 0x80:  # not in the middle of a character
+        while end < len(data) and data[end] & 0xC0 == 0x80:  # do not split a character
             end -= 1
         pieces.append(data[: end or size].decode(errors="replace"))
         data = data[end or size :]

@@ -28,9 +28,9 @@ from retentive.values.paths import ROOT
 
 DIRECTORY = f"{ROOT}/project"
 SHOWN_SESSIONS = 3
-_SHOWN_CHARS = 16_000  # a page of a view, if a session is only in a file of its own
+_SHOWN_CHARS = 16_000  # one page of `view`; limits a session that is read from its own file
 _LOG, _CHECKLIST, _SETUP = "progress.md", "features.json", "setup.md"
-_LIMITS = ("too_large", "too_many", "store_too_large", "not_a_directory")  # another way may respect them
+_LIMITS = ("too_large", "too_many", "store_too_large", "not_a_directory")  # refusals that another plan may avoid
 T = TypeVar("T")
 _FEATURES = "features must be a list of strings or Features"
 _NO_PROJECT = "no project found in {directory}; create one with start_project"
@@ -64,7 +64,7 @@ def start_project(
     """Write the three memories of a new project: `progress.md`, `features.json` and `setup.md`.
 
     Features given as strings get the ids `f1`, `f2` and so on. `setup` describes how to start and test the project,
-    ideally as the name of a script. All three are written at once, or none. With `Mounts`, the memories are written to
+    ideally as the name of a script. Either all three are written, or none. With `Mounts`, the memories are written to
     the store that is mounted at `directory` or above it. `actor`, `source` and `session` are recorded with each change.
     Raises `InvalidInput` if the project already exists, and `NotSaved` if the memory rejects a write.
     """
@@ -97,7 +97,7 @@ def open_session(memory: MemoryStore | Mounts, *, directory: str = DIRECTORY) ->
         raise NotFound(_NO_PROJECT.format(directory=directory))
     head, entries = split_log(progress)
     earlier = texts[INDEX] is not None
-    if earlier and not entries:  # the newest session did not fit beside the text above the sessions
+    if earlier and not entries:  # the log had no room for the newest session
         entries = [_newest_archived(memory, directory, texts[INDEX] or "")]
     parts = [
         f"You continue a project from earlier sessions. Its record is in {directory}.",
@@ -115,7 +115,7 @@ def close_session(
     memory: MemoryStore | Mounts,
     *,
     done: str | Sequence[str] = (),
-    next: str | Sequence[str] = (),  # noqa: A002 - the word a reader expects beside `done`
+    next: str | Sequence[str] = (),  # noqa: A002 - readers expect this word next to `done`
     verified: str | Sequence[str] = (),
     broken: str | Sequence[str] = (),
     directory: str = DIRECTORY,
@@ -124,9 +124,9 @@ def close_session(
 ) -> None:
     """Record a session: work done, next steps, features that now pass (`verified`) or no longer pass (`broken`).
 
-    All memories change at once, or none. The changes of other sessions are kept. If the log in `progress.md` gets too
-    long, its older sessions move to dated files, which `sessions/index.md` lists, newest first. A store that has no
-    room for another file keeps the older sessions only in the history of `progress.md`. `actor`, `source` and
+    Either all memories change, or none. The changes of other sessions are kept. If the log in `progress.md` gets too
+    long, its older sessions move to dated files, which `sessions/index.md` lists, newest first. If the store has no
+    room for another file, the older sessions remain only in the history of `progress.md`. `actor`, `source` and
     `session` are recorded with each change.
 
     Raises `InvalidInput` for an unknown feature or an invalid checklist, `NotFound` and `NotSaved`. If the features
@@ -159,7 +159,7 @@ def close_session(
 def _changed(
     memory: MemoryStore | Mounts, directory: str, ways: Sequence[Callable[[ProjectFiles], T]], author: Author
 ) -> T:
-    """Change the memories of a project in the first of several ways that the limits of the store allow."""
+    """Change the memories of a project with the first function of `ways` that the limits of the store allow."""
     first: Refused | None = None
     for way in ways:
         try:
@@ -179,7 +179,7 @@ def _changed(
 def _mark(
     files: ProjectFiles, path: str, verified: Sequence[str], broken: Sequence[str]
 ) -> InvalidInput | Refused | None:
-    """Mark all the features in the checklist, all or nothing. Returns the error, or None."""
+    """Mark the features in the checklist. On an error, marks none and returns the error; otherwise returns None."""
     if both := sorted(set(verified) & set(broken)):
         return InvalidInput(f"{', '.join(both)} cannot be both verified and broken; name each feature once")
     try:

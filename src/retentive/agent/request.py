@@ -23,7 +23,7 @@ CACHE = {"type": "ephemeral"}
 _AGENT_FIELDS = {
     *("model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management", "compaction")
 }
-_MAX_INSTRUCTIONS = 16_384  # of `compaction`; source: "Compaction on demand"
+_MAX_INSTRUCTIONS = 16_384  # characters in the field `compaction`; source: "Compaction on demand"
 
 
 def request_fields(
@@ -62,8 +62,9 @@ def request_of(
 ) -> dict[str, Any]:
     """Fields of a request with these messages. `compaction` asks for a summary instead of a reply.
 
-    Only a summary made on demand is signed. The API accepts no edit `Compact` beside it, and no edits at all beside
-    `compaction`. Source: "Compaction on demand", limits and interactions with other features.
+    Only summaries made on demand are signed. The API rejects the edit `Compact` if the messages contain a signed
+    summary, and rejects all edits in a request with `compaction`. Source: "Compaction on demand", limits and
+    interactions with other features.
     """
     summaries = [block for message in messages for block in message["content"] if block["type"] == "compaction"]
     signed = [block for block in summaries if block.get("signature")]
@@ -91,7 +92,7 @@ def compaction_config(instructions: str | None) -> dict[str, Any]:
 
 
 def _without_reply_fields(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the fields that shape a reply: the API refuses them beside `compaction`."""
+    """Leave out the fields that shape a reply, because the API rejects them in a request with `compaction`."""
     kept = {name: value for name, value in request.items() if name not in ("stop_sequences", "output_format")}
     if isinstance(choice := kept.get("tool_choice"), Mapping) and choice.get("type") in ("any", "tool"):
         del kept["tool_choice"]
@@ -101,16 +102,16 @@ def _without_reply_fields(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def system_blocks(prompt: str, *, cache: bool) -> str | list[dict[str, Any]]:
-    """The system prompt with a breakpoint of the cache after it.
+    """Return the system prompt, with a cache breakpoint at its end if `cache` is True.
 
-    This part stays in the cache when context edits change the conversation, so it has a breakpoint of its own. The
-    field `cache_control` of the request adds the other one, at the end of the conversation.
+    The system prompt stays cached when context edits change the conversation, so it has its own breakpoint. The
+    request field `cache_control` adds a second breakpoint at the end of the conversation.
     """
     return [{"type": "text", "text": prompt, "cache_control": dict(CACHE)}] if cache else prompt
 
 
 def tool_list(tools: Iterable[Any], *, is_async: bool) -> list[Any]:
-    """Check the tools other than the memory and return them as a list. Raises `InvalidInput`.
+    """Check the application's tools and return them as a list. Raises `InvalidInput`.
 
     Only an async agent can run async tools.
     """

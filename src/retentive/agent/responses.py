@@ -62,9 +62,9 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True)
 class ConversationUsage:
-    """Responses and tokens of a conversation in all its runs, including responses that it does not contain.
+    """Responses and tokens of all runs of a conversation, including responses that were not recorded in it.
 
-    The tokens include those of compactions. A response whose stream broke is not counted.
+    Tokens of compactions are included. A response whose stream broke is not counted.
     """
 
     turns: int = 0
@@ -79,7 +79,7 @@ class ConversationUsage:
         return sum(getattr(self, name) for name in _TOKENS)
 
     def after(self, response: object) -> ConversationUsage:
-        """Add a response."""
+        """Return the usage with one more response added."""
         tokens = {
             name: getattr(self, name) + sum(getattr(step, name) for step in _billed(response)) for name in _TOKENS
         }
@@ -138,7 +138,7 @@ def field(value: object, name: str) -> object:
 
 
 def items(value: object) -> Sequence[object]:
-    """Return the items of a list, or nothing for a value that is not a list."""
+    """Return the items of a list, or an empty tuple if the value is not a list."""
     return value if isinstance(value, list | tuple) else ()
 
 

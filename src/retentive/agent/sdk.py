@@ -73,9 +73,9 @@ def check_fields(method: Callable[..., object], fields: Mapping[str, object]) ->
 
 
 def stream_events(event: Any) -> tuple[list[Event], bool]:
-    """The events to report for an event of a stream, and whether the stream has ended.
+    """Convert an event of the SDK's stream to agent events. Also returns True if it is the last event of the stream.
 
-    Raises `ConnectionLost` if it ended early: a proxy that gives up closes a stream without an error.
+    Raises `ConnectionLost` if the stream ended early: a proxy that gives up closes a stream without an error.
     """
     if event is None:
         raise ConnectionLost(_STREAM_INTERRUPTED)
@@ -89,13 +89,13 @@ def stream_events(event: Any) -> tuple[list[Event], bool]:
 
 
 def lost_after_the_end() -> suppress:
-    """Ignore a connection that breaks after a complete response. It is read to its end so that it can be used again."""
+    """Ignore a connection lost after the response. The rest of the stream is read only to reuse the connection."""
     return suppress(httpx2.TransportError)
 
 
 @contextmanager
 def request_errors() -> Iterator[None]:
-    """Translate also errors in building a request to `InvalidInput`, and errors in parsing a response to `ApiFailed`.
+    """Extend `api_errors` to errors in building a request (`InvalidInput`) and in parsing a response (`ApiFailed`).
 
     The SDK parses each response with status 200, even a malformed one.
     """

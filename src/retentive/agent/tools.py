@@ -29,7 +29,7 @@ _LOG = logging.getLogger("retentive.agent")
 
 
 class Tools:
-    """The memory and the application's tools of one agent, which `tool_list` has checked.
+    """Runs the tool calls of one agent, on its memory and the application's tools. `tool_list` has checked the tools.
 
     `definitions` are the entries for the `tools` list of a request. Thread-safe if the application's tools are.
     """
@@ -91,11 +91,11 @@ def run_tools(
 ) -> list[MessageDict]:
     """Run the unanswered tool calls at the end of `messages`, and append their results to `messages`.
 
-    For loops that keep their own messages. Save `messages` after each response and after this call. A process that was
-    killed can then be continued with this call, and every change of the memory is made only once. `memory` is an open
-    memory, or a location as for `retentive.open`, which is closed again. `tools` are functions decorated with the SDK's
-    `beta_tool`. Pass the same `actor` after a crash. `source` and `session` are recorded in the provenance of each
-    change.
+    Use it in loops that keep their own messages. Save `messages` after each response and after this call. After a
+    crash, call this function with the saved messages and the same `actor`: each change to the memory is made only once.
+    `memory` is an open memory, or a location as for `retentive.open`, which is closed before this function returns.
+    `tools` are functions decorated with the SDK's `beta_tool`. `source` and `session` are recorded in the provenance of
+    each change.
 
     Returns the new tool_result blocks; empty if every call already has a result. Raises `InvalidInput`.
     """

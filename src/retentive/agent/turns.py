@@ -36,7 +36,7 @@ from retentive.agent.events import (
 )
 from retentive.agent.responses import ConversationUsage, applied_edits, billed_tokens, field, items, iterations, usage
 
-MAX_UNSTREAMED_TOKENS = 21_333  # above this the SDK requires streaming: it expects over 10 minutes for a response
+MAX_UNSTREAMED_TOKENS = 21_333  # the SDK requires streaming above this: a response may take over 10 minutes
 NOT_RUN = "Error: The reply was cut off here, and the call was not run. Make it again."
 DECLINED = "Error: The model declined to go on, and the call was not run."
 _PAUSE = "pause_turn"
@@ -58,9 +58,9 @@ class Budget:
     """Limits of a run, and of all runs of a conversation.
 
     `max_turns` limits the number of responses in a run, and `max_tokens` the output of each response.
-    `max_total_turns` and `max_total_tokens` limit the responses and tokens of the conversation, in this agent and in
-    those before it whose `saved()` it continues, including input, cache and compactions. None means no limit. Limits
-    are checked before the first request and after each response, so the last response may exceed them.
+    `max_total_turns` and `max_total_tokens` limit the responses and tokens of the whole conversation, including its
+    runs in earlier agents (see `Agent.saved`). Tokens of input, cache and compactions count too. None means no limit.
+    Limits are checked before the first request and after each response, so the last response may exceed them.
     """
 
     max_turns: int = 50
@@ -98,7 +98,7 @@ class Wait:
 
 
 RunSteps: TypeAlias = Generator[Event | Send | RunTool | Wait, Any, None]
-"""Events of a run, which the agent passes on, and steps, whose outcomes the agent sends back."""
+"""Generator of a run. The agent passes its events on, executes its steps, and sends the outcome of each step back."""
 
 
 class Turns:
@@ -123,10 +123,10 @@ class Turns:
         return [ToolCall(call["id"], call["name"], call_input(call)) for call in self.unanswered()]
 
     def answered(self) -> Finished | None:
-        """Return the end of a run if the conversation ends with an answer of Claude, which was recorded before a crash.
+        """Return the last event of the run if the conversation already ends with an answer, recorded before a crash.
 
-        The API would refuse to continue such a conversation without a new message. It continues a turn that it paused,
-        and a response that ends with a server tool or a compaction.
+        The API would refuse to continue such a conversation without a new message. It does continue a turn that it
+        paused, and a response that ends with a server tool or a compaction.
         """
         newest = self._messages[-1]
         blocks = blocks_of(newest)
@@ -196,7 +196,7 @@ class Turns:
         return self._finished(reason, response, _refusal(response.raw) if reason == "refusal" else stop_reason)
 
     def over_budget(self, used: ConversationUsage) -> Finished | None:
-        """Return the end of a run if the conversation has reached a limit of its budget before a request."""
+        """Return the last event of the run if a limit of the budget is reached before its first request."""
         limit = self._exceeded_limit(used)
         return Finished("budget", "", self._turns, self._tokens, limit) if limit else None
 

@@ -50,13 +50,13 @@ _CHUNK = 100  # changes in one batch
 class AdkMemoryService(BaseMemoryService):
     """Memory service with a memory store for each user of each app. Threads and processes may share a location.
 
-    `memory` is a location, opened or not, or a function that returns the memory store of an app name and a user id.
-    `actor` is recorded with each change. An event with text is one memory, added once: adding its session again neither
-    undoes an edit of the memory nor brings it back after a deletion. A search returns the best `limit` memories with
-    any word of the query, in any word form.
+    `memory` is a location, opened or not, or a function that takes an app name and a user id and returns a memory
+    store. `actor` is recorded with each change. Each event with text becomes one memory and is added only once: adding
+    its session again neither undoes an edit of the memory nor restores a deleted memory. A search returns the best
+    `limit` memories that contain any word of the query, in any word form.
 
-    `custom_metadata` of a call raises `NotImplementedError`; the metadata of an entry is stored. Ids that are unusable
-    as file names, and contents over the limits of the store, raise `InvalidInput`.
+    The argument `custom_metadata` raises `NotImplementedError`; the metadata of an entry is stored. Ids that are
+    unusable as file names, and contents over the limits of the store, raise `InvalidInput`.
     """
 
     def __init__(self, memory: MemoryLocation | StoreOfUser, *, actor: ActorLike = None, limit: int = 10) -> None:
@@ -88,7 +88,7 @@ class AdkMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Write entries. An entry with a known id replaces it; one without an id gets one from its content."""
+        """Write entries. An entry replaces the earlier entry with its id. A missing id is made from the content."""
         _refuse(custom_metadata)
         texts = dict(_entry_document(entry) for entry in memories)
 
@@ -99,17 +99,17 @@ class AdkMemoryService(BaseMemoryService):
         await settled(write)
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """Return the best memories of the user for the words of a query."""
+        """Return the memories of the user that match the words of a query best."""
         found = await asyncio.to_thread(self._search, app_name, user_id, query)
         return SearchMemoryResponse(memories=found)
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
-        """Delete the memory with the id of a found entry. An unknown id changes nothing."""
+        """Delete a memory by its id, as found by `search_memory`. An unknown id changes nothing."""
         if memory_id:
             await settled(lambda: until_no_conflict(lambda: self._delete(app_name, user_id, memory_id)))
 
     def _store(self, app_name: str, user_id: str) -> MemoryStore:
-        """The store of a user, created on first use. Quoting keeps the users of two apps apart."""
+        """Return the store of a user, created on first use. Its key quotes the names, so no two users share a store."""
         location = self._location
         found = (
             location.store(_key(app_name, user_id)) if isinstance(location, Retentive) else location(app_name, user_id)
@@ -117,7 +117,7 @@ class AdkMemoryService(BaseMemoryService):
         return acting(found, "adk", self._actor)
 
     def _known_store(self, app_name: str, user_id: str) -> MemoryStore | None:
-        """The store of a user, or None: a search creates no store."""
+        """Return the store of a user, or None if it does not exist. Does not create a store."""
         if isinstance(self._location, Retentive):
             try:
                 self._location.get_store(_key(app_name, user_id))
@@ -192,7 +192,7 @@ def _in_batches(store: MemoryStore, commands: list[dict[str, str]]) -> None:
 
 
 def _text(content: types.Content | None) -> str:
-    """Text of a content, which a search finds."""
+    """Searchable text of a content: its text parts."""
     parts = content.parts if content is not None and content.parts else []
     return "\n".join(part.text for part in parts if part.text)
 
@@ -231,7 +231,7 @@ def _id(path: str) -> str:
 
 
 def _entry(path: str, text: str) -> MemoryEntry:
-    """The entry in a memory. Raises `Damaged` for a text that somebody else wrote."""
+    """Parse the entry in a memory. Raises `Damaged` for a text that is not an entry."""
     try:
         return MemoryEntry.model_validate({**json_object(path, text), "id": _id(path)})
     except ValidationError:

@@ -65,7 +65,7 @@ class _OpenedStore:
         return f"<{type(self).__name__} on {self.tree!r}>"
 
     def close(self) -> None:
-        """Close the storage if this tool opened it. Without this call no data is lost."""
+        """Close the storage if this tool opened it. No data is lost without this call."""
         self._close()
 
 
@@ -157,11 +157,11 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
     `location` is a location as for `retentive.open`, or an opened location. `base_path` is another name for the same
     argument, used by the SDK's local tool. `store` is the key or id of a memory store, which is created if it does not
     exist. An open `MemoryStore` or `Mounts` can be passed as `location` or as `store`. `source` and `session` are
-    recorded in the provenance of every change. `replies`, `keys` (encryption), `api_key` and `ca_file` (a server) and
-    `settings` such as `view_chars` work as in `retentive.open`, and only with a location that this tool opens. Raises
-    `InvalidInput` for an option without effect.
+    recorded in the provenance of every change. `replies`, `keys` (encryption), `api_key` and `ca_file` (for a server)
+    and `settings` such as `view_chars` work as in `retentive.open`, and only with a location that this tool opens.
+    Raises `InvalidInput` for an option without effect.
 
-    `call` raises the SDK's `ToolError` for an error reply, which includes invalid input and failures of storage.
+    `call` raises the SDK's `ToolError` for an error reply, for example after invalid input or a storage failure.
     """
 
     @property
@@ -209,7 +209,7 @@ class AsyncMemoryTool(_MemoryTool[Coroutine[Any, Any, str]], BetaAsyncAbstractMe
 
 
 class _SearchTool(_OpenedStore):
-    """Search tool without the method that runs a search."""
+    """Base class of the search tools, without the method `call`."""
 
     tree: MemoryStore | Mounts
 
@@ -269,7 +269,7 @@ def _memory(
     base_path: str | os.PathLike[str] | None,
     store: str | MemoryTree | None,
 ) -> tuple[MemoryLocation | MemoryTree, str | None]:
-    """The memory to use, and the key of a store in it, or None.
+    """Return the memory to use and, if given, the key of a store in it.
 
     Raises `InvalidInput` if an argument would have no effect.
     """

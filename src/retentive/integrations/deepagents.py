@@ -1,4 +1,4 @@
-"""Backend of deepagents over a memory store: `MemoryBackend`, for a route of `CompositeBackend`."""
+"""Backend for deepagents that stores files in a memory store: `MemoryBackend`, for a route of `CompositeBackend`."""
 
 from __future__ import annotations
 
@@ -41,19 +41,18 @@ class MemoryBackend(BackendProtocol):
     """Files of a deep agent as memories: `/a.md` is `/memories/a.md`. Threads and processes may share it.
 
     Use it as a route, `CompositeBackend(default=StateBackend(), routes={"/memories/": MemoryBackend(...)})`, and not
-    as the default, which also gets large results of tools. Mistakes of the model
-    and failures of storage are results with the sentence of the reply; only bugs raise. An edit applies to the newest
-    text.
+    as the default, because the default also gets large tool results. Mistakes of the model and storage failures are
+    returned as error results; only bugs raise. An edit applies to the newest text.
     """
 
     def __init__(
         self, memory: MemoryLocation | MemoryStore, *, store: str | None = None, actor: ActorLike = None
     ) -> None:
-        """Open the memory store. Raises `InvalidInput`, and the errors of storage."""
+        """Open the memory store. Raises `InvalidInput` and storage errors."""
         self._store = acting(open_memory(memory, store, method="batch")[0], "deepagents", actor)
 
     def ls(self, path: str) -> LsResult:
-        """Files and directories of a directory, with their sizes; directories end with a slash."""
+        """List the files (with sizes) and directories in a directory. Names of directories end with a slash."""
         base = _path(path)
         try:
             found = self._store.memories(base)
@@ -68,7 +67,7 @@ class MemoryBackend(BackendProtocol):
         return LsResult(entries=sorted([*files, *directories], key=lambda each: each["path"]))
 
     def read(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
-        """Lines of a file. Line ends are shown as LF."""
+        """Return lines of a file. Line ends are returned as LF."""
         try:
             memory, text = self._store.load(_path(file_path))
         except RetentiveError as error:
@@ -76,7 +75,7 @@ class MemoryBackend(BackendProtocol):
         return utils.slice_read_response(_data(memory, text), offset, limit)
 
     def write(self, file_path: str, content: str) -> WriteResult:
-        """Create a file, or replace its text."""
+        """Create a file, or replace the text of an existing file."""
         try:
             self._store.write(_path(file_path), content)
         except RetentiveError as error:
@@ -90,7 +89,7 @@ class MemoryBackend(BackendProtocol):
         new_string: str,
         replace_all: bool = False,
     ) -> EditResult:
-        """Replace a text that occurs once, or everywhere. If another agent was faster, edit its text."""
+        """Replace a text that occurs once, or all its occurrences. Retries with the newest text after a conflict."""
 
         def edit() -> EditResult:
             memory, text = self._store.load(_path(file_path))
@@ -109,7 +108,7 @@ class MemoryBackend(BackendProtocol):
             return EditResult(error=str(error))
 
     def delete(self, file_path: str) -> DeleteResult:
-        """Delete a file, or a directory with all below it."""
+        """Delete a file, or a directory with everything in it."""
         try:
             self._store.delete(_path(file_path))
         except RetentiveError as error:
@@ -119,7 +118,7 @@ class MemoryBackend(BackendProtocol):
     def grep(
         self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
     ) -> GrepResult:
-        """Lines that contain a text, in the files at or below a path."""
+        """Find lines that contain a text, in the files at or below a path."""
         try:
             files = self._files(path)
         except RetentiveError as error:
@@ -127,7 +126,7 @@ class MemoryBackend(BackendProtocol):
         return utils.grep_matches_from_files(files, pattern, path or "/", glob, max_count=max_count)
 
     def glob(self, pattern: str, path: str | None = None) -> GlobResult:
-        """Files whose names match a pattern, newest first."""
+        """Find files whose names match a pattern, newest first."""
         base = "/" if path is None else f"/{path.strip('/')}"
         try:
             is_match = utils.compile_grep_include_glob(pattern)
@@ -140,11 +139,11 @@ class MemoryBackend(BackendProtocol):
         return GlobResult(matches=[_info(each) for each in matching])
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        """Save files that are text in UTF-8; each by itself."""
+        """Save UTF-8 text files. Each file succeeds or fails by itself."""
         return [FileUploadResponse(path=path, error=self._uploaded(path, content)) for path, content in files]
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        """The bytes of files."""
+        """Return the bytes of files."""
         return [self._downloaded(path) for path in paths]
 
     def _uploaded(self, path: str, content: bytes) -> str | None:
@@ -166,7 +165,7 @@ class MemoryBackend(BackendProtocol):
             return FileDownloadResponse(path=path, error=_code(error))
 
     def _memories(self, path: str) -> list[Memory]:
-        """The memory at a path, or those below it."""
+        """Return the memory at a path, or the memories below it."""
         base = _path(path)
         with suppress(NotFound):
             if base != ROOT:
@@ -176,7 +175,7 @@ class MemoryBackend(BackendProtocol):
         return []
 
     def _files(self, path: str | None) -> dict[str, FileData]:
-        """The file at a path, or those below it."""
+        """Return the file at a path, or the files below it."""
         base = _path(path or "/")
         found: list[tuple[Memory, str]] = []
         with suppress(NotFound):
@@ -188,12 +187,12 @@ class MemoryBackend(BackendProtocol):
 
 
 def _path(name: str) -> str:
-    """Path of the memory of a file."""
+    """Path of the memory that stores a file."""
     return f"{ROOT}/{name.strip('/')}".rstrip("/")
 
 
 def _name(path: str) -> str:
-    """Name of the file of a memory."""
+    """Name of the file that a memory stores."""
     return path.removeprefix(ROOT) or "/"
 
 
@@ -212,7 +211,7 @@ def _data(memory: Memory, text: str) -> FileData:
 
 
 def _code(error: RetentiveError) -> str:
-    """The code of the protocol for an error, or its sentence."""
+    """Error code of the deepagents protocol, or the message of the error if the protocol has no code for it."""
     if isinstance(error, ReadOnly | PermissionDenied):
         return "permission_denied"
     return "invalid_path" if isinstance(error, InvalidInput) and error.code == "invalid_path" else str(error)

@@ -1,4 +1,4 @@
-"""JSON documents of frameworks, each a memory: names, texts, listings, and a search of their strings."""
+"""Storage of frameworks' JSON documents as memories: paths, conversion, listing and search."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from retentive.store import MemoryStore
 from retentive.values.paths import ROOT, MemoryPath
 
 T = TypeVar("T")
-_PAGE: Final = 100  # the most that a server sends in one page
-_ATTEMPTS: Final = 50  # a conflict means that another writer succeeded, so only many writers use them all
+_PAGE: Final = 100  # maximum size of a server's page
+_ATTEMPTS: Final = 50  # each conflict means that another writer succeeded, so only many writers exhaust them
 
 
 def segment(kind: str, name: str, suffix: str = "") -> str:
-    """One segment of a path for a name that a framework chose. `kind` names it in errors.
+    """Convert a name from a framework to one segment of a path. Error messages call the name `kind`.
 
-    Raises `InvalidInput` for a name that a path cannot hold unchanged: two names must never be one path.
+    Raises `InvalidInput` for a name that a path cannot hold unchanged, because two names must never share a path.
     """
     if not isinstance(name, str):
         raise InvalidInput(f"{kind} must be a string, not {type(name).__name__}")
@@ -43,7 +43,7 @@ def segment(kind: str, name: str, suffix: str = "") -> str:
 
 
 def json_text(value: object, *, indent: int | None = 2) -> str:
-    """The value as JSON. Raises `InvalidInput` if reading it would not give an equal value."""
+    """Serialize a value as JSON. Raises `InvalidInput` if reading the JSON would not return an equal value."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
         is_equal = json.loads(text) == value
@@ -57,7 +57,7 @@ def json_text(value: object, *, indent: int | None = 2) -> str:
 
 
 def json_object(path: str, text: str) -> dict[str, Any]:
-    """The JSON object in a memory. Raises `Damaged` for another text, which somebody else wrote."""
+    """Parse the JSON object in a memory. Raises `Damaged` if the text is not a JSON object."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -68,7 +68,7 @@ def json_object(path: str, text: str) -> dict[str, Any]:
 
 
 def memories_below(store: MemoryStore, under: str) -> Iterator[tuple[Memory, str]]:
-    """All memories below a directory with their texts, in byte order of their paths, as of the first page."""
+    """Yield the memories below a directory with their texts, sorted by path, as of the time of the first page."""
     page = store.list_memories(under, limit=_PAGE, texts=True)
     while True:
         for each in page.items:
@@ -80,7 +80,7 @@ def memories_below(store: MemoryStore, under: str) -> Iterator[tuple[Memory, str
 
 
 def strings_in(value: object) -> Iterator[str]:
-    """All texts in a JSON value, without the names of fields."""
+    """Yield all strings in a JSON value except the names of fields."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -92,9 +92,10 @@ def strings_in(value: object) -> Iterator[str]:
 
 
 def ranked(store: MemoryStore, query: str, texts: Iterable[tuple[Memory, str]]) -> list[tuple[str, float]]:
-    """Paths and scores of the texts with any word of the query, best first. A query here has no operators.
+    """Return paths and scores of the texts that contain any word of the query, best first. Operators have no effect.
 
-    The texts are those in the documents: in JSON, an escape would be part of a word. Raises `InvalidInput`.
+    Pass the strings of a document as `texts`, not its JSON, where escapes would be parts of words. Raises
+    `InvalidInput`.
     """
     check_text(query)
     documents = [Document(memory.path, text.encode(), memory.updated_at, memory.id) for memory, text in texts]
@@ -103,7 +104,7 @@ def ranked(store: MemoryStore, query: str, texts: Iterable[tuple[Memory, str]]) 
 
 
 def until_no_conflict(work: Callable[[], T]) -> T:
-    """Run a function that reads and writes with `if_version` again until no other writer was in between."""
+    """Run a function that reads, then writes with `if_version`. Runs it again if another writer caused a conflict."""
     for _ in range(_ATTEMPTS - 1):
         try:
             return work()
@@ -113,7 +114,7 @@ def until_no_conflict(work: Callable[[], T]) -> T:
 
 
 async def settled(work: Callable[[], T]) -> T:
-    """Run a function that writes in a worker thread. A cancelled caller waits until it ends."""
+    """Run a writing function in a worker thread. If the caller is cancelled, it still waits for the function to end."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
@@ -124,6 +125,6 @@ async def settled(work: Callable[[], T]) -> T:
 
 
 def acting(store: MemoryStore, integration: str, actor: Actor | str | None) -> MemoryStore:
-    """The store with the integration in its audit log, and the actor if there is one."""
+    """Return the store with the integration set for its audit log, and with the actor if one is given."""
     found = store.through(integration)
     return found if actor is None else found.acting_as(actor)

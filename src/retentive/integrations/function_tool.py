@@ -43,7 +43,7 @@ class FunctionTool:
 
 
 def request_of(arguments: Mapping[str, Any] | str) -> object:
-    """The input of a call, which some clients pass as JSON. Text that is not JSON is returned unchanged."""
+    """Return the input of a call. Input passed as JSON text is parsed; other text is returned unchanged."""
     if not isinstance(arguments, str):
         return arguments
     try:

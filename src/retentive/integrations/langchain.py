@@ -75,7 +75,7 @@ class _MemoryTool(BaseTool):
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Pass the input as one argument. As keyword arguments, unknown fields could clash with those of `_run`."""
+        """Pass the input as one argument. Passed as keywords, its fields could clash with the arguments of `_run`."""
         return (tool_input,), {"tool_call_id": tool_call_id}
 
     def _run(self, command: object, config: RunnableConfig, tool_call_id: str | None = None) -> str:

@@ -1,6 +1,6 @@
 """Long-term memory store for LangGraph and LangChain agents: `graph.compile(store=LangGraphStore(...))`.
 
-A namespace is a directory and an item a memory `KEY.json` in it: people and models can read, search and restore items.
+A namespace is a directory. An item is a memory `KEY.json` in it, so people and models can read, search and restore it.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class LangGraphStore(BaseStore):
     """LangGraph store in a memory store. Threads may share it.
 
     `memory` is a memory store, or a location with `store` as the key or id of a memory store. `actor` is recorded with
-    each change. Writes of one `batch` are one change, all or none, and its reads show the state before them.
+    each change. The writes of one `batch` are one atomic change, and its reads return the state before these writes.
 
-    Search ranks by words, not by meaning, so no `index` is taken; items do not expire, so no `ttl` is: both raise
-    `NotImplementedError`. Keys, labels and values that a memory cannot hold unchanged raise `InvalidInput`.
+    `index` raises `NotImplementedError`, because search ranks by words, not by meaning. `ttl` raises it too, because
+    items do not expire. Keys, labels and values that a memory cannot hold unchanged raise `InvalidInput`.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class LangGraphStore(BaseStore):
         self._store = acting(open_memory(memory, store, method="batch")[0], "langgraph", actor)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run the reads, then the writes as one change. At most 100 items can be written."""
+        """Run the reads first, then all writes as one change. At most 100 items can be written."""
         given = list(ops)
         for op in given:
             _check(op)
@@ -75,7 +75,7 @@ class LangGraphStore(BaseStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run `batch` in a worker thread. If the caller is cancelled, it waits until started writes are complete."""
+        """Run `batch` in a worker thread. If the caller is cancelled, it waits until the batch has ended."""
         given = list(ops)
         return await settled(lambda: self.batch(given))
 
@@ -120,7 +120,7 @@ class LangGraphStore(BaseStore):
             yield by_path[path]
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
-        """Namespaces with items. Their conditions are those of LangGraph's own store."""
+        """Return the namespaces that contain items. LangGraph's own store applies the conditions of the operation."""
         found = dict.fromkeys(_names(each.path)[0] for each in self._store.memories() if _is_item(each.path))
         model = InMemoryStore()
         model.batch([PutOp(namespace, "", {}) for namespace in found])
@@ -139,7 +139,7 @@ class LangGraphStore(BaseStore):
             self._store.batch(commands)
 
     def _version(self, path: str) -> str | None:
-        """Newest version of an item to delete. With it, a directory of that name is never deleted."""
+        """Newest version of an item to delete, for `if_version`, so that a directory of that name is never deleted."""
         try:
             return self._store.load(path)[0].version_id
         except NotFound:
@@ -147,7 +147,7 @@ class LangGraphStore(BaseStore):
 
 
 def _check(op: Op) -> None:
-    """Check what `BaseStore` checks only in its methods, and refuse options without effect."""
+    """Repeat the checks that `BaseStore` makes only in its methods, and refuse options without effect."""
     if not isinstance(op, GetOp | SearchOp | PutOp | ListNamespacesOp):
         raise InvalidInput(f"{type(op).__name__} is not an operation of a LangGraph store")
     validate_op_namespace(op)
@@ -178,7 +178,7 @@ def _names(path: str) -> tuple[tuple[str, ...], str]:
 
 
 def _is_item(path: str) -> bool:
-    """True for the paths of items: labels have no period, so no directory can be taken for an item."""
+    """Return True for the path of an item. Labels contain no period, so no directory is mistaken for an item."""
     return path.endswith(_SUFFIX) and not any("." in label for label in _names(path)[0])
 
 
@@ -194,7 +194,7 @@ def _item(memory: Memory, text: str) -> Item:
 
 
 def _has(op: SearchOp, item: SearchItem) -> bool:
-    """True if LangGraph's own store finds the item with the filter. There, comparing a missing field is an error."""
+    """Return True if LangGraph's own store finds the item with the filter. A field that is missing does not match."""
     model = InMemoryStore()
     model.batch([PutOp(item.namespace, item.key, item.value)])
     try:

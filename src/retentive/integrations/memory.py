@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # anyio is imported late
     from retentive.aio import AsyncMemoryStore, AsyncMounts, AsyncRetentive
 
 MemoryLocation: TypeAlias = "str | os.PathLike[str] | Retentive | AsyncRetentive | AsyncMemoryStore | AsyncMounts"
-"""A location as for `retentive.open`, an opened one, or an async memory store or mounts."""
+"""A location as for `retentive.open`, an opened location, an async memory store or async mounts."""
 ActorLike: TypeAlias = Actor | str | None
 _NO_SETTINGS: Mapping[str, Any] = {}
 
@@ -38,8 +38,8 @@ class SupportsExecute(Protocol):
     def execute(self, command: object, *, actor: Actor | str | None = None) -> Reply:
         """Run a command, given as the raw input of a tool call.
 
-        If the method also takes `tool_use_id`, it gets the id of the call, and must change nothing for an id that it
-        has seen: a call is repeated under its id after a crash.
+        If the method also takes `tool_use_id`, it gets the id of the call. A call may be repeated with the same id
+        after a crash, and must then change nothing.
         """
 
 
@@ -57,7 +57,7 @@ def open_memory(
     """Open `memory` if it is a location.
 
     Returns an object with `method`, and a function that closes the location if it was opened here. Raises
-    `InvalidInput` for an option without effect, and the errors of storage.
+    `InvalidInput` for an option without effect, and storage errors.
     """
     memory = unwrapped(memory)
     if store is not None and not isinstance(store, str):
@@ -93,7 +93,7 @@ def open_memory(
 
 
 def id_option(memory: SupportsExecute, tool_use_id: str | None) -> dict[str, str]:
-    """The option `tool_use_id` for `execute`, if there is an id and the class of the memory takes it."""
+    """Return the option `tool_use_id` for `execute`, or no option if there is no id or `execute` does not take it."""
     if tool_use_id is None or not _accepts_id(memory.execute):
         return {}
     return {"tool_use_id": tool_use_id}
@@ -105,7 +105,7 @@ def _accepts_id(execute: Callable[..., object]) -> bool:
 
 
 def unwrapped(memory: Any) -> Any:
-    """The sync object of an async memory store, mounts or location. Anything else is returned unchanged."""
+    """Return the sync object of an async memory store, mounts or location. Anything else is returned unchanged."""
     sync = getattr(memory, "sync", None)
     return sync if isinstance(sync, MemoryStore | Mounts | Retentive) else memory
 
@@ -126,16 +126,16 @@ def memory_of_run(
 
 
 class Author(Origin, total=False):
-    """Keyword arguments that name the actor of a change too."""
+    """Keyword arguments for the actor, source and session of a change."""
 
     actor: ActorLike
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorOfRun:
-    """Actor, source and session of the calls of an agent: each a value, or a function of the context of a run.
+    """Actor, source and session of an agent's calls. Each is a value or a function that takes the context of a run.
 
-    Raises `InvalidInput` for an invalid value at once, rather than in the first call.
+    The constructor raises `InvalidInput` for an invalid value.
     """
 
     actor: ActorLike | Callable[[Any], ActorLike]
@@ -147,7 +147,7 @@ class AuthorOfRun:
         _author(*given)
 
     def of(self, context: object) -> Author:
-        """The arguments for a call in this run. Raises `InvalidInput`."""
+        """Return the arguments for a call in the run with this context. Raises `InvalidInput`."""
         given = (each(context) if callable(each) else each for each in (self.actor, self.source, self.session))
         return _author(*given)
 
@@ -157,7 +157,7 @@ def _author(actor: ActorLike, source: object, session: object) -> Author:
 
 
 def _refuse(given: Mapping[str, object], kind: str, read_only: str) -> None:
-    """Raise `InvalidInput` if an option is given: options have no effect on a memory that is already open."""
+    """Raise `InvalidInput` if any option is given, because options have no effect on a memory that is already open."""
     for name in given:
         instead = f"pass `{read_only}`" if name == "read_only" else f"pass it to `retentive.open`: {name}=..."
         raise InvalidInput(f"`{name}` has no effect on {kind}; {instead}")

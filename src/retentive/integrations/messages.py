@@ -37,7 +37,7 @@ def tool_result(
 
     Invalid input gets a result with `is_error`. The id of the block is an idempotency key: the same block sent again,
     for example after a crash, changes nothing and gets the same result. `memory` is a memory store, mounts, or an
-    opened location; `store` is then the key or id of a memory store in it. `source` and `session` are recorded in the
+    opened location, with `store` as the key or id of a memory store in it. `source` and `session` are recorded in the
     provenance of the change. Raises `InvalidInput` if `block` has no id.
     """
     if isinstance(memory, str | os.PathLike):

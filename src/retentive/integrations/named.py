@@ -1,4 +1,4 @@
-"""The name of an integration in the audit log, and the entries of calls that are no command."""
+"""Audit log of integrations: the name of the integration, and entries for calls that are not commands."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ M = TypeVar("M")
 
 
 def named(memory: M, integration: str) -> M:
-    """Return the memory with `integration` set as the name for its audit log.
+    """Return the memory with `integration` as the name in its audit log.
 
-    An object of another class is returned unchanged.
+    An object that is neither a memory store nor mounts is returned unchanged.
     """
     return cast("M", memory.through(integration)) if isinstance(memory, MemoryStore | Mounts) else memory
 
 
 def refused(memory: object, error: Refused, *, actor: Actor | str | None) -> Reply:
-    """Reply to a call that is not a valid command, with its audit entry. A memory of another class has no entry."""
+    """Reply to a call that is not a valid command, and audit it if `memory` is a memory store or mounts."""
     if isinstance(memory, MemoryStore | Mounts):
         return core_of_tree(memory).refused(None, error, actor=actor)
     return getattr(memory, "replies", REPLIES).error(error.key, error.values)
 
 
 def reject(memory: object, problem: str, *, actor: Actor | str | None) -> NoReturn:
-    """Raise `InvalidInput` for a call without an id, and add its audit entry as `refused` does."""
+    """Raise `InvalidInput` for a call without an id, and audit it as `refused` does."""
     with core_of_tree(memory).checking(None, actor) if isinstance(memory, MemoryStore | Mounts) else nullcontext():
         raise InvalidInput(problem)

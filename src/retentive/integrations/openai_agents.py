@@ -70,7 +70,7 @@ def memory_tool(
 
 
 def search_tool(memory: SearchOfCall, *, store: str | None = None, actor: ActorOfCall = None) -> FunctionTool:
-    """Create the tool `memory_search`. The arguments are those of `memory_tool`. Raises `InvalidInput`."""
+    """Create the tool `memory_search`. `memory`, `store` and `actor` are as in `memory_tool`. Raises `InvalidInput`."""
     calls = SearchCalls.of("openai_agents", memory, store=store, actor=actor)
 
     async def invoke(context: ToolContext[Any], arguments: str) -> str:
@@ -82,9 +82,9 @@ def search_tool(memory: SearchOfCall, *, store: str | None = None, actor: ActorO
 class MemorySession:
     """Conversation history (`Session`) in a memory store. Threads and processes may share a session.
 
-    Items added together are one change, as JSON lines in memories `/memories/sessions/SESSION_ID/N.jsonl`. A store of
-    its own keeps them apart from what models remember. Raises `InvalidInput` for an id that cannot be a file name, and
-    for items that are not JSON.
+    Items added together are one change. They are stored as JSON lines in `/memories/sessions/SESSION_ID/N.jsonl`. Use a
+    separate store to keep sessions apart from the memories of models. Raises `InvalidInput` for an id that cannot be a
+    file name, and for items that are not JSON.
     """
 
     def __init__(
@@ -102,14 +102,14 @@ class MemorySession:
         self._store = acting(open_memory(memory, store, method="batch")[0], "openai_agents", actor)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """Items of the conversation, oldest first; the newest `limit` if given, here or in the settings."""
+        """Return the items, oldest first. With a limit here or in the settings, only the newest items."""
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         items = await asyncio.to_thread(self._items)
         return items if limit is None or limit < 0 else items[len(items) - min(limit, len(items)) :]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items, all or none."""
+        """Add items: either all of them or, on an error, none."""
         parts = _parts([json_text(item, indent=None) for item in items])
         if parts:
             await settled(lambda: until_no_conflict(lambda: self._add(parts)))
@@ -173,7 +173,7 @@ def _item(path: str, line: str) -> TResponseInputItem:
 
 
 def _parts(lines: list[str]) -> list[str]:
-    """The lines as texts of memories."""
+    """Join the lines to texts, one for each new memory."""
     parts: list[str] = []
     size = 0
     for line in lines:

@@ -1,4 +1,4 @@
-"""Calls of the memory tool and of the search tool in frameworks that run tools with a context."""
+"""Runs calls of the memory and search tools for frameworks that pass a context to tools."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class MemoryCalls:
         source: NameOfCall,
         session: NameOfCall,
     ) -> MemoryCalls:
-        """Open the memory and check the arguments. Raises `InvalidInput` and the errors of storage."""
+        """Open the memory and check the arguments. Raises `InvalidInput` and storage errors."""
         return cls(integration, memory_of_run(memory, store), AuthorOfRun(actor, source, session))
 
     async def reply(self, context: object, arguments: Mapping[str, Any] | str, call_id: str | None) -> Reply:
@@ -76,7 +76,7 @@ class SearchCalls:
 
     @classmethod
     def of(cls, integration: str, memory: SearchOfCall, *, store: str | None, actor: ActorOfCall) -> SearchCalls:
-        """Open the memory and check the arguments. Raises `InvalidInput` and the errors of storage."""
+        """Open the memory and check the arguments. Raises `InvalidInput` and storage errors."""
         checked = actor if callable(actor) else as_actor(actor)
         if not callable(memory):
             return cls(integration, open_memory(memory, store, method="search")[0], checked)

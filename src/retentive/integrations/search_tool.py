@@ -29,7 +29,7 @@ from retentive.values.paths import ROOT, MemoryPath, visible
 from retentive.values.replies import Reply
 
 NAME: Final = "memory_search"
-LIMIT, MAX_LIMIT = 10, 20  # memories; 20 with three lines of 200 characters each fill about one page of a view
+LIMIT, MAX_LIMIT = 10, 20  # memories; 20 with three lines of 200 characters each fill about one page of `view`
 
 MAX_REPLY_CHARS = 8_000
 
@@ -75,7 +75,7 @@ def search_tool(
 ) -> FunctionTool:
     """Create a search tool for a memory, usable with any model and client. Memories hidden from `actor` stay hidden.
 
-    `memory` is a memory store, mounts, or a location (opened or not); `store` is then the key or id of a memory store
+    `memory` is a memory store, mounts, or a location (opened or not), with `store` as the key or id of a memory store
     in it. Raises `InvalidInput`.
     """
     who = as_actor(actor)
@@ -125,7 +125,7 @@ def _parse(request: object) -> tuple[str, MemoryPath, int]:
 
 
 def bad_field(field: str, value: object, expected: str) -> Refused:
-    """The refusal of a wrong value for a field of a tool."""
+    """Create the refusal of an invalid value in a field of a tool call."""
     try:
         shown = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -158,7 +158,7 @@ def _text(results: Results, under: MemoryPath, now: datetime) -> str:
 
 
 def _next(results: Results, shown: int) -> list[str]:
-    """Lines that say what to view, and how to see the other results."""
+    """Lines that suggest a memory to view, and how to see the other results."""
     first = results.hits[0] if shown else None
     view = []
     if first is not None and first.snippets:
@@ -176,7 +176,7 @@ def _next(results: Results, shown: int) -> list[str]:
 
 
 def _unknown(results: Results) -> list[str]:
-    """Line about words that occur nowhere."""
+    """Line about words of the query that occur in no memory."""
     said = [
         f"{visible(word[:_NAMED_CHARS])} (similar: {', '.join(near)})" if near else visible(word[:_NAMED_CHARS])
         for word, near in list(results.unknown.items())[:_MOST_NAMED]

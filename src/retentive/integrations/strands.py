@@ -64,7 +64,7 @@ def memory_tool(
 
 
 def search_tool(memory: SearchOfCall, *, store: str | None = None, actor: ActorOfCall = None) -> PythonAgentTool:
-    """Create the tool `memory_search`. The arguments are those of `memory_tool`. Raises `InvalidInput`."""
+    """Create the tool `memory_search`. `memory`, `store` and `actor` are as in `memory_tool`. Raises `InvalidInput`."""
     calls = SearchCalls.of("strands", memory, store=store, actor=actor)
     return _tool(
         search.NAME, search.DESCRIPTION, search.INPUT_SCHEMA, lambda use, state: calls.reply(state, use["input"])
@@ -90,10 +90,10 @@ def _tool(
 class MemorySessionRepository(SessionRepository):
     """Sessions in a memory store, for `RepositorySessionManager(session_id, MemorySessionRepository(...))`.
 
-    Sessions, agents, messages and states of multi-agents are JSON memories below `/memories/sessions`. A store of its
-    own keeps them apart from what models remember. Threads and processes may share a repository. A document that does
-    not exist, or exists already, raises Strands' `SessionException`; ids that are unusable as file names, values that
-    are not JSON and messages over the limits of the store raise `InvalidInput`.
+    Sessions, agents, messages and states of multi-agents are JSON memories below `/memories/sessions`. Use a separate
+    store to keep them apart from the memories of models. Threads and processes may share a repository. Updating a
+    missing document, or creating a session that exists, raises Strands' `SessionException`. Ids that are unusable as
+    file names, values that are not JSON and messages over the limits of the store raise `InvalidInput`.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class MemorySessionRepository(SessionRepository):
         return None if found is None else Session.from_dict(found)
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
-        """Create an agent in a session. An agent that exists is replaced, as in Strands' repositories."""
+        """Create an agent in a session. An existing agent is replaced, as in Strands' own repositories."""
         self._write(_agent_path(session_id, session_agent.agent_id), session_agent.to_dict())
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
@@ -121,11 +121,11 @@ class MemorySessionRepository(SessionRepository):
         return None if found is None else SessionAgent.from_dict(found)
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
-        """Replace the state of an agent; keep the time of its creation."""
+        """Replace the state of an agent. Its creation time is kept."""
         self._update(_agent_path(session_id, session_agent.agent_id), session_agent.to_dict())
 
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
-        """Create a message. A message with this number is replaced, as in Strands' repositories."""
+        """Create a message. An existing message with this id is replaced, as in Strands' own repositories."""
         self._write(_message_path(session_id, agent_id, session_message.message_id), session_message.to_dict())
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
@@ -134,13 +134,13 @@ class MemorySessionRepository(SessionRepository):
         return None if found is None else SessionMessage.from_dict(found)
 
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
-        """Replace a message; keep the time of its creation. The earlier text remains in the history of the store."""
+        """Replace a message. Its creation time is kept, and the earlier text remains in the history of the store."""
         self._update(_message_path(session_id, agent_id, session_message.message_id), session_message.to_dict())
 
     def list_messages(
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
     ) -> list[SessionMessage]:
-        """Messages of an agent in their order."""
+        """Return the messages of an agent, oldest first."""
         if self._read(_agent_path(session_id, agent_id)) is None:
             raise SessionException(f"the session has no agent {agent_id}")
         if offset < 0 or (limit is not None and limit < 0):

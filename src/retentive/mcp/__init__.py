@@ -1,1 +1,1 @@
-"""MCP server: the memory tools, the memories as resources, and their changes, for clients of the protocol."""
+"""MCP server with the memory tools, memories as resources, and notifications of changes."""

@@ -1,6 +1,7 @@
-"""Changes of a memory store as events for clients, also those that other processes make: polled while anyone listens.
+"""Events for clients about changes to a memory store, including changes by other processes.
 
-Events of one process would reach only the clients of this process, so nothing is published directly.
+The store is polled while there are listeners. Nothing is published directly, because this would reach only the clients
+of the process that made the change.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ class RunWork(Protocol):
     """Runs a function in a worker thread."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
-        """Return its result."""
+        """Return the result of `work`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedMemories:
-    """Change of a memory: its path, an earlier one after a rename, and if the list of memories is another one."""
+    """Change of a memory: its path, its earlier path after a rename, and True if the list of memories changed."""
 
     path: str
     moved_from: str | None
@@ -48,7 +49,7 @@ class ChangedMemories:
 
 
 class StoreChanges:
-    """The changes of one memory store, for any number of listeners on one event loop."""
+    """Polls one memory store for changes, for several listeners on one event loop."""
 
     def __init__(self, store: MemoryStore, name: str, run: RunWork) -> None:
         self._store = store
@@ -59,14 +60,14 @@ class StoreChanges:
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Find the position from which on changes are events. To be awaited right before `subscribe`."""
+        """Record the current position: later changes become events. Await this call right before `subscribe`."""
         if self._position is None:
             self._position, _ = await self._run(lambda: _changes(self._store, None))
 
     def subscribe(
         self, listener: Callable[[ServerEvent], None], may_continue: Callable[[], bool]
     ) -> Callable[[], None]:
-        """Call the listener for each event from now on, while `may_continue` is true. Returns the unsubscribe."""
+        """Call `listener` for each new event while `may_continue` returns True. Returns a function to unsubscribe."""
         if len(self._listeners) >= MAX_LISTENERS:
             raise MCPError(INTERNAL_ERROR, "Too many subscriptions")
         token = object()
@@ -101,14 +102,14 @@ class StoreChanges:
 
 
 def _events(found: list[ChangedMemories], name: str) -> list[ServerEvent]:
-    """One event for each memory, and one if the list of memories is another one."""
+    """Return one event for each changed path, and one more if the list of memories changed."""
     paths = dict.fromkeys(path for each in found for path in (each.path, each.moved_from) if path)
     events: list[ServerEvent] = [ResourceUpdated(uri_of(name, path)) for path in paths]
     return [*events, ResourcesListChanged()] if any(each.lists_differ for each in found) else events
 
 
 def _changes(store: MemoryStore, position: str | None) -> tuple[str, list[ChangedMemories]]:
-    """The position of the newest change, and the changes after another position; none if that is not known yet."""
+    """Return the position of the newest change read, and the changes after `position`, or none without a position."""
     if remote_store(store) is not None:
         return _changes_of_server(store, position)
 

@@ -1,4 +1,4 @@
-"""Confirmation of mass deletes by the person at the client, or by a number that the model must know."""
+"""Confirmation of mass deletes by the user of the client, or by the number of memories, which the model must pass."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from retentive.values.paths import MemoryPath
 
 ASK_FROM = 5
-"""Number of memories from which a delete is asked about."""
+"""Smallest number of memories in a delete that needs confirmation."""
 MODERN = "2026-07-28"
 _FIELD = "confirm"
 _SCHEMA: dict[str, Any] = {
@@ -42,12 +42,12 @@ class MassDelete:
 
     @property
     def question(self) -> str:
-        """Question for the person at the client."""
+        """Question for the user of the client."""
         return f"Delete {self.count} memories below {self.path}?"
 
 
 def mass_delete(store: MemoryStore, arguments: Arguments) -> MassDelete | None:
-    """The mass delete that a call asks for. None for others, also for those that the store refuses."""
+    """Return the mass delete that a call asks for, or None for any other call and for a delete that would fail."""
     try:
         command = parse({**arguments, "command": "delete"})
         if not isinstance(command, Delete) or command.path.is_root:
@@ -60,7 +60,7 @@ def mass_delete(store: MemoryStore, arguments: Arguments) -> MassDelete | None:
 
 
 def _count(store: MemoryStore, path: MemoryPath) -> int:
-    """Number of memories below a path. On a local store it is part of the delete, whose audit entry covers it."""
+    """Count the memories below a path. A local store does not audit the count, because it audits the delete itself."""
     if remote_store(store) is not None:
         few = store.list_memories(path.text, limit=ASK_FROM).items
         return len(few) if len(few) < ASK_FROM else len(store.memories(path.text))
@@ -70,7 +70,7 @@ def _count(store: MemoryStore, path: MemoryPath) -> int:
 async def confirmed(
     ctx: ServerRequestContext[Any, Any], params: t.CallToolRequestParams, asked: MassDelete
 ) -> ToolAnswer | t.InputRequiredResult | None:
-    """None if the delete may run. Otherwise the question, or the answer that nothing was deleted."""
+    """Return None if the delete may run. Otherwise return the question, or the answer that nothing was deleted."""
     if not _can_ask(ctx):
         return _by_number(params.arguments or {}, asked)
     form = t.ElicitRequestFormParams(message=asked.question, requested_schema=_SCHEMA)
@@ -90,7 +90,7 @@ async def confirmed(
 
 
 def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Return whether the client shows forms. Without sessions, a client of an older revision cannot be asked."""
+    """Return True if the client shows forms. A client of an older protocol revision can be asked only in a session."""
     known = ctx.session.client_capabilities
     found = None if known is None else known.elicitation
     has_forms = found is not None and (found.form is not None or found.url is None)

@@ -1,6 +1,6 @@
 """Tools `search` and `fetch`, with the names and results that ChatGPT and other research clients expect.
 
-Source: OpenAI, "Building MCP servers for ChatGPT": one text with JSON, and the same value as structured content.
+A result is one JSON text, and the same value as structured content. Source: OpenAI, "Building MCP servers for ChatGPT".
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from retentive.values.paths import ROOT
 
 LIMIT = 10
 UrlOf: TypeAlias = Callable[[str, str], str]
-"""Function from the path and the id of a memory to its address."""
+"""Function that takes the path and the id of a memory and returns its address."""
 
 
 def search(store: MemoryStore, given: Arguments, url_of: UrlOf) -> ToolAnswer:
-    """The memories that answer a query, best first."""
+    """Return the memories that match a query, best first."""
     found = store.search(required_text(given, "query", "search"), limit=LIMIT)
     return _json({"results": [_result(hit, url_of) for hit in found.hits]})
 
@@ -31,7 +31,7 @@ def _result(hit: Hit, url_of: UrlOf) -> dict[str, str]:
 
 
 def fetch(store: MemoryStore, given: Arguments, url_of: UrlOf) -> ToolAnswer:
-    """The text of a memory, given by its id."""
+    """Return the text of the memory that has the given id."""
     memory, text = store.by_id.get(required_text(given, "id", "fetch"))
     found: dict[str, Any] = {
         "id": memory.id,

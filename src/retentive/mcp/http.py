@@ -1,4 +1,4 @@
-"""Sessions of clients over streamable HTTP, for a server that has checked the key of each request."""
+"""Client sessions over streamable HTTP. The server checks the API key of a request before it calls this module."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 MAX_SESSIONS = 1_000
 IDLE_S = 1_800.0
 MAX_BODY_BYTES = 64 << 20
-"""More than the server takes, which has checked the size of each body."""
+"""Higher than the limit of the server, which checks the size of each body first."""
 _TARGET = "retentive.mcp.target"
 
 
 class HttpSessions:
-    """The sessions of one process. Without `keeps_sessions`, clients of revisions before 2026 get no session.
+    """The sessions of one process. Without `keeps_sessions`, clients of protocol revisions before 2026 get no session.
 
-    Their requests may then reach any process, but they cannot be asked anything, and hear of no changes.
+    Requests without a session may reach any process, but the server cannot ask such clients anything, and they get no
+    notifications of changes.
     """
 
     def __init__(self, *, keeps_sessions: bool) -> None:
@@ -48,12 +49,12 @@ class HttpSessions:
             yield
 
     def stop(self) -> None:
-        """End the streams of events. Calls go on."""
+        """End the streams of events. Running calls continue."""
         self._is_stopping.set()
         self._service.close()
 
     async def answer(self, scope: Scope, receive: Receive, send: Send, target: McpTarget, owner: str) -> None:
-        """Answer a request of the caller `owner`, who alone may use the sessions that he begins."""
+        """Answer a request of the caller `owner`. Only this caller may use the sessions that its requests start."""
         scope["state"][_TARGET] = target
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=owner, scopes=[]))
         if scope["method"] != "GET":
@@ -65,7 +66,7 @@ class HttpSessions:
 
 
 class _Stream:
-    """An event stream of a client. To its application, the client has gone when the server stops."""
+    """Event stream of a client. When the server stops, the application sees a disconnected client."""
 
     def __init__(self, receive: Receive, send: Send, is_stopping: asyncio.Event) -> None:
         self._receive = receive
@@ -74,7 +75,7 @@ class _Stream:
         self._is_open = False
 
     async def receive(self) -> Message:
-        """The next message of the client."""
+        """Return the next message of the client, or a disconnect once the server stops."""
         message = asyncio.ensure_future(self._receive())
         stop = asyncio.ensure_future(self._is_stopping.wait())
         try:
@@ -90,7 +91,7 @@ class _Stream:
         await self._send(message)
 
     async def end(self) -> None:
-        """End the answer, if its application did not."""
+        """End the answer if the application did not end it."""
         if self._is_open:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 

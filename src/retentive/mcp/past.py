@@ -1,4 +1,4 @@
-"""Tools for the past: the list of changes, differences, and the undo of the caller's own changes."""
+"""History tools: list changes, show differences, and undo the caller's own changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNDONE = {"deleted": "deleted", "moved": "renamed", "made": "recreated", "chang
 
 
 def history(store: MemoryStore, given: Arguments) -> ToolAnswer:
-    """The changes of the store or of a path, newest first."""
+    """List the changes of the store or of a path, newest first."""
     path, before = text_field(given, "path"), text_field(given, "before", _VERSION)
     limit = number_field(given, "limit", default=LIMIT, most=MAX_LIMIT)
     found = list(_versions(store, path, before, limit + 1))
@@ -37,7 +37,10 @@ def history(store: MemoryStore, given: Arguments) -> ToolAnswer:
 
 
 def _versions(store: MemoryStore, path: str | None, before: str | None, limit: int) -> Iterator[Version]:
-    """At most `limit` versions before another one, newest first. Versions of one change may have the same time."""
+    """Yield up to `limit` versions older than the version `before`, newest first.
+
+    Versions of one change may have the same time, so versions are compared by id.
+    """
     until = None
     if before is not None:
         at = time_in_id(before)
@@ -55,8 +58,8 @@ def _versions(store: MemoryStore, path: str | None, before: str | None, limit: i
 
 
 def _hidden(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
-    """Ids of the versions whose texts are hidden from the caller. A model must not read their paths either."""
-    if remote_store(store) is not None:  # versions of a server have no provenance
+    """Return the ids of versions that are hidden from the caller. A model must not read their paths either."""
+    if remote_store(store) is not None:  # needs a snapshot, which a server does not offer
         return frozenset()
     core, settings = core_of(store), store.settings()
     if not (settings.trust or settings.quarantine):
@@ -80,7 +83,7 @@ def _line(version: Version, *, is_hidden: bool) -> str:
 
 
 def difference(store: MemoryStore, given: Arguments) -> ToolAnswer:
-    """The difference that a change made, or between two versions."""
+    """Show the differences that a change made, or the differences between two versions."""
     path, change = text_field(given, "path"), text_field(given, "change", _CHANGE)
     since, until = text_field(given, "since", _VERSION), text_field(given, "until", _VERSION)
     if change is not None and (since is not None or until is not None):
@@ -109,7 +112,7 @@ def _unified(found: MemoryDifference) -> str:
 
 
 def undo(store: MemoryStore, given: Arguments, call_id: str | None) -> ToolAnswer:
-    """Undo a change of the caller. Later changes of other lines are kept."""
+    """Undo a change of the caller. Later changes to other lines are kept."""
     change, path = text_field(given, "change", _CHANGE), text_field(given, "path")
     outcome = store.history.undo_own(change, path=path, mode="merge", request_id=call_id)
     if outcome.conflicts:

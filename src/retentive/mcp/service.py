@@ -1,4 +1,4 @@
-"""Handlers of the protocol over memory stores, for every transport, and the target of a request."""
+"""Handlers of MCP requests on memory stores, for every transport, and the target of a request."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ Files below /memories that persist across conversations. View /memories or searc
 what will matter later: decisions, preferences, and what you learned. Keep one topic per file, and correct what is \
 outdated instead of adding to it."""
 PAST = " All changes are versioned: memory_history lists them, memory_undo reverts your own."
-"""The end of the instructions, unless there is only one tool."""
+"""Added to the instructions, unless there is only one tool."""
 CALL_IDS = ("claudecode/toolUseId", "retentive/idempotencyKey")
-"""Names in `_meta` of ids that a client keeps when it repeats a call. Ids of JSON-RPC restart with each connection."""
+"""Fields of `_meta` with an id that stays the same if a client repeats a call. JSON-RPC ids restart per connection."""
 MAX_CALL_ID_CHARS = 255
 MAX_SUBSCRIPTIONS = 1_000
 
@@ -53,7 +53,7 @@ class RunCall(Protocol):
     """Runs a call in a worker thread, or at once if it is quick. With `is_read`, a cancelled call is abandoned."""
 
     def __call__(self, work: Callable[[], T], *, is_read: bool, is_quick: bool = False) -> Awaitable[T]:
-        """Return its result."""
+        """Return the result of `work`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +68,22 @@ class McpTarget:
     may_read: bool = True
     may_write: bool = True
     url_of: UrlOf | None = None
-    """Makes the addresses of memories for people, if they have pages; otherwise they are those of the resources."""
+    """Returns the address of a memory's web page. If None, the address is the URI of the resource."""
     may_continue: Callable[[], bool] = field(default=lambda: True)
-    """Asked before events are delivered: false after the key was revoked."""
+    """Called before events are delivered. Returns False after the API key was revoked."""
 
     def allows(self, *, writes: bool) -> bool:
-        """Return whether the caller has the right to write, or to read."""
+        """Return True if the caller may write (if `writes`) or read (otherwise)."""
         return self.may_write if writes else self.may_read
 
 
 def tools_of(*, one_tool: bool) -> tuple[ToolSpec, ...]:
-    """All tools, or one with all commands."""
+    """Return all tools, or a single tool with all commands."""
     return ONE_TOOL_ONLY if one_tool else TOOLS
 
 
 class McpService:
-    """Handlers of the protocol. `target_of` finds the memory store of a request. Raises `MCPError`."""
+    """Handlers of MCP requests. `target_of` finds the memory store of a request. Handlers raise `MCPError`."""
 
     def __init__(self, target_of: Callable[[Context], McpTarget], *, instructions: str = INSTRUCTIONS + PAST) -> None:
         self._target_of = target_of
@@ -93,13 +93,13 @@ class McpService:
         self._sending: set[asyncio.Task[None]] = set()
 
     def server(self) -> Server[Any]:
-        """The server, to be run on a transport."""
+        """Create the server, which the caller runs on a transport."""
         server: Server[Any] = Server(
             "retentive",
             version=__version__,
             title="Memory",
             instructions=self._instructions,
-            get_tool_input_schema=lambda _: None,  # no argument is sent as a header, so no call lists the tools first
+            get_tool_input_schema=lambda _: None,  # no argument is sent as a header, so calls need not list tools first
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
             on_list_resources=self.list_resources,
@@ -109,7 +109,7 @@ class McpService:
             on_unsubscribe_resource=self.unsubscribe,
             on_subscriptions_listen=self.listen,
         )
-        server.middleware.clear()  # spans of OpenTelemetry for each message; the server of retentive has its own
+        server.middleware.clear()  # it adds OpenTelemetry spans for each message; retentive's server has its own
         return server
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class McpService:
             each.close()
 
     async def list_tools(self, ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListToolsResult:
-        """The tools that the caller may use."""
+        """Return the tools that the caller may use."""
         target = self._target_of(ctx)
         overwrites = await _found(target, lambda: _overwrites(target.store))
         usable = (each for each in target.tools if each.name == ONE_TOOL or target.allows(writes=not each.read_only))
@@ -127,7 +127,7 @@ class McpService:
     async def call_tool(
         self, ctx: Context, params: t.CallToolRequestParams
     ) -> t.CallToolResult | t.InputRequiredResult:
-        """Run a tool. Mistakes of the model are results, which it reads."""
+        """Run a tool. Mistakes of the model are returned as results, so the model can read them."""
         target, arguments = self._target_of(ctx), params.arguments or {}
         tool = next((each for each in target.tools if each.name == params.name), None)
         if tool is None:
@@ -145,16 +145,16 @@ class McpService:
             return _result(ToolAnswer(f"Error: {error}", is_error=True))
 
     async def list_resources(self, ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
-        """A page of the memories."""
+        """Return a page of the memories."""
         target, cursor = self._target_of(ctx), None if params is None else params.cursor
         return await _read(target, lambda: resources.listed(target.store, target.name, cursor))
 
     async def list_templates(self, ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListResourceTemplatesResult:
-        """The template of the URIs of memories."""
+        """Return the URI template of memories."""
         return resources.templates(self._target_of(ctx).name)
 
     async def read_resource(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
-        """The text of a memory."""
+        """Return the text of a memory."""
         target = self._target_of(ctx)
         return await _read(target, lambda: resources.read(target.store, target.name, params.uri))
 
@@ -179,7 +179,7 @@ class McpService:
         self._subscribed[key] = target.changes().subscribe(
             lambda event: self._send(ctx.session, event, params.uri), target.may_continue
         )
-        if len(self._subscribed) > MAX_SUBSCRIPTIONS:  # nothing tells when a session ends
+        if len(self._subscribed) > MAX_SUBSCRIPTIONS:  # the SDK does not report the end of a session
             self._forget(next(iter(self._subscribed)))
         return t.EmptyResult()
 
@@ -201,7 +201,7 @@ class McpService:
 async def _called(
     ctx: Context, params: t.CallToolRequestParams, target: McpTarget, tool: ToolSpec, call: McpCall
 ) -> t.CallToolResult | t.InputRequiredResult:
-    """Run a tool, after the question if it deletes many memories."""
+    """Run a tool. A delete of many memories runs only after a confirmation."""
     asked = None
     if deletes(tool.name, call.arguments):
         asked = await target.run(lambda: mass_delete(target.store, call.arguments), is_read=True)
@@ -219,7 +219,7 @@ async def _called(
 
 
 class _Bus:
-    """The changes of a store for one stream."""
+    """Passes the changes of a store to one event stream."""
 
     def __init__(self, target: McpTarget) -> None:
         self._target = target
@@ -262,7 +262,7 @@ def _uri(name: str, path: str, _: str) -> str:
 
 
 def _overwrites(store: MemoryStore) -> bool:
-    """Return whether memory_create can replace a text. It is assumed if the caller may not read the settings."""
+    """Return True if memory_create can replace a text, or if the settings that say so cannot be read."""
     try:
         return store.settings().create_overwrites
     except RetentiveError:
@@ -292,7 +292,7 @@ def _result(answer: ToolAnswer) -> t.CallToolResult:
 
 
 def _call_id(ctx: Context) -> str | None:
-    """The durable id of a call, if the client gave one. Raises `ValueError`."""
+    """Return the durable id of a call, or None if the client sent none. Raises `ValueError`."""
     given = dict(ctx.meta or {})
     found = next((given[name] for name in CALL_IDS if given.get(name) is not None), None)
     if found is not None and not (isinstance(found, str) and 0 < len(found) <= MAX_CALL_ID_CHARS):
@@ -301,5 +301,5 @@ def _call_id(ctx: Context) -> str | None:
 
 
 def _connection(ctx: Context) -> str:
-    """Name of the connection of a request: its session over HTTP; all requests of a process share it over stdio."""
+    """Return the session id of an HTTP request. Over stdio there is a single connection, named by an empty string."""
     return "" if ctx.request is None else str(ctx.request.headers.get("mcp-session-id"))

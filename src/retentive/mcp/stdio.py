@@ -1,4 +1,4 @@
-"""The server on standard input and output, for a client on the same machine."""
+"""MCP server on standard input and output, for a client on the same machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CHUNK, MAX_CHUNKS = 1 << 16, 16
 
 
 class BugLog(logging.Formatter):
-    """Errors of the protocol's package: the type and the line of code. Messages may quote a memory."""
+    """Logs an error of the package `mcp` as its type and line of code, because its message may quote a memory."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -57,7 +57,7 @@ async def _serve(store: MemoryStore, one_tool: bool) -> None:
 
 
 async def _lines(descriptor: int) -> AsyncIterator[str]:
-    """Lines of the input. They are read in a daemon thread, which does not keep a process that was interrupted."""
+    """Yield the lines of the input. A daemon thread reads them, so a blocked read does not keep the process alive."""
     chunks: asyncio.Queue[bytes] = asyncio.Queue(MAX_CHUNKS)
     reader = partial(_read, descriptor, chunks, asyncio.get_running_loop())
     Thread(target=reader, name="retentive-mcp-input", daemon=True).start()
@@ -73,7 +73,7 @@ async def _lines(descriptor: int) -> AsyncIterator[str]:
 
 
 def _read(descriptor: int, chunks: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop) -> None:
-    """Pass the input on, and an empty chunk at its end."""
+    """Put the chunks of the input into the queue, then an empty chunk at the end of the input."""
     chunk = b"first"
     while chunk:
         try:
@@ -89,7 +89,7 @@ def _read(descriptor: int, chunks: asyncio.Queue[bytes], loop: asyncio.AbstractE
 
 
 def service_of(store: MemoryStore, *, one_tool: bool = False) -> McpService:
-    """Handlers for one memory store."""
+    """Create the handlers for one memory store."""
     return McpService(
         fixed_target(store, one_tool=one_tool), instructions=INSTRUCTIONS if one_tool else INSTRUCTIONS + PAST
     )
@@ -98,7 +98,10 @@ def service_of(store: MemoryStore, *, one_tool: bool = False) -> McpService:
 def fixed_target(
     store: MemoryStore, *, one_tool: bool = False
 ) -> Callable[[ServerRequestContext[Any, Any]], McpTarget]:
-    """The one memory store of all requests. A quick read of local storage takes less time than waking a thread."""
+    """Return a `target_of` for `McpService` that returns the same memory store for all requests.
+
+    Quick reads of local storage run without a worker thread, because waking a thread would take longer than the read.
+    """
     is_local = not is_remote(store)
     name = store.key or store.id
 

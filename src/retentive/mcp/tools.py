@@ -1,4 +1,4 @@
-"""The tools: names, descriptions, arguments, annotations, and functions that run them on a memory store."""
+"""Definitions of the MCP tools, and functions that run them on a memory store."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from retentive.store import MemoryStore
 
 @dataclass(frozen=True, slots=True)
 class McpCall:
-    """A call: the store, the arguments, and the durable id of the call if the client has one.
+    """A tool call: the store, the arguments, and the durable id of the call if the client sent one.
 
-    `url_of` makes the address of a memory from its path and its id.
+    `url_of` takes the path and the id of a memory and returns its address.
     """
 
     store: MemoryStore
@@ -31,7 +31,7 @@ RunMcpTool: TypeAlias = Callable[[McpCall], ToolAnswer]
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool. `properties` are those of its JSON schema; the hints are those of the protocol."""
+    """A tool. `properties` are the properties of its JSON schema. The boolean fields become annotations of the tool."""
 
     name: str
     title: str
@@ -43,7 +43,7 @@ class ToolSpec:
     destructive: bool = False
     idempotent: bool = False
     always_loaded: bool = False
-    """True if Claude Code is to show the tool to the model without a search for tools."""
+    """True if Claude Code should always show the tool to the model, without a tool search."""
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class ToolSpec:
         return {"type": "object", "properties": dict(self.properties), "required": list(self.required)}
 
     def writes(self, arguments: Arguments) -> bool:
-        """Return whether a call with these arguments may change the store."""
+        """Return True if a call with these arguments may change the store."""
         is_view = self.name == ONE_TOOL and arguments.get("command") == "view"
         return not (self.read_only or is_view)
 
@@ -73,12 +73,12 @@ _FILE = _text("The file. Starts with /memories.")
 
 
 def deletes(name: str, arguments: Arguments) -> bool:
-    """Return whether a call deletes memories."""
+    """Return True if a call deletes memories."""
     return name == "memory_delete" or (name == ONE_TOOL and arguments.get("command") == "delete")
 
 
 def _command(command: str, call: McpCall) -> ToolAnswer:
-    """Run a memory command. The name of the tool decides which: an argument `command` has no effect."""
+    """Run a memory command. The tool determines the command: an argument `command` has no effect."""
     given = {name: value for name, value in call.arguments.items() if name != EXPECTED_COUNT}
     return ToolAnswer.of(call.store.execute({**given, "command": command}, tool_use_id=call.call_id))
 
@@ -278,9 +278,9 @@ AUDITED = {"memory_search": "search", "search": "search", "fetch": "read", "memo
     "memory_diff": "diff",
     "memory_undo": "undo",
 }
-"""Names of the operations of tools in the audit log."""
+"""Audit log operation of each tool that is not a memory command."""
 
 
 def run(tool: ToolSpec, call: McpCall) -> ToolAnswer:
-    """Run a tool. Every error of the input or the storage is an answer."""
+    """Run a tool. Invalid input and storage errors are returned as answers."""
     return answered(call.store, AUDITED.get(tool.name, "command"), lambda: tool.run(call))

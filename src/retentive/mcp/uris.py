@@ -20,9 +20,9 @@ def uri_of(store: str, path: str) -> str:
 
 
 def path_in(uri: str, store: str) -> str | None:
-    """Path of the memory that a URI names; None for another URI, or one of another store.
+    """Return the path of the memory that a URI names, or None for any other URI and for a URI of another store.
 
-    A path that leaves /memories is returned as it is, and refused like any other path.
+    A path that leaves /memories is returned unchanged. The store refuses it when it parses the path.
     """
     named, slash, path = uri.removeprefix(SCHEME).partition("/")
     if not uri.startswith(SCHEME) or not slash or unquote(named) != store:

@@ -1,6 +1,6 @@
-"""A remote location: the library over HTTP, against `retentive serve` or Anthropic's hosted memory stores.
+"""Remote locations: the library over HTTP, with `retentive serve` or Anthropic's hosted memory stores as the server.
 
-Everything but the two transports is without I/O: a method is a generator that yields requests and returns its result.
+Only the two transports do I/O. Every other method is a generator that yields requests and returns its result.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def is_remote(opened: object) -> bool:
-    """Return whether an open memory store or location is on a server. Imports nothing."""
+    """Return True if an open memory store or location is on a server. Imports nothing."""
     return hasattr(type(opened), "described")
 
 
 def remote_store(store: object) -> RemoteStore | None:
-    """The memory store if it is on a server, otherwise None."""
+    """Return the memory store if it is on a server, otherwise None."""
     return cast("RemoteStore", store) if is_remote(store) else None
 
 
 def remote_location(opened: object) -> RemoteLocation | None:
-    """The location if it is a server, otherwise None."""
+    """Return the location if it is a server, otherwise None."""
     return cast("RemoteLocation", opened) if is_remote(opened) else None

@@ -15,7 +15,7 @@ HOSTED = "api.anthropic.com"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach a server. `hosted` is None if the host decides."""
+    """How to reach a server. If `hosted` is None, the host name determines it."""
 
     api_key: str | None = field(default=None, repr=False)
     ca_file: str | None = None
@@ -23,11 +23,11 @@ class Access:
     hosted: bool | None = None
 
     def is_hosted(self, host: str) -> bool:
-        """Return whether a server offers only the routes of the hosted memory stores."""
+        """Return True if the server offers only the routes of the hosted memory stores."""
         return host == HOSTED if self.hosted is None else self.hosted
 
     def key(self) -> str:
-        """The API key, from the argument or the environment. Raises `InvalidInput`. The message never has the key."""
+        """Return the API key from the argument or the environment. Raises `InvalidInput`, never with the key in it."""
         found = self.api_key if self.api_key is not None else os.environ.get(VARIABLE, "")
         if not found:
             raise InvalidInput(f"a server needs an API key: pass api_key, or set {VARIABLE}")
@@ -46,7 +46,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str, *, insecure: bool = False) -> Address:
-        """Parse a URL. Raises `InvalidInput`, with a message that never has the URL, which may contain a password."""
+        """Parse a URL. Raises `InvalidInput`. The message never contains the URL, which may contain a password."""
         try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RemoteAudit(Audit):
-    """Audit log over HTTP. Anchors need the storage."""
+    """Audit log over HTTP, without anchors, which need direct access to the storage."""
 
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
@@ -78,7 +78,7 @@ def _entry(line: bytes) -> tuple[str, AuditEntry]:
 
 
 def _problem(text: str | None) -> Problem | None:
-    """A problem, from its text: `entry 3: altered`."""
+    """Parse a problem from its text, such as `entry 3: altered`."""
     if text is None:
         return None
     number, _, what = text.removeprefix("entry ").partition(": ")

@@ -27,7 +27,7 @@ OK = 200
 CONNECT_S = 10.0
 READ_S = 60.0
 LONG_READ_S = 600.0
-"""For exports and imports, which the server may work on for minutes."""
+"""For exports and imports, which may take the server minutes."""
 HOSTED_HEADERS = {"anthropic-version": "2023-06-01", "anthropic-beta": "agent-memory-2026-07-22"}
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
 
@@ -35,8 +35,8 @@ _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, htt
 class Client:
     """Connections to one server. Threads and event loops may share it.
 
-    `run` sends the requests of an exchange and returns its result; `run_async` does it on the running event loop. A
-    cancelled call runs to its end, as a call of a local location does.
+    `run` sends the requests of an exchange and returns its result. `run_async` does the same on the running event loop.
+    A cancelled call still runs to its end, like a call on a local location.
     """
 
     def __init__(self, address: Address, access: Access) -> None:
@@ -117,14 +117,14 @@ class Client:
             await anyio.sleep(pause)
 
     def _sync_client(self) -> httpx2.Client:
-        """The client of this process. A fork cannot use the connections of its parent, and leaves them open."""
+        """Return the HTTP client of this process. A forked process must not use or close its parent's connections."""
         if self._process != os.getpid():
             self._kept_open, self._http = self._http, httpx2.Client(**self._options)
             self._process = os.getpid()
         return self._http
 
     def _async_client(self) -> httpx2.AsyncClient:
-        """The client of the running event loop."""
+        """Return the HTTP client of the running event loop."""
         http = self._async.get(None)
         if http is None:
             http = httpx2.AsyncClient(**self._options)
@@ -142,7 +142,7 @@ class Client:
         return {"method": request.method, "url": request.target, "content": content, "headers": headers, **longer}
 
     def close(self) -> None:
-        """Close the connections of threads. Those of event loops close with `aclose`, or with their event loop."""
+        """Close the connections of threads. Connections of an event loop close with `aclose` or with the loop."""
         self._is_closed = True
         self._http.close()
 
@@ -221,7 +221,7 @@ def _answer(response: httpx2.Response) -> HttpAnswer:
 
 
 def _failure(error: httpx2.HTTPError) -> HttpFailure:
-    """The failure of a request. Its message never has the address."""
+    """Convert an error to the failure of a request. Its message never contains the address."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -1,4 +1,4 @@
-"""Changes and their differences, put together from the versions that a server lists."""
+"""Changes and their differences, computed from the versions that a server lists."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from retentive.values.records import Version
 
 FULL_ID = 39
 Befores = Mapping[str, Version | None]
-"""The version before each version of the same memory, by id."""
+"""Maps the id of a version to the previous version of the same memory."""
 
 
 def versions_of(base: str, query: JsonBody, most: int | None = None) -> HttpExchange[list[Version]]:
-    """The versions that a query selects, newest first."""
+    """Return the versions that a query selects, newest first."""
     found = yield from pages(f"{base}/memory_versions", most=most, **query)
     return [objects.version(each) for each in found]
 
 
 def named(base: str, query: JsonBody, revision: Revision) -> HttpExchange[LoggedChange]:
-    """The change that a revision names, with those of its versions that a query selects. Raises `NotFound`."""
+    """Return the change that a revision names, with only the versions that the query selects. Raises `NotFound`."""
     if isinstance(revision.base, VersionId) and not revision.back and len(revision.base.text) == FULL_ID:
         version, _ = yield from version_with_text(base, revision.base.text)
         return grouped([version], {})[0]
@@ -47,7 +47,7 @@ def named(base: str, query: JsonBody, revision: Revision) -> HttpExchange[Logged
 
 
 def version_with_text(base: str, version_id: str) -> HttpExchange[tuple[Version, str | None]]:
-    """A version, and its text; None for a deletion or a redacted version. Raises `NotFound`."""
+    """Return a version and its text. The text is None for a deletion or a redacted version. Raises `NotFound`."""
     try:
         found = yield HttpRequest("GET", f"{base}/memory_versions/{segment(version_id)}")
     except NotFound:
@@ -56,7 +56,7 @@ def version_with_text(base: str, version_id: str) -> HttpExchange[tuple[Version,
 
 
 def befores(base: str, versions: Iterable[Version]) -> HttpExchange[Befores]:
-    """The version before each of these versions."""
+    """Fetch the previous version of each version."""
     found: dict[str, Version | None] = {}
     for memory_id in dict.fromkeys(each.memory_id for each in versions if each.operation != "created"):
         listed = yield from versions_of(base, {"memory_id": memory_id})
@@ -65,7 +65,7 @@ def befores(base: str, versions: Iterable[Version]) -> HttpExchange[Befores]:
 
 
 def differences(base: str, versions: Sequence[Version], before: Befores) -> HttpExchange[tuple[MemoryDifference, ...]]:
-    """Differences that these versions, newest first, made; oldest first."""
+    """Return the difference that each version made, oldest first. `versions` are newest first."""
     found: list[MemoryDifference] = []
     for version in reversed(versions):
         earlier = before.get(version.id)
@@ -76,7 +76,7 @@ def differences(base: str, versions: Sequence[Version], before: Befores) -> Http
 
 
 def difference(base: str, old: Version | None, new: Version | None) -> HttpExchange[MemoryDifference]:
-    """Two versions with their texts."""
+    """Fetch the texts of two versions and return the difference. None and deletions stand for no memory."""
     old, new = (None if each is None or each.operation == "deleted" else each for each in (old, new))
     texts: list[str | None] = []
     for side in (old, new):
@@ -87,7 +87,7 @@ def difference(base: str, old: Version | None, new: Version | None) -> HttpExcha
 
 
 def grouped(versions: Iterable[Version], before: Befores) -> list[LoggedChange]:
-    """Versions, newest first, by command."""
+    """Group versions, which are newest first, by the command that wrote them."""
     groups: list[list[Version]] = []
     for each in versions:
         if not groups or (groups[-1][0].revision, groups[-1][0].actor) != (each.revision, each.actor):
@@ -106,7 +106,7 @@ def _moved(versions: Iterable[Version], before: Befores) -> dict[str, str]:
 
 
 def befores_in(versions: Iterable[Version]) -> Befores:
-    """The version before each version of a list that has all versions of its memories."""
+    """Find the previous version of each version in a list that contains all versions of its memories."""
     later: dict[str, Version] = {}
     found: dict[str, Version | None] = {}
     for each in versions:

@@ -1,4 +1,4 @@
-"""The part of a core that a memory store on a server has: it checks arguments and renders refusals."""
+"""Core of a memory store on a server. It only checks arguments and renders refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retentive.values.records import Actor
 from retentive.values.replies import REPLIES, Replies, Reply
 
 SAY = Say(REPLIES, lambda text: text)
-"""Sentences about errors of the connection, with the paths that the caller gave."""
+"""Texts for connection errors. They contain the paths that the caller gave."""
 
 
 class RemoteCore:
@@ -22,11 +22,11 @@ class RemoteCore:
 
     @property
     def replies(self) -> Replies:
-        """Sentences of errors in arguments."""
+        """Texts for errors in arguments."""
         return REPLIES
 
     def checking(self, name: str | None, actor: Actor | str | None = None) -> AbstractContextManager[None]:
-        """Check arguments. The server has the audit log, and writes no entry for a call that it does not get."""
+        """Check arguments without an audit entry: the server audits only the calls that reach it."""
         return nullcontext()
 
     def parsed(self, path: str) -> MemoryPath:
@@ -34,11 +34,11 @@ class RemoteCore:
         return parsed(path)
 
     def redacted(self, text: str) -> str:
-        """The text. The server masks sensitive values in its replies."""
+        """Return the text unchanged, because the server masks sensitive values in its replies."""
         return text
 
     def refused(self, name: str | None, error: Refused, *, actor: Actor | str | None = None) -> Reply:
-        """The reply to a malformed tool call."""
+        """Return the reply to a malformed tool call."""
         return error_reply(SAY, error, (MemoryPath.known(ROOT),))
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class RemoteHistory(History):
-    """History over HTTP. What no route offers raises `InvalidInput`."""
+    """History over HTTP. Operations without a route raise `InvalidInput`."""
 
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
@@ -76,7 +76,7 @@ class RemoteHistory(History):
         return [] if query is None else (yield from comparing.versions_of(self._store.base, query, limit))
 
     def _query(self, path: str | None, memory_id: str | None, only: LogFilter) -> HttpExchange[JsonBody | None]:
-        """The query for the versions of a log. None if no memory was ever at the path."""
+        """Return the query for the versions of a log, or None if no memory was ever at the path."""
         query: JsonBody = {
             "actor": only.actor,
             "operation": only.operation,
@@ -90,7 +90,7 @@ class RemoteHistory(History):
         return None if at is None else query | at
 
     def _at_or_below(self, path: str) -> HttpExchange[JsonBody | None]:
-        """The part of a query for the memory at a path, those below it, or the last memory that was there."""
+        """Return query fields for the memory at a path, the memories below it, or the last memory deleted there."""
         target, base = objects.parsed(path), self._store.base
         if target.is_root:
             return {}
@@ -124,7 +124,10 @@ class RemoteHistory(History):
 
     @exchange
     def show(self, revision: Named, path: str | None = None) -> HttpExchange[tuple[Version, str | None]]:
-        """The version that a revision (of `path`) names, and its text; None for a deletion or a redacted version."""
+        """Return the version that a revision (of `path`) names, and its text.
+
+        The text is None for a deletion or a redacted version.
+        """
         change = yield from self._change_named(revision, path)
         if len(change.versions) > 1:
             raise InvalidInput(f"the change {change.id} has several versions; name one of them by its id")
@@ -164,7 +167,7 @@ class RemoteHistory(History):
         until: Named | None = None,
         only: LogFilter | None = None,
     ) -> HttpExchange[Differences]:
-        """Differences of one change, or of two versions given by their ids, with texts."""
+        """Differences, with texts, that one change made, or between two versions given by their ids."""
         if change is not None:
             found = yield from self._change_named(change, path)
             before = yield from comparing.befores(self._store.base, found.versions)
@@ -217,7 +220,7 @@ class RemoteHistory(History):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> HttpExchange[RestoreOutcome]:
-        """Reverse a change of the actor of the request, by default its newest one (at or below `path`)."""
+        """Reverse a change by the actor of this request, by default its newest change (at or below `path`)."""
         at = None if path is None else objects.api_path(objects.parsed(path))
         body = {"revision": None if change is None else as_revision(change).text, "path": at, "own": True}
         return (yield from self._changed("undo", body, mode, actor, origin, dry_run=False, request_id=request_id))
@@ -261,7 +264,7 @@ class RemoteHistory(History):
     def redact(
         self, version_ids: Sequence[str] = (), *, all_of: str | None = None, actor: Actor | str | None = None
     ) -> HttpExchange[Removed]:
-        """Permanently remove the text, path, size and hash of versions, all or none."""
+        """Permanently remove the text, path, size and hash of versions: either of all of them or of none."""
         if isinstance(version_ids, str):
             version_ids = (version_ids,)
         path = None if all_of is None else objects.api_path(objects.parsed(all_of))
@@ -283,7 +286,7 @@ class RemoteHistory(History):
 
     @exchange
     def text_at(self, path: str, at: Named) -> HttpExchange[tuple[Version, str]]:
-        """The memory that was at a path at a moment: its version at that moment, and the text. Raises `NotFound`."""
+        """Return the version and text of the memory that was at a path at a moment. Raises `NotFound`."""
         moment = objects.time_text(at) if isinstance(at, datetime) else str(at)
         query = {"path": objects.api_path(objects.parsed(path)), "at": moment}
         found = yield HttpRequest("GET", f"{self._store.base}/memory", query, actor=self._store.sender())
@@ -322,7 +325,7 @@ class RemoteHistory(History):
         limit: int = 20,
         texts: bool = False,
     ) -> HttpExchange[ListPage[ListedVersion, str]]:
-        """One page of versions, newest first, with at most 100 of them, or 20 with texts."""
+        """Return one page of at most 100 versions (20 with texts), newest first."""
         if oldest_first:
             raise no_route("history.page with oldest_first")
         if limit < 1:
@@ -338,7 +341,7 @@ class RemoteHistory(History):
 
     @exchange
     def feed(self, after: str = "", *, limit: int = 500) -> HttpExchange[Feed]:
-        """Versions and events after a cursor, oldest first: all changes of the store in their order."""
+        """Return all changes of the store after a cursor, oldest first, as versions and events."""
         found = yield from self._fed(after, limit)
         items = (
             objects.version(each) if each["type"] == "memory_version" else objects.store_event(each)

@@ -1,7 +1,8 @@
-"""Anthropic's hosted memory stores, or any server with only their routes.
+"""Anthropic's hosted memory stores, and other servers that offer only the same routes.
 
-They have no tool route. The handlers of the engine run here, on the part of the store that a command concerns; each
-change is then a request with the hash of the text that was read. If another client was faster, the command runs again.
+These servers cannot run commands of the memory tool. Instead, the engine's handlers run here, on the part of the store
+that a command needs. Each change is then sent with the hash of the text that was read. If another client changed the
+memory in between, the command runs again.
 """
 
 from __future__ import annotations
@@ -54,13 +55,13 @@ if TYPE_CHECKING:
     from retentive.history.history import History
 
 SETTINGS = DEFAULTS.changed({"max_memory_bytes": 102_400})
-"""The limit of the hosted stores, and the guards that are on by default."""
+"""The default settings with the size limit of hosted stores."""
 MAX_RUNS = 5
 _FASTER = (Conflict, AlreadyExists, NotADirectory)
 
 
 class HostedTree:
-    """The part of a hosted store that a command concerns, as the handlers of the engine read it."""
+    """The part of a hosted store that a command needs, in the form that the engine's handlers read."""
 
     revision = 0
 
@@ -76,23 +77,23 @@ class HostedTree:
         return Entry(self.known.get(path), self.data.get(path), above, below)
 
     def memories(self, under: str) -> Iterator[Memory]:
-        """The memories below a path, in byte order of their paths."""
+        """Return the memories below a path, in byte order of their paths."""
         return (self.known[path] for path in sorted(self.known, key=str.encode) if path.startswith(f"{under}/"))
 
     def walk(self, under: str, *, limit: int | None = None) -> Iterator[tuple[Memory, None]]:
-        """The memories below a path, without texts."""
+        """Yield the memories below a path, without texts."""
         return ((each, None) for _, each in zip(range(limit or len(self.known)), self.memories(under), strict=False))
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        """Path and size of the memories below a path."""
+        """Return the path and size of each memory below a path."""
         return ((each.path, each.size_bytes) for each in self.memories(under))
 
     def usage(self) -> Usage:
-        """Nothing: the server counts the memories of the whole store."""
+        """Return zero, because only the server counts the memories of the whole store."""
         return Usage(0, 0)
 
     def record(self, changes: Sequence[Change], _: Actor | None) -> list[Recorded]:
-        """Keep the changes, to be sent."""
+        """Keep the changes so that they can be sent later."""
         self.changes += changes
         return [Recorded("" if each.before is None else each.before.id, "") for each in changes]
 
@@ -108,7 +109,7 @@ class HostedStore(RemoteStore):
         origin: Origin | None = None,
         if_version: str | None = None,
     ) -> HttpExchange[JsonBody]:
-        """Run a command here, and send its changes. Raises `Refused` for an invalid command."""
+        """Run a command in this process and send its changes. Raises `Refused` for an invalid command."""
         if actor is not None or any((origin or {}).values()):
             raise no_route("an actor, source or session of a change")
         known = parsed_command(command)
@@ -118,8 +119,8 @@ class HostedStore(RemoteStore):
             try:
                 sent = yield from self._send(tree.changes)
             except _FASTER:
-                continue  # another client changed the memory; its new state decides
-            except InvalidInput as error:  # a rule of the server, such as an archived store
+                continue  # another client changed the memory; run the command on its new state
+            except InvalidInput as error:  # the server has a reason, such as an archived store
                 refused = Outcome[Any](SETTINGS, error=Refused("missing"))
                 said = {"content": f"Error: {error}", "error_code": error.code}
                 return self._result(operation, refused, []) | said
@@ -127,7 +128,7 @@ class HostedStore(RemoteStore):
         raise Conflict("other clients kept changing the memory, so nothing was changed")
 
     def loaded(self, path: str) -> HttpExchange[tuple[Memory, str]]:
-        """The memory at a path and its text."""
+        """Return the memory at a path and its text."""
         target = objects.parsed(path)
         tree = yield from self._tree(View(target))
         memory = None if target.is_root else tree.known.get(target.text)
@@ -147,7 +148,7 @@ class HostedStore(RemoteStore):
         return tree
 
     def _read(self, tree: HostedTree, path: MemoryPath) -> HttpExchange[None]:
-        """Read the entries at, directly above and below a path, from the top."""
+        """Read the memory at a path or at a path above it, or else the memories below the path. Starts at the root."""
         if path.is_root:
             yield from self._below(tree, path.text)
             return
@@ -168,7 +169,7 @@ class HostedStore(RemoteStore):
         tree.known |= {memory.path: memory for memory in map(objects.memory, found)}
 
     def _send(self, changes: Sequence[Change]) -> HttpExchange[list[JsonBody]]:
-        """Send changes one by one, as the API has no transactions. Returns the memories after them."""
+        """Send changes one by one, because the API has no transactions. Returns the memories after the changes."""
         sent: list[JsonBody] = []
         for change in changes:
             try:
@@ -197,7 +198,7 @@ class HostedStore(RemoteStore):
         return (yield HttpRequest("POST", path, {}, body, repeats=True)) | {"operation": "modified"}
 
     def _result(self, operation: Operation[Any], outcome: Outcome[Any], sent: list[JsonBody]) -> JsonBody:
-        """The answer that the command route of a server would give."""
+        """Build the answer that the command route of a `retentive` server would send."""
         core = StoreCore(cast("Any", None), self.info)
         reply, path = rendered(core, operation, outcome), paths_named(operation)[-1]
         result, error = outcome.result, outcome.error
@@ -223,7 +224,7 @@ class HostedStore(RemoteStore):
         }
 
     def sender(self, actor: Actor | str | None = None) -> str | None:
-        """None: the hosted API records the actor of the API key. Raises `InvalidInput` for another one."""
+        """Return None: the hosted API records the actor of the API key. Raises `InvalidInput` if an actor is given."""
         if as_actor(actor) is not None:
             raise no_route("an actor of a change")
         return None
@@ -248,7 +249,7 @@ class HostedStore(RemoteStore):
 
 
 class HostedHistory(RemoteHistory):
-    """Versions of a hosted store: `log`, `show` and `diff` by the ids of versions, and `redact`."""
+    """History of a hosted store: only `log`, `redact`, and `show` and `diff` by version ids."""
 
     changes = unsupported("history.changes")
     differences = unsupported("history.differences")
@@ -262,7 +263,7 @@ class HostedHistory(RemoteHistory):
     def redact(
         self, version_ids: Sequence[str] = (), *, all_of: str | None = None, actor: Actor | str | None = None
     ) -> HttpExchange[Removed]:
-        """Permanently remove the text, path, size and hash of versions, one after the other."""
+        """Permanently remove the text, path, size and hash of versions, with one request per version."""
         if all_of is not None:
             raise no_route("redact with all_of")
         for version_id in version_ids:
@@ -277,7 +278,7 @@ class HostedHistory(RemoteHistory):
 
 
 class HostedLocation(RemoteLocation):
-    """Hosted memory stores. A store is opened by its id, and made with `create_store`."""
+    """Location of hosted memory stores. A store is created with `create_store` and opened by its id."""
 
     def _store_of(self, info: StoreInfo) -> HostedStore:
         return HostedStore(self.client, info, None)
@@ -295,7 +296,7 @@ class HostedLocation(RemoteLocation):
 
 
 def parsed_command(command: object) -> Command | Clear:
-    """A command of the tool, or a command for applications only. Raises `Refused`."""
+    """Parse a command of the memory tool, or a command that only applications may use. Raises `Refused`."""
     if isinstance(command, Command | Clear):
         return command
     name = command.get("command") if isinstance(command, Mapping) else None

@@ -1,4 +1,4 @@
-"""Memories on a server by their ids."""
+"""Access by id to memories on a server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RemoteById(ById):
 
     @exchange
     def get(self, memory_id: str) -> HttpExchange[tuple[Memory, str]]:
-        """The memory with an id, and its text. Raises `NotFound`."""
+        """Return the memory that has the given id, and its text. Raises `NotFound`."""
         found = yield from self._found(memory_id)
         return objects.memory(found), found["content"]
 
@@ -53,9 +53,9 @@ class RemoteById(ById):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> HttpExchange[Written]:
-        """Replace the text of a memory, its path, or both, with one version. `Written.memory` is the result.
+        """Replace the text of a memory, its path, or both, in one version. `Written.memory` is the memory afterwards.
 
-        A text with sensitive values is rejected where a local store would redact it.
+        The server rejects a text with sensitive values, even where a local store would redact the text.
         """
         if text is None and path is None:
             raise InvalidInput("specify a text, a path or both")
@@ -77,7 +77,7 @@ class RemoteById(ById):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> HttpExchange[Written]:
-        """Delete the memory with an id. `Written.memory` is its last state."""
+        """Delete the memory that has the given id. `Written.memory` is its last state."""
         found = objects.memory((yield from self._found(memory_id)))
         query = {"expected_content_sha256": if_sha256, **origin_of(**origin)}
         yield HttpRequest("DELETE", self._path(memory_id), query, actor=self._store.sender(actor), repeats=True)

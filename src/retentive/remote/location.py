@@ -1,4 +1,4 @@
-"""A server as an open location."""
+"""Open location on a server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RemoteLocation(Retentive):
     """A server with memory stores. Threads and event loops may share it."""
 
     repeats_creations = True
-    """True if the server creates one store for all attempts of a request."""
+    """True if the server creates only one store even if a request is sent several times."""
 
     def __init__(self, address: Address, access: Access, *, actor: Actor | None, create: bool) -> None:
         self.client = Client(address, access)
@@ -48,7 +48,7 @@ class RemoteLocation(Retentive):
 
     @property
     def described(self) -> RemoteLocation:
-        """The same location, whose methods return exchanges."""
+        """Copy of the location whose methods return exchanges instead of results."""
         location = copy(self)
         location._run = lambda found: found  # noqa: SLF001 - the same class
         return location
@@ -95,7 +95,7 @@ class RemoteLocation(Retentive):
         return found
 
     def through(self, integration: str) -> RemoteLocation:
-        """The same object: the server records its own integration."""
+        """Return this object: the server records its own integration."""
         return self
 
     @exchange
@@ -124,7 +124,7 @@ class RemoteLocation(Retentive):
 
     @exchange
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> HttpExchange[StoreInfo]:
-        """The memory store with an id, or with a key. Raises `NotFound`."""
+        """Return the memory store with the given id or key. Raises `NotFound`."""
         return objects.store_info((yield from self._existing(id_or_key, workspace)))
 
     @exchange
@@ -138,7 +138,7 @@ class RemoteLocation(Retentive):
         after: str | None = None,
         limit: int = 20,
     ) -> HttpExchange[ListPage[StoreInfo, str]]:
-        """One page of the memory stores, newest first, with at most 100 of them."""
+        """Return one page of at most 100 memory stores, newest first."""
         query = {
             "include_archived": include_archived,
             "created_at[gte]": objects.time_text(created_from),
@@ -160,7 +160,7 @@ class RemoteLocation(Retentive):
         workspace: str = DEFAULT_WORKSPACE,
         actor: Actor | str | None = None,
     ) -> HttpExchange[StoreInfo]:
-        """Change the name, the description or the metadata; None keeps a value, and removes one from the metadata."""
+        """Change the name, description or metadata. None keeps a value, but inside `metadata` it removes the entry."""
         found = yield from self._existing(id_or_key, workspace)
         body = {"name": name, "description": description, "metadata": metadata}
         path = f"{STORES}/{found['id']}"
@@ -170,7 +170,7 @@ class RemoteLocation(Retentive):
     def archive_store(
         self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE, actor: Actor | str | None = None
     ) -> HttpExchange[StoreInfo]:
-        """Archive a memory store, which cannot be reversed."""
+        """Archive a memory store. This cannot be reversed."""
         found = yield from self._existing(id_or_key, workspace)
         path = f"{STORES}/{found['id']}/archive"
         return objects.store_info((yield HttpRequest("POST", path, actor=self._sender(actor), repeats=True)))
@@ -179,13 +179,13 @@ class RemoteLocation(Retentive):
     def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> HttpExchange[Removed]:
         """Permanently remove a memory store with its memories, versions and records."""
         found = yield from self._existing(id_or_key, DEFAULT_WORKSPACE)
-        with suppress(NotFound):  # it existed a moment ago, so an attempt whose answer was lost has erased it
+        with suppress(NotFound):  # it existed a moment ago: an earlier attempt erased it, but its answer was lost
             yield HttpRequest("DELETE", f"{STORES}/{found['id']}", actor=self._sender(actor), repeats=True)
         return Removed(0, pending=False)
 
     @exchange
     def upload(self, pieces: Callable[[], Iterator[bytes]], key: str | None) -> HttpExchange[JsonBody]:
-        """Import the store of an export. `pieces` returns the bytes of the archive, again for each attempt."""
+        """Import a store from an export. `pieces` is called for each attempt and returns the bytes of the archive."""
         request = HttpRequest("POST", "/v1/memory_store_imports", {"key": key}, repeats=True, upload=pieces)
         return (yield request)
 

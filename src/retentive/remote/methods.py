@@ -1,4 +1,4 @@
-"""Methods that are exchanges, and methods that no server offers."""
+"""Decorator for methods that are exchanges, and replacements for methods that no server offers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PAGE = 100
 
 
 class Runs(Protocol):
-    """Object with exchanges as methods. `_run` sends one, or returns it for the event loop to send.
+    """Object whose methods are exchanges. `_run` runs an exchange, or returns it so that an event loop can run it.
 
-    `default_sender` is the actor of requests that name no other.
+    `default_sender` is the actor of requests that name no actor.
     """
 
     default_sender: str | None
@@ -30,7 +30,7 @@ R = TypeVar("R", bound=Runs)
 
 
 def exchange(method: Callable[Concatenate[R, P], HttpExchange[T]]) -> Callable[Concatenate[R, P], T]:
-    """Make an exchange a method that returns its result."""
+    """Turn a method that returns an exchange into a method that returns the result of the exchange."""
 
     @wraps(method)
     def run(self: R, /, *args: P.args, **options: P.kwargs) -> T:
@@ -40,7 +40,7 @@ def exchange(method: Callable[Concatenate[R, P], HttpExchange[T]]) -> Callable[C
 
 
 def _sent_by(found: HttpExchange[T], actor: str | None) -> HttpExchange[T]:
-    """The exchange, with the actor in each request that names no other."""
+    """Return the exchange with `actor` added to each request that names no actor."""
     try:
         request = next(found)
         while True:
@@ -56,7 +56,7 @@ def _sent_by(found: HttpExchange[T], actor: str | None) -> HttpExchange[T]:
 
 
 def unsupported(name: str) -> Any:
-    """A method or property that raises `InvalidInput`, because no route offers it."""
+    """Create a method or property that raises `InvalidInput`, because no route offers it."""
 
     def refuse(*_: object, **__: object) -> Any:
         raise no_route(name)
@@ -65,14 +65,14 @@ def unsupported(name: str) -> Any:
 
 
 def no_route(name: str) -> InvalidInput:
-    """The error for an operation that no route offers."""
+    """Create the error for an operation that no route offers."""
     return InvalidInput(
         f"`{name}` is not possible with the URL of a server; open the location on the machine of the server"
     )
 
 
 def pages(path: str, *, most: int | None = None, **query: object) -> HttpExchange[list[JsonBody]]:
-    """All objects of a list, or the first `most`."""
+    """Fetch all objects of a paged list, or the first `most`."""
     found: list[JsonBody] = []
     page: str | None = None
     while most is None or len(found) < most:

@@ -1,4 +1,4 @@
-"""Values of the library from the objects of answers, and commands as the input of a tool call."""
+"""Conversion of the JSON objects in answers to values of the library, and of commands to JSON."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ def parsed(path: str) -> MemoryPath:
 
 
 def api_path(path: MemoryPath) -> str:
-    """Path in the API: `/x` for the memory `/memories/x`, `/` for the root."""
+    """Path of a memory in the API: `/x` for `/memories/x`, `/` for the root."""
     return path.text[len(ROOT) :] or "/"
 
 
 def prefix(path: MemoryPath) -> str:
-    """Prefix in the API of all paths below a directory."""
+    """Prefix, in the API, of all paths below a directory."""
     return path.text[len(ROOT) :] + "/"
 
 
 def tool_path(path: str) -> str:
-    """Path of the tool for a path of the API."""
+    """Convert a path of the API to a path below `/memories`."""
     return ROOT + path.removesuffix("/") if path == "/" else ROOT + path
 
 
 def raw(command: Command | Clear) -> JsonBody:
-    """A command as the input of a tool call."""
+    """Convert a command to the input of a tool call."""
     if isinstance(command, Write | Append):
         return {"command": command.name, "path": command.path.written, "file_text": command.text}
     given = {each.name: getattr(command, each.name) for each in fields(command)}
@@ -66,12 +66,12 @@ def raw(command: Command | Clear) -> JsonBody:
 
 
 def time_text(at: datetime | None) -> str | None:
-    """A time as the API takes it."""
+    """Convert a time to the text that the API accepts."""
     return None if at is None else at.isoformat()
 
 
 def time(text: object) -> datetime:
-    """A time in an answer. Raises `Unavailable`."""
+    """Parse a time in an answer. Raises `Unavailable`."""
     try:
         return datetime.fromisoformat(str(text))
     except ValueError:
@@ -83,7 +83,7 @@ def _optional_time(text: object) -> datetime | None:
 
 
 def actor(given: JsonBody | None) -> Actor | None:
-    """An actor."""
+    """Parse an actor. Returns None for an unknown type."""
     if given is None or given.get("type") not in _ACTORS:
         return None
     kind, name = _ACTORS[given["type"]]
@@ -94,7 +94,7 @@ def actor(given: JsonBody | None) -> Actor | None:
 
 
 def store_info(given: JsonBody) -> StoreInfo:
-    """A memory store."""
+    """Parse a memory store."""
     created_at, updated_at = time(given["created_at"]), time(given["updated_at"])
     about = Properties(
         given["name"],
@@ -108,7 +108,7 @@ def store_info(given: JsonBody) -> StoreInfo:
 
 
 def memory(given: JsonBody) -> Memory:
-    """A memory, without its text."""
+    """Parse a memory, without its text."""
     return Memory(
         given["id"],
         tool_path(given["path"]),
@@ -121,7 +121,7 @@ def memory(given: JsonBody) -> Memory:
 
 
 def version(given: JsonBody) -> Version:
-    """A version, without its text."""
+    """Parse a version, without its text."""
     is_deletion = given["operation"] == "deleted"
     return Version(
         given["id"],
@@ -140,7 +140,7 @@ def version(given: JsonBody) -> Version:
 
 
 def _provenance_text(given: JsonBody | None) -> str | None:
-    """The provenance of a version as storage has it."""
+    """Convert the provenance of a version to the text that storage uses."""
     if given is None:
         return None
     by = [[e["at"], e["actor"], e["session"], e["source"], *e["flags"]] for e in given["contributors"]]
@@ -151,18 +151,18 @@ def _provenance_text(given: JsonBody | None) -> str | None:
 
 
 def store_event(given: JsonBody) -> StoreEvent:
-    """A change without a version."""
+    """Parse a change that has no version."""
     at = time(given["created_at"])
     return StoreEvent(given["id"], given["event"], at, actor(given["created_by"]), tuple(given["ids"]), given["count"])
 
 
 def moment_text(at: Revision) -> str:
-    """A moment as the API takes it."""
+    """Convert a moment to the text that the API accepts."""
     return at.base.time.isoformat() if isinstance(at.base, At) and not at.back else at.text
 
 
 def outcome(given: JsonBody, *, dry_run: bool) -> RestoreOutcome:
-    """Result of an undo or a restore. The steps have no states, and the undone changes are not listed."""
+    """Parse the result of an undo or restore. Its steps contain no states, and it does not list the undone changes."""
     if given["type"] == "error":
         return RestoreOutcome(conflicts=tuple(map(_conflict, given["error"]["conflicts"])), dry_run=dry_run)
     steps = (Step(_STEPS[e["operation"]], e["memory_id"], tool_path(e["path"]), None, None) for e in given["steps"])
@@ -174,7 +174,7 @@ def _conflict(given: JsonBody) -> Conflict:
 
 
 def proposal(given: JsonBody, number: int) -> Proposal:
-    """A proposal, without its texts."""
+    """Parse a proposal, without its texts."""
     at = time(given["created_at"])
     changes = (
         ProposedChange(
@@ -193,7 +193,7 @@ def proposal(given: JsonBody, number: int) -> Proposal:
 
 
 def decision(given: JsonBody) -> DecisionOutcome:
-    """Result of accepting or refusing a proposal."""
+    """Parse the result of accepting or refusing a proposal."""
     if given["type"] == "error":
         found = given["error"]["conflicts"]
         return DecisionOutcome(
@@ -206,7 +206,7 @@ def decision(given: JsonBody) -> DecisionOutcome:
 
 
 def sendable(command: object) -> object:
-    """A command as JSON can hold it. Raises `Refused` for the input of a model that it cannot hold."""
+    """Return a command that can be sent as JSON. Raises `Refused` for a model's input that cannot be sent."""
     if isinstance(command, Command | Clear):
         return raw(command)
     try:
@@ -217,7 +217,7 @@ def sendable(command: object) -> object:
 
 
 def written(given: JsonBody) -> Written:
-    """Result of a write command."""
+    """Parse the result of a write command."""
     path, version_id = tool_path(given["path"]), given["memory_version_id"] or ""
     notes, memory_id = tuple(given["notes"]), given["memory_id"] or ""
     return Written(path, version_id, given["change_count"], given["proposed"], notes, memory_id)

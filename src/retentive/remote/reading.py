@@ -1,4 +1,4 @@
-"""The parts of a memory store on a server that are one request each: reads, settings, exports and imports."""
+"""Methods of a memory store on a server for reads, search, settings, exports and imports."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ImportOptions(TypedDict, total=False):
 
 
 class RemoteReads(MemoryStore):
-    """The base of a memory store on a server."""
+    """Base class of a memory store on a server."""
 
     info: StoreInfo
     default_sender: str | None
@@ -45,13 +45,13 @@ class RemoteReads(MemoryStore):
         return f"/v1/memory_stores/{segment(self.info.id)}"
 
     def sender(self, actor: Actor | str | None = None) -> str | None:
-        """Text of the actor that a request names. Raises `InvalidInput`."""
+        """Return the actor to send with a request, as text. Raises `InvalidInput`."""
         found = as_actor(actor)
         return self.default_sender if found is None else str(found)
 
     @exchange
     def read(self, path: str) -> HttpExchange[str]:
-        """The text of the memory at `path`. Raises `NotFound`."""
+        """Return the text of the memory at `path`. Raises `NotFound`."""
         return (yield from self.loaded(path))[1]
 
     @exchange
@@ -61,14 +61,14 @@ class RemoteReads(MemoryStore):
 
     @exchange
     def load_at(self, path: str, at: Revision) -> HttpExchange[tuple[Memory, str]]:
-        """The memory that was at a path at a moment, and its text. Raises `NotFound`."""
+        """Return the memory that was at a path at a moment, and its text. Raises `NotFound`."""
         query = {"path": objects.api_path(objects.parsed(path)), "at": objects.moment_text(at)}
         found = yield HttpRequest("GET", f"{self.base}/memory", query, actor=self.sender())
         return objects.memory(found), found["content"]
 
     @exchange
     def memories_at(self, under: str, at: Revision) -> HttpExchange[list[Memory]]:
-        """All memories below a directory at a moment, or the one at that path."""
+        """Return the memories that were below a directory, or the memory that was at the path itself, at a moment."""
         target, query = objects.parsed(under), {"at": objects.moment_text(at)}
         found = yield from pages(f"{self.base}/memories", path_prefix=objects.prefix(target), at=query["at"])
         if not found and not target.is_root:
@@ -78,7 +78,7 @@ class RemoteReads(MemoryStore):
         return [objects.memory(each) for each in found]
 
     def loaded(self, path: str) -> HttpExchange[tuple[Memory, str]]:
-        """The memory at a path and its text."""
+        """Return the memory at a path and its text."""
         target = objects.parsed(path)
         missing = NotFound(f"there is no memory at {target.written}")
         if target.is_root:
@@ -93,7 +93,7 @@ class RemoteReads(MemoryStore):
 
     @exchange
     def memories(self, under: str = ROOT) -> HttpExchange[list[Memory]]:
-        """All memories below a directory, in byte order of their paths."""
+        """Return all memories below a directory, in byte order of their paths."""
         found = yield from pages(f"{self.base}/memories", path_prefix=objects.prefix(objects.parsed(under)))
         return [objects.memory(each) for each in found]
 
@@ -107,7 +107,7 @@ class RemoteReads(MemoryStore):
         limit: int = 100,
         texts: bool = False,
     ) -> HttpExchange[ListPage[Listed, ListingCursor]]:
-        """One page of the memories below a directory, in byte order, with at most 100 of them, or 20 with texts."""
+        """Return one page of at most 100 memories (20 with texts) below a directory, in byte order of their paths."""
         target = objects.parsed(under)
         if limit < 1 or depth not in {0, 1}:
             raise InvalidInput("the limit must be at least 1, and the depth 0 or 1")
@@ -128,7 +128,7 @@ class RemoteReads(MemoryStore):
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
     ) -> HttpExchange[list[Version]]:
-        """Versions, newest first: all, those at one path, or those of one memory across renames."""
+        """Return versions, newest first: of the store, at one path, or of one memory across renames."""
         target = None if path is None else objects.parsed(path)
         above = "/" if target is None else objects.api_path(target).rpartition("/")[0] + "/"
         most = limit if target is None else None
@@ -138,7 +138,7 @@ class RemoteReads(MemoryStore):
 
     @exchange
     def version_text(self, version_id: str) -> HttpExchange[str]:
-        """Text after the change that a version records; empty for a deletion. Raises `NotFound`."""
+        """Return the text of a version. It is empty for a deletion. Raises `NotFound`."""
         found = yield HttpRequest("GET", f"{self.base}/memory_versions/{segment(version_id)}")
         return found["content"] or ""
 
@@ -158,7 +158,7 @@ class RemoteReads(MemoryStore):
     def change_settings(
         self, changes: Mapping[str, object], *, actor: Actor | str | None = None
     ) -> HttpExchange[Settings]:
-        """Change settings for every process that uses the store; return the effective settings."""
+        """Change settings for every process that uses the store. Returns the effective settings."""
         DEFAULTS.changed(changes)
         found = yield HttpRequest("POST", f"{self.base}/settings", {}, changes, self.sender(actor), repeats=True)
         return DEFAULTS.changed(found["settings"])
@@ -179,7 +179,7 @@ class RemoteReads(MemoryStore):
         limit: int | None = 20,
         actor: Actor | str | None = None,
     ) -> HttpExchange[Results]:
-        """Search for memories, best first; at most the first 100. `at` must not be a parsed revision."""
+        """Search for memories. Returns up to 100, best first. `at` must not be a parsed revision."""
         options = {"paths": list(paths), "source": source, "trust": trust, "at": at, "history": history}
         sent = searching.body(query, mode, under, regex=regex, limit=limit, **options)
         request = HttpRequest("POST", f"{self.base}/search", {}, sent, self.sender(actor), repeats=True)
@@ -187,7 +187,7 @@ class RemoteReads(MemoryStore):
 
     @exchange
     def download(self, sink: IO[bytes], *, format: str, notes: bool) -> HttpExchange[None]:  # noqa: A002
-        """Write an export to a file. Each attempt begins the file again."""
+        """Write an export to a file. Each attempt overwrites the file from its start."""
         query = {"format": format, "notes": notes}
         yield HttpRequest("GET", f"{self.base}/export", query, actor=self.sender(), sink=sink)
 
@@ -195,7 +195,7 @@ class RemoteReads(MemoryStore):
     def upload(
         self, pieces: Callable[[], Iterator[bytes]], under: str, **options: Unpack[ImportOptions]
     ) -> HttpExchange[JsonBody]:
-        """Import a tar file, and return the answer. `pieces` returns its bytes, again for each attempt."""
+        """Import a tar file and return the answer. `pieces` is called for each attempt and returns the file's bytes."""
         query = {"path_prefix": objects.prefix(objects.parsed(under)), **options}
         request = HttpRequest("POST", f"{self.base}/import", query, actor=self.sender(), repeats=True, upload=pieces)
         return (yield request)

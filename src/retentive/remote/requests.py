@@ -1,4 +1,4 @@
-"""Requests and answers as values, the errors of answers, and the rules for retries. Nothing here does I/O."""
+"""Requests and answers as values, errors in answers, and the rules for retries. Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ FIRST_PAUSE_S = 0.1
 MAX_PAUSE_S = 5.0
 MAX_RETRY_AFTER_S = 60.0
 _NOTHING_DONE = frozenset({429, 503})
-"""Statuses of a request that the server has not run, unless the code says that the outcome is unknown."""
+"""With these statuses the server did not run the request, unless the error code says that the outcome is unknown."""
 _MAYBE_DONE = frozenset({502, 504})
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One request. `repeats` says that sending it again cannot do the change twice.
+    """One request. `repeats` is True if sending it again cannot make the change twice.
 
-    `key` is the idempotency key, the same in all attempts. With `returns_conflicts`, an error that lists conflicts is
-    an answer. `upload` returns the pieces of a body, again for each attempt; `sink` gets the body of the answer.
+    `key` is the idempotency key and is the same in all attempts. With `returns_conflicts`, an error that lists
+    conflicts is returned as an answer. `upload` is called for each attempt and returns the pieces of the body. The body
+    of the answer is written to `sink`.
     """
 
     method: str
@@ -57,7 +58,7 @@ class HttpRequest:
 
     @property
     def is_long(self) -> bool:
-        """True if the server may work on it for minutes."""
+        """True if the request may take the server minutes."""
         return self.upload is not None or self.sink is not None
 
     @property
@@ -77,13 +78,13 @@ class HttpRequest:
         return self.repeats or not self.is_change
 
     def content(self) -> bytes | None:
-        """The body. Raises `ValueError`, `TypeError` or `RecursionError` for a value that JSON cannot hold."""
+        """Serialize the body. Raises `ValueError`, `TypeError` or `RecursionError` if JSON cannot represent it."""
         if self.body is None:
             return None
         return json.dumps(self.body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
     def headers(self) -> dict[bytes, bytes]:
-        """Headers besides those of the connection."""
+        """Headers of this request, without the headers that the client sends with every request."""
         found = {b"content-type": b"application/json"} if self.body is not None else {}
         if self.upload is not None:
             found[b"content-type"] = b"application/x-tar"
@@ -103,7 +104,7 @@ class HttpAnswer:
     content: bytes = field(repr=False)
 
     def json(self) -> JsonBody:
-        """The JSON object. Raises `Unavailable` for another body."""
+        """Parse the body. Raises `Unavailable` if it is not a JSON object."""
         try:
             value = json.loads(self.content)
         except (ValueError, RecursionError):
@@ -115,7 +116,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class HttpFailure:
-    """A request without an answer. `was_sent` is true if the server may have run it; `is_final` forbids a retry."""
+    """Failure of a request without an answer. If `was_sent`, the server may have run it. `is_final` forbids retries."""
 
     message: str
     was_sent: bool
@@ -135,7 +136,7 @@ class Tries:
         self._pause = FIRST_PAUSE_S
 
     def pause_after(self, outcome: HttpAnswer | HttpFailure) -> float | None:
-        """Seconds to wait before the next attempt. None if there is no other attempt."""
+        """Return the seconds to wait before the next attempt, or None if there must be no other attempt."""
         self._left -= 1
         if self._left <= 0 or not self._may_retry(outcome):
             return None
@@ -156,7 +157,7 @@ def _retry_after(answer: HttpAnswer) -> float:
 
 
 def read_answer(request: HttpRequest, outcome: HttpAnswer | HttpFailure) -> JsonBody:
-    """The JSON object of an answer. Raises the library's own error for an error of the server or the connection."""
+    """Return the JSON object of an answer. Raises an error of the library for a server or connection error."""
     if isinstance(outcome, HttpFailure):
         if outcome.was_sent and request.is_change:
             raise OutcomeUnknown(f"{outcome.message}, so it is unknown if the change is stored")
@@ -198,7 +199,7 @@ _OWN_CODES: Mapping[str, type[RetentiveError]] = {
 
 
 def error_in(request: HttpRequest, answer: HttpAnswer) -> RetentiveError:
-    """The library's error for an error answer: by its code if it has one, and otherwise by its status."""
+    """Convert an error answer to an error of the library: by its code if it has one, otherwise by its status."""
     try:
         error = json.loads(answer.content)["error"]
         message = str(error["message"])
@@ -218,7 +219,7 @@ def error_in(request: HttpRequest, answer: HttpAnswer) -> RetentiveError:
 
 
 def conflicting_in(given: Mapping[str, object]) -> Conflicting | None:
-    """The memory in the way that an answer names."""
+    """Return the conflicting memory that an answer names, if any."""
     memory_id, path = given.get("conflicting_memory_id"), given.get("conflicting_path")
     is_named = isinstance(memory_id, str) and isinstance(path, str)
     return Conflicting(str(memory_id), f"{ROOT}{path}") if is_named else None
@@ -229,5 +230,5 @@ def _plain(value: object) -> object:
 
 
 def segment(name: str) -> str:
-    """An id as one segment of a path."""
+    """Quote an id as one segment of a path."""
     return quote(name, safe="")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RemoteReview(Review):
-    """Review over HTTP. A call decides one proposal."""
+    """Review over HTTP. Each call can accept or refuse only one proposal."""
 
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
@@ -43,7 +43,7 @@ class RemoteReview(Review):
     def show(
         self, proposal_id: str
     ) -> HttpExchange[tuple[Proposal, list[tuple[ProposedChange, str | None, str | None]]]]:
-        """A pending proposal, and each of its changes with the text before and after it."""
+        """Return a pending proposal, and each of its changes with the text before and after the change."""
         try:
             found = yield HttpRequest("GET", f"{self._base}/{segment(proposal_id)}")
         except NotFound:

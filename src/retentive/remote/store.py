@@ -1,4 +1,4 @@
-"""A memory store on a server, with the methods and types of a local one."""
+"""Memory store on a server, with the methods and types of a local memory store."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class RemoteStore(RemoteReads):
     """A memory store on a server. Threads may share it.
 
-    `described` is the same store, whose methods return exchanges for an event loop to send.
+    `described` is a copy whose methods return exchanges, which an event loop can run.
     """
 
     def __init__(self, client: Client, info: StoreInfo, actor: Actor | None) -> None:
@@ -57,7 +57,7 @@ class RemoteStore(RemoteReads):
 
     @property
     def described(self) -> RemoteStore:
-        """The same store, whose methods return exchanges."""
+        """Copy of the store whose methods return exchanges instead of results."""
         store = copy(self)
         store._run = _unchanged  # noqa: SLF001 - the same class
         return store
@@ -79,27 +79,27 @@ class RemoteStore(RemoteReads):
 
     @property
     def actor(self) -> Actor | None:
-        """Actor recorded with changes that name no other. None means the actor of the API key."""
+        """Actor recorded with changes that name no actor. None means the actor of the API key."""
         return self._actor
 
     @property
     def replies(self) -> Replies:
-        """Sentences of errors in arguments. The server has those of replies."""
+        """Texts for errors in arguments. The server has its own texts for replies."""
         return REPLIES
 
     def acting_as(self, actor: Actor | str) -> RemoteStore:
-        """The same memory store, whose requests name this actor. The API key must allow it."""
+        """Return a copy of the memory store whose requests name this actor. The API key must allow this actor."""
         store = copy(self)
         store._actor = as_actor(actor)  # noqa: SLF001 - the same class
         store.default_sender = str(store._actor)  # noqa: SLF001
         return store
 
     def through(self, integration: str) -> RemoteStore:
-        """The same object: the server records its own integration."""
+        """Return this object: the server records its own integration."""
         return self
 
     def directory(self) -> str | None:
-        """None: the memories are on the server."""
+        """Return None, because the memories are on the server."""
         return None
 
     @exchange
@@ -127,7 +127,7 @@ class RemoteStore(RemoteReads):
     def clear(
         self, *, actor: Actor | str | None = None, tool_use_id: str | None = None, **origin: Unpack[Origin]
     ) -> Reply:
-        """Delete all memories in one transaction. The arguments are those of `execute`."""
+        """Delete all memories in one transaction. The arguments are the same as in `execute`."""
         return self.execute(Clear(), actor=actor, tool_use_id=tool_use_id, **origin)
 
     def performed(
@@ -138,7 +138,7 @@ class RemoteStore(RemoteReads):
         origin: Origin | None = None,
         if_version: str | None = None,
     ) -> HttpExchange[JsonBody]:
-        """Send a command; return the answer of its route. Raises `Refused` for one that cannot be sent."""
+        """Send a command and return the answer of its route. Raises `Refused` for a command that cannot be sent."""
         given = objects.sendable(command)
         is_view = isinstance(given, Mapping) and given.get("command") == "view"
         path = f"{self.base}/commands"
@@ -154,7 +154,7 @@ class RemoteStore(RemoteReads):
 
     @exchange
     def answer(self, command: object, if_version: str | None = None) -> HttpExchange[JsonBody]:
-        """Run a command, and return the whole answer of the server."""
+        """Run a command and return the whole answer of the server."""
         return (yield from self.performed(command, self.sender(), None, None, if_version))
 
     def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:
@@ -173,20 +173,20 @@ class RemoteStore(RemoteReads):
     def batch(
         self, commands: Sequence[object], *, actor: Actor | str | None = None, **origin: Unpack[Origin]
     ) -> HttpExchange[list[Written]]:
-        """Run up to 100 commands as one change, all or none; return what each has written."""
+        """Run up to 100 commands as one atomic change. Returns the result of each command."""
         body: JsonBody = {"commands": [objects.sendable(each) for each in commands], **origin_of(**origin)}
         done = yield HttpRequest("POST", f"{self.base}/batch", {}, body, self.sender(actor), repeats=True)
         return list(map(objects.written, done["results"]))
 
     @exchange
     def view(self, path: str = ROOT, *, view_range: tuple[int, int] | None = None) -> HttpExchange[str]:
-        """The view that a model gets of a directory, or of a memory or a range of its lines. Raises `NotFound`."""
+        """Return the text that a model gets for a view of a directory or of a memory's lines. Raises `NotFound`."""
         done = yield from self.performed({"command": "view", "path": path, "view_range": view_range}, self.sender())
         return Reply(done["content"], done["is_error"], done["error_code"]).raise_for_error().text
 
     @property
     def by_id(self) -> ById:
-        """The memories by their ids: read, update and delete."""
+        """Access to memories by id: read, update and delete."""
         return RemoteById(self)
 
     @property
@@ -206,7 +206,7 @@ class RemoteStore(RemoteReads):
 
     @property
     def audit(self) -> Audit:
-        """Audit log: its entries, and their verification by the server."""
+        """Audit log: entries, and verification by the server."""
         from retentive.remote.auditing import RemoteAudit  # noqa: PLC0415 - rarely needed
 
         return RemoteAudit(self)
@@ -247,7 +247,7 @@ def _unchanged(found: HttpExchange[T]) -> HttpExchange[T]:
 
 
 def _named(command: object) -> tuple[MemoryPath, ...]:
-    """Paths that an error reply names."""
+    """Return the paths that an error reply names."""
     try:
         return paths_of(command if isinstance(command, Command | Clear) else parse(command))
     except Refused:

@@ -34,7 +34,7 @@ class RemoteTrust(Trust):
 
     @exchange
     def doubted(self, under: str = ROOT, *, level: Level | None = None) -> HttpExchange[list[DoubtedMemory]]:
-        """Memories at or below a path that are not trusted, hidden ones included, in byte order of their paths."""
+        """Return the untrusted memories at or below a path, including hidden memories, in byte order of their paths."""
         check_level(level)
         target = objects.parsed(under)
         if level == TRUSTED:
@@ -46,7 +46,7 @@ class RemoteTrust(Trust):
     def page(
         self, under: str = ROOT, *, level: Level | None = None, after: str = "", limit: int = 100
     ) -> HttpExchange[ListPage[DoubtedMemory, str]]:
-        """One page of `doubted`, of at most 100 memories."""
+        """Return one page of `doubted`, with at most 100 memories."""
         check_level(level)
         if limit < 1:
             raise InvalidInput(f"the limit must be at least 1, not {limit}")
@@ -59,7 +59,7 @@ class RemoteTrust(Trust):
 
     @exchange
     def levels(self, versions: Iterable[Version]) -> HttpExchange[list[Level]]:
-        """The level of each change by itself, without earlier contributors to the text."""
+        """Return the level of each change by itself, regardless of earlier contributors to the text."""
         found = yield HttpRequest("GET", f"{self._store.base}/settings", actor=self._store.sender())
         levels = Levels(DEFAULTS.changed(found["settings"]))
         return [levels.of(author_of(each)) for each in versions]
@@ -76,13 +76,13 @@ class RemoteTrust(Trust):
 
     @exchange
     def quarantine(self, pattern: str, *, actor: Actor | str | None = None) -> HttpExchange[bool]:
-        """Hide all memories to which an actor, a session or a source contributed; False if they were hidden."""
+        """Hide all memories to which an actor, session or source contributed. Returns False if already quarantined."""
         found = yield self._change("quarantine", {"pattern": check_trust_pattern(pattern)}, actor)
         return bool(found["changed"])
 
     @exchange
     def release(self, pattern: str, *, actor: Actor | str | None = None) -> HttpExchange[bool]:
-        """Reverse `quarantine` for the same pattern; return whether it was in quarantine."""
+        """Reverse `quarantine` for the same pattern. Returns False if it was not in quarantine."""
         found = yield self._change("release", {"pattern": check_trust_pattern(pattern)}, actor)
         return bool(found["changed"])
 
@@ -95,7 +95,7 @@ def _above(target: MemoryPath) -> str:
 
 
 def _below(target: MemoryPath, given: Iterable[JsonBody]) -> list[DoubtedMemory]:
-    """Those at or below a path: a route limits to a directory."""
+    """Keep the memories at or below a path, because the route selects only by directory."""
     found = map(_doubted, given)
     return [each for each in found if each.path == target.text or each.path.startswith(f"{target.text}/")]
 

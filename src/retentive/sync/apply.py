@@ -1,7 +1,7 @@
-"""Apply a plan. Each step is checked where it takes effect: by the version of the memory, or the text of the file.
+"""Apply a plan. Each step first compares the version of the memory, or the text of the file, with the plan.
 
-A step whose side changed meanwhile does nothing, and the next round plans again. The order within a step is such that
-a text exists somewhere at every moment: a conflict copy is written before the file is replaced.
+If it changed in the meantime, the step does nothing, and the next round plans again. Steps never delete the only copy
+of a text: for example, a conflict copy is written before the file is replaced.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from retentive.values.settings import Settings
 
 MOST_COPIES = 20
 MOST_IN_BATCH, MOST_BATCH_BYTES = 100, 500_000
-"""Limits of one batch of pushes: those of the store, and half of a body that every server accepts."""
+"""Limits of one batch of pushes: the store's limit of commands, and half the body size that every server accepts."""
 SyncBecame: TypeAlias = Literal[
     "pushed", "written", "merged", "conflict", "renamed", "deleted", "held", "refused", "proposed", "skipped", "waits",
     "warning",
@@ -37,7 +37,7 @@ SyncBecame: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class SyncOutcome:
-    """Outcome for a path. `side` is where it changed: `store`, `directory`, or empty. `why` explains the rest."""
+    """Outcome for a path. `side` is the changed side: `store`, `directory`, both or empty. `why` gives details."""
 
     path: str
     became: SyncBecame
@@ -47,7 +47,7 @@ class SyncOutcome:
 
 @dataclass
 class SyncRound:
-    """Both sides as a round found them, and the changes that it makes."""
+    """Applies the steps of one round, which has read `files` and `memories`, and collects the outcomes."""
 
     folder: Folder
     store: MemoryStore
@@ -60,7 +60,7 @@ class SyncRound:
     examiner: TextExaminer = field(default_factory=TextExaminer)
 
     def run(self, steps: Sequence[SyncStep], saved: Callable[[], None]) -> None:
-        """Apply the steps; call `saved` now and then to save the state."""
+        """Apply the steps. Calls `saved` after every 500 steps to save the state."""
         new = [step for step in steps if step.act == "push" and step.path not in self.memories]
         for number, (step, text) in enumerate(self._not_created(new), start=1):
             self._try(step.path, partial(self._push, step, text))
@@ -122,7 +122,7 @@ class SyncRound:
         self._say(step.to, "renamed", "directory", f"from {step.path}")
 
     def _not_created(self, steps: Iterable[SyncStep]) -> list[tuple[SyncStep, str]]:
-        """Create many memories at once. Returns those for which it did not succeed, with their texts."""
+        """Create memories in batches. Returns the steps, with texts, whose memories were not created."""
         left: list[tuple[SyncStep, str]] = []
         batch: list[tuple[SyncStep, str]] = []
         size = 0
@@ -155,7 +155,7 @@ class SyncRound:
         return []
 
     def _was_offered(self, path: str) -> bool:
-        """True if this text of the file was proposed before."""
+        """Return True if the present text of the file is already proposed, and report it."""
         if self.state.offered.get(path) != self.files[path].sha256:
             return False
         self._say(path, "proposed", "store", "it was sent for review")
@@ -220,21 +220,21 @@ class SyncRound:
         self._warn(path, joined.text)
 
     def _as_written(self, path: str, written: Written) -> Memory:
-        """The memory with the version that was written. Raises `FileChanged` if somebody has changed it since."""
+        """Return the written memory. Raises `FileChanged` if it was changed again since then."""
         memory, _ = self.store.load(path)
         if memory.version_id != written.version_id:
             raise FileChanged
         return memory
 
     def _recorded(self, path: str, memory: Memory, versions: list[str]) -> Written:
-        """Save the text of the file and the merged text in one change, so that the history has both."""
+        """Write the text of the file, then the merged text, in one change, so that the history contains both."""
         commands: list[dict[str, object]] = [{"command": "write", "path": path, "file_text": text} for text in versions]
         commands[0]["if_version"] = memory.version_id
         return self.store.batch(commands)[-1]
 
     def _copied(self, path: str, text: str) -> str:
-        """Write a conflict copy and return its path; empty if there is one. Raises `FileChanged`."""
-        for more in range(MOST_COPIES):  # more than one if a person edited the first
+        """Write a conflict copy and return its path, or "" if the same copy exists. Raises `FileChanged`."""
+        for more in range(MOST_COPIES):  # the first name is taken if somebody edited an earlier copy
             copy = conflict_name(path, f"{self.machine}{f'-{more}' if more else ''}", text)
             try:
                 self.folder.write(copy, text, None)
@@ -273,7 +273,7 @@ class SyncRound:
         self._say(path, "deleted", side)
 
     def _secrets(self, path: str, text: str) -> str:
-        """Why a text is not sent: it has sensitive values that the store would not keep."""
+        """Reason not to send a text with sensitive values that the store would remove or refuse; otherwise empty."""
         if self.settings.sensitive == "off":
             return ""
         examined = self.examiner.examine(self.settings, text, path=path)
@@ -292,7 +292,7 @@ class SyncRound:
 
 
 def conflict_name(path: str, machine: str, text: str) -> str:
-    """Path of the copy of a text that could not be merged; the same for the same text."""
+    """Path of the conflict copy of a text that could not be merged. The same text always gets the same path."""
     stem, dot, suffix = path.rpartition(".")
     if not dot or "/" in suffix:
         stem, dot, suffix = path, "", ""

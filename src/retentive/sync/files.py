@@ -15,7 +15,7 @@ class FileChanged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Attributes of a file that change with it, read without its content."""
+    """File attributes that show if a file changed, without reading its content."""
 
     size_bytes: int
     mtime_ns: int
@@ -33,9 +33,10 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True)
 class FolderScan:
-    """Files by the paths of their memories, and why others are left out. `waiting` are being written, or not readable.
+    """Result of a scan. `files` are by path of their memory.
 
-    Files below an ignored path count as unknown, not as deleted.
+    `skipped` gives the reason for each path that is left out. `waiting` are paths that are still being written or are
+    not readable. Files below a skipped or waiting path count as unknown, not as deleted.
     """
 
     files: Mapping[str, LocalFile]
@@ -45,7 +46,7 @@ class FolderScan:
 
 @dataclass(frozen=True, slots=True)
 class FileStamps:
-    """Stamps of the files of a directory by name, None for those that cannot be seen, and the patterns ignored."""
+    """Stamps of the files in a directory by name (None for an unreadable directory), and the ignore patterns."""
 
     ignored: tuple[str, ...]
     stamps: Mapping[str, Stamp | None]

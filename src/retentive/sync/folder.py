@@ -1,8 +1,8 @@
-"""The directory: its files as memories would have them, and changes that never overwrite an unexpected text.
+"""Access to the synchronised directory: scans of its files, and changes that never overwrite an unexpected text.
 
-Files are reached component by component from an open directory, and links are never followed. A file is written to a
-temporary name, synced, and exchanged with the old one, which is then compared with the text that was expected. If it
-is another text, because a program wrote it in between, the exchange is reversed.
+Paths are opened one component at a time, starting from an open directory, and links are never followed. A new text is
+written to a temporary file, synced, and exchanged with the old file. The old file is then compared with the expected
+text. If it differs, because another program wrote it in between, the exchange is reversed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from retentive.values.paths import ROOT, MemoryPath
 
 MARKER, IGNORE = ".retentive-sync", ".retentive-ignore"
 NEW, ASIDE = ".retentive-new-", ".retentive-aside-"
-"""Files being written, and complete files on their way to or from a name. `clean` treats those of a killed process."""
+"""Prefixes of incomplete files, and of complete files under a temporary name. `clean` handles leftovers of a crash."""
 SETTLE_S = 0.2
-"""A file that changed within this time may be half written, and waits."""
+"""A file that changed less than this time ago may be incomplete, so it waits for a later scan."""
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _EMPTY = hashlib.sha256().hexdigest()
@@ -48,7 +48,7 @@ class Folder:
         os.close(self.descriptor)
 
     def patterns(self) -> tuple[str, ...]:
-        """Patterns of ignored files, a line each."""
+        """Return the patterns in the ignore file, which has one pattern per line."""
         try:
             lines = self._read(IGNORE)[0].decode(errors="replace").splitlines()
         except (OSError, FileChanged):
@@ -58,9 +58,9 @@ class Folder:
     def scan(
         self, known: Mapping[str, tuple[str, Stamp | None]], ignored: tuple[str, ...], most_bytes: int
     ) -> FolderScan:
-        """Read the directory. A file with the stamp that `known` has for its path has the known sha256.
+        """Scan the directory. `known` maps a path to a hash and a stamp: a file with this stamp is not read again.
 
-        A file that this object wrote is complete, however new it is.
+        A recently changed file waits, unless this object wrote it.
         """
         files: dict[str, LocalFile] = {}
         skipped: dict[str, str] = {}
@@ -92,12 +92,12 @@ class Folder:
         return FolderScan(files, skipped, frozenset(waiting))
 
     def stamps(self) -> FileStamps:
-        """Look at all files without reading them, ignored ones too."""
+        """Return the stamps of all files, including ignored files, without reading them."""
         stamps = {name: None if entry is None else _stamp(entry) for name, entry in self._walk("")}
         return FileStamps(self.patterns(), stamps)
 
     def text(self, file: LocalFile) -> str:
-        """The text of a scanned file. Raises `FileChanged`."""
+        """Return the text of a scanned file. Raises `FileChanged`."""
         with _as_changed():
             data, _ = self._read(file.name)
         if hashlib.sha256(data).hexdigest() != file.sha256:
@@ -105,7 +105,7 @@ class Folder:
         return data.decode()
 
     def write(self, path: str, text: str, old: LocalFile | None) -> LocalFile:
-        """Replace the file `old`, or create the file of a path. Raises `FileChanged` if another text is there."""
+        """Replace the file `old`, or create the file of a path. Raises `FileChanged` if other content is there."""
         name = _name_of(path) if old is None else old.name
         data = text.encode()
         parent, last = os.path.split(name)
@@ -125,7 +125,7 @@ class Folder:
         return LocalFile(name, hashlib.sha256(data).hexdigest(), stamp)
 
     def delete(self, file: LocalFile) -> None:
-        """Delete a scanned file, and directories that become empty. Raises `FileChanged`."""
+        """Delete a scanned file, and any directories that this leaves empty. Raises `FileChanged`."""
         parent, last = os.path.split(file.name)
         with _as_changed(), self._parent(parent) as directory:
             temporary = self._free_name(ASIDE)
@@ -148,7 +148,7 @@ class Folder:
             parent = above
 
     def rename(self, file: LocalFile, path: str) -> None:
-        """Give a scanned file the name of another path. Raises `FileChanged` if that name exists."""
+        """Move a scanned file to another path. Raises `FileChanged` if that path exists."""
         (old_parent, old), (parent, new) = os.path.split(file.name), os.path.split(_name_of(path))
         with (
             _as_changed(),
@@ -159,7 +159,7 @@ class Folder:
             os.fsync(after)
 
     def marker(self) -> bytes | None:
-        """Contents of the marker file."""
+        """Return the contents of the marker file, or None if it is missing."""
         try:
             return self._read(MARKER)[0]
         except (OSError, FileChanged):
@@ -172,7 +172,7 @@ class Folder:
         os.fsync(self.descriptor)
 
     def clean(self, is_stored: Callable[[str], bool]) -> None:
-        """Remove files that a killed process left. A text that is not stored, by its sha256, gets a visible name."""
+        """Remove files that a killed process left. A text whose sha256 is not stored is kept under a visible name."""
         for below, name in self._leftovers(""):
             with self._parent(below) as directory, suppress(FileNotFoundError, FileChanged):
                 sha256 = self._sha256_at(name, directory)
@@ -182,7 +182,7 @@ class Folder:
                     os.unlink(name, dir_fd=directory)
 
     def _put_away(self, name: str, directory: int, ours: str) -> None:
-        """Remove a file set aside if it has our text; otherwise somebody wrote it, and it gets a visible name."""
+        """Remove a temporary file with the sha256 `ours`. A file with any other text is kept under a visible name."""
         with suppress(FileNotFoundError, FileChanged):
             sha256 = self._sha256_at(name, directory)
             for length in (8, 16, 64) if sha256 != ours else ():
@@ -197,7 +197,7 @@ class Folder:
             os.unlink(name, dir_fd=directory)
 
     def has(self, path: str, text: str) -> bool:
-        """True if the file of a path has this text."""
+        """Return True if the file of a path has this text."""
         try:
             return self._read(_name_of(path))[0] == text.encode()
         except (OSError, FileChanged):
@@ -214,9 +214,9 @@ class Folder:
         return found
 
     def _exchange(self, temporary: str, last: str, directory: int, expected: str) -> None:
-        """Exchange a new text with the file, if that still has the expected one. Raises `FileChanged`.
+        """Exchange a new file with the old file if that has the expected hash. Raises `FileChanged` if not.
 
-        A replaced file is removed only after it was compared. After an interrupt, `clean` removes it.
+        The old file is removed only after its hash was compared. If the process is killed first, `clean` handles it.
         """
         with _as_changed():
             if self._sha256_at(last, directory) != expected:
@@ -230,7 +230,7 @@ class Folder:
             os.unlink(temporary, dir_fd=directory)
 
     def _walk(self, below: str) -> Iterator[tuple[str, os.stat_result | None]]:
-        """Files, and with None a directory that was removed meanwhile or cannot be read: nothing is known of it."""
+        """Yield files. A directory that cannot be read, or was just removed, is yielded with None as its entry."""
         try:
             with self._parent(below) as directory, os.scandir(directory) as entries:
                 listed = sorted(entry.name for entry in entries if not entry.name.startswith("."))
@@ -242,7 +242,7 @@ class Folder:
             return
         for name, entry in found:
             inner = os.path.join(below, name)
-            if entry is None:  # a file that was removed meanwhile
+            if entry is None:  # the file was removed in the meantime
                 continue
             if stat.S_ISDIR(entry.st_mode):
                 yield from self._walk(inner)
@@ -267,7 +267,7 @@ class Folder:
         return f"{prefix}{secrets.token_hex(8)}"
 
     def _read(self, name: str) -> tuple[bytes, Stamp]:
-        """Bytes of a regular file, and its stamp. Raises OSError, and `FileChanged` if it changed meanwhile."""
+        """Return the bytes and stamp of a regular file. Raises OSError, and `FileChanged` if it changes meanwhile."""
         parent, last = os.path.split(name)
         with self._parent(parent) as directory, _regular(last, directory) as (file, before):
             data = file.read()
@@ -276,13 +276,13 @@ class Folder:
         return data, before
 
     def _settled_sha256(self, name: str, stamp: Stamp, known: tuple[str, Stamp | None] | None) -> str | None:
-        """Hash of a file; None if it may still be written, empty if it is not text."""
+        """Return the hash of a file: None if the file may be incomplete, "" if it is not text."""
         if self._written.get(name) != stamp and abs(time.time_ns() - stamp.mtime_ns) < SETTLE_S * 1e9:
             return None
         return known[0] if known is not None and known[1] == stamp else self._sha256(name, stamp)
 
     def _sha256(self, name: str, stamp: Stamp) -> str | None:
-        """Hash of a file; None if it changes, empty if it is not text."""
+        """Read a file and return its hash: None if the file changed since its stamp was taken, "" if it is not text."""
         try:
             data, read = self._read(name)
         except (OSError, FileChanged):
@@ -297,7 +297,7 @@ class Folder:
 
     @contextmanager
     def _parent(self, name: str, *, make: bool = False) -> Iterator[int]:
-        """Open a directory below this one, without following links."""
+        """Open a directory inside this directory, without following links."""
         descriptor = os.dup(self.descriptor)
         try:
             for part in filter(None, name.split("/")):
@@ -314,7 +314,7 @@ class Folder:
 
 @contextmanager
 def _regular(name: str, directory: int) -> Iterator[tuple[IO[bytes], Stamp]]:
-    """A regular file, opened to be read, with its stamp. Raises OSError, and `FileChanged` for anything else."""
+    """Open a regular file for reading, and get its stamp. Raises OSError, and `FileChanged` for any other file type."""
     descriptor = os.open(name, _READ, dir_fd=directory)
     try:
         entry = os.fstat(descriptor)
@@ -327,7 +327,7 @@ def _regular(name: str, directory: int) -> Iterator[tuple[IO[bytes], Stamp]]:
 
 
 def is_ignored(name: str, patterns: tuple[str, ...]) -> bool:
-    """True if a relative name, one of its directories or its last part matches a pattern, or it is a hidden file."""
+    """Return True if a part of a relative name starts with a period, or the name or a part of it matches a pattern."""
     parts = name.split("/")
     if any(part.startswith(".") for part in parts):
         return True
@@ -372,7 +372,7 @@ def _shown(name: str) -> str:
 
 @contextmanager
 def _as_changed() -> Iterator[None]:
-    """A file that is gone, is there, or became something else, was changed by another program."""
+    """Raise `FileChanged` for OS errors that mean that another program removed, created or replaced a file."""
     try:
         yield
     except (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError):

@@ -1,6 +1,7 @@
-"""Hints that files of a directory changed, from the operating system if `watchfiles` is installed.
+"""Hints from the operating system that files in a directory changed, if `watchfiles` is installed.
 
-A hint may be missing (a renamed root, a network file system), so the caller scans from time to time anyway.
+Hints may be missing, for example on a network file system or after the directory was renamed, so the caller still scans
+regularly.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from retentive.sync.folder import ASIDE, MARKER, NEW
 
 
 class Hints:
-    """Waits for changes in a directory. Without `watchfiles` it only waits, and changes are found by the scans."""
+    """Waits for changes in a directory. Without `watchfiles`, it only waits, and only scans find changes."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -31,7 +32,7 @@ class Hints:
         self._thread.join()
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most this long; return whether a file changed since the last call."""
+        """Wait up to `seconds` for a change. Returns True if a file changed since the last call."""
         found = self._changed.wait(seconds)
         self._changed.clear()
         return found
@@ -50,7 +51,7 @@ class Hints:
             yield_on_timeout=True,
             raise_interrupt=False,
         ):
-            if not begun:  # what changed before the system watched is found by a scan now
+            if not begun:  # changes before the watch began give no hints, so cause a scan now
                 begun = True
                 self._changed.set()
             if any(not path.rpartition("/")[2].startswith((NEW, ASIDE, MARKER)) for _, path in changes):

@@ -1,4 +1,4 @@
-"""The steps that make a directory and a store equal: a function of both, and of the last common state."""
+"""Plans the steps that make a directory and a store equal, from both sides and their last common state."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from retentive.values.paths import ROOT
 
 Act: TypeAlias = Literal[
     "adopt",  # both sides have the same text
-    "forget",  # neither side has it
-    "push",  # the text of the file to the store
-    "pull",  # the text of the memory to the directory
+    "forget",  # the path no longer exists on either side
+    "push",  # write the text of the file to the store
+    "pull",  # write the text of the memory to the directory
     "merge",  # both changed
     "delete_memory",
     "delete_file",
@@ -25,7 +25,7 @@ Act: TypeAlias = Literal[
     "hold",  # a deletion that must be confirmed
 ]
 MOST_UNCONFIRMED = 2
-"""Deletions that need no confirmation, whatever share of the files they are."""
+"""Up to this number, deletions need no confirmation, even if they are more than half of the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ def plan(
     *,
     confirmed: bool,
 ) -> list[SyncStep]:
-    """Steps for paths of both sides. `deleted` are the ids of memories whose deletion the history of the store has.
+    """Plan the steps for the paths of both sides. `deleted` are ids of memories whose deletion is in the history.
 
-    An edit wins against a deletion. If more than half of the files are gone, the deletions are held unless `confirmed`.
+    An edit wins over a deletion. If more than half of the files are gone, the deletions are held unless `confirmed`.
     """
     gone = frozenset(deleted)
     steps = _renamed_memories(bases, files, memories)
@@ -93,7 +93,7 @@ def _both(base: Base | None, file: LocalFile, memory: Memory) -> Act | None:
 def _renamed_memories(
     bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
 ) -> list[SyncStep]:
-    """Files follow memories that were renamed in the store, with the edits that they have."""
+    """Plan to rename the files whose memories were renamed in the store. Edits of the files are kept."""
     now = {memory.id: path for path, memory in memories.items()}
     found: list[SyncStep] = []
     for path, base in bases.items():
@@ -106,7 +106,10 @@ def _renamed_memories(
 def _renamed_files(
     bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory], busy: set[str]
 ) -> list[SyncStep]:
-    """A text that left one path and appeared at another, while the memory did not change, was renamed."""
+    """Plan to rename the memories whose files were renamed.
+
+    A file counts as renamed if its text disappeared at one path and appeared at another, and its memory did not change.
+    """
     gone: defaultdict[str, list[str]] = defaultdict(list)
     for path, base in bases.items():
         memory = memories.get(path)
@@ -134,9 +137,9 @@ def _first_of_each(steps: list[SyncStep]) -> list[SyncStep]:
 
 
 def alike(paths: Iterable[str], known: Iterable[str]) -> set[str]:
-    """Paths that differ from another one, or from its directories, only in case: some file systems have one of them.
+    """Find paths that differ only in case from another path, or from one of its directories.
 
-    Those that were synchronised before (`known`) stay.
+    Some file systems can hold only one of these paths. Paths that were synchronised before (`known`) are not returned.
     """
     spellings: defaultdict[str, set[str]] = defaultdict(set)
     listed, kept = list(paths), frozenset(known)

@@ -23,17 +23,17 @@ from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
 
 MOST_ROUNDS = 20
-"""Rounds of one call. Each further round means that other programs changed something during the one before."""
+"""Maximum rounds of one call. Many rounds are needed only while other programs keep changing something."""
 MOST_LOOKED_AT = 10_000
 RESCAN_S, POLL_S = 30.0, 1.0
-"""Time between looks at the stamps of the files without a hint, and at the newest change of the store."""
+"""Time between checks of the files' stamps (without a hint), and between checks for a new version in the store."""
 FULL_ROUND_S = 600.0
-"""Time between rounds although both looks found nothing: an erased or expired memory leaves no newer version."""
+"""Time between rounds if no check finds a change, because an erased or expired memory leaves no newer version."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncOptions:
-    """How to synchronise. `ignored` are patterns beside those of the ignore file, `states` is where state is kept."""
+    """How to synchronise. `ignored` are patterns in addition to the ignore file; `states` is the folder for states."""
 
     ignored: tuple[str, ...] = ()
     confirmed: bool = False
@@ -44,7 +44,7 @@ class SyncOptions:
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """Outcomes by path. `is_settled` is false if other programs changed both sides faster than they were read."""
+    """Outcomes, sorted by path. `is_settled` is False if other programs kept changing a side during all rounds."""
 
     outcomes: tuple[SyncOutcome, ...]
     is_settled: bool = True
@@ -58,7 +58,7 @@ class SyncReport:
 
 @dataclass
 class SyncSession:
-    """A directory and a store while they are synchronised. Made by `opened`."""
+    """A directory and a store that are being synchronised. Created by `opened`."""
 
     folder: Folder
     store: MemoryStore
@@ -88,7 +88,7 @@ class SyncSession:
         return SyncReport(tuple(sorted(found.values(), key=lambda each: (each.path, each.became))), is_settled)
 
     def _round(self, *, dry: bool) -> tuple[FolderScan, list[SyncOutcome], bool]:
-        """One round: its findings, their outcomes, and whether it changed something."""
+        """Run one round. Returns the scan, the outcomes, and True if another round may find more to do."""
         bases = self.state.bases
         ignored = (*self.options.ignored, *self.folder.patterns())
         known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
@@ -137,7 +137,10 @@ class SyncSession:
     def _deleted(
         self, bases: Mapping[str, object], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
     ) -> Iterator[str]:
-        """Ids of memories whose deletion is in the history; a store restored from a backup lacks others."""
+        """Yield ids of missing memories whose deletion is in the history.
+
+        Other memories may be missing because the store was restored from a backup.
+        """
         present = {memory.id for memory in memories.values()}
         for path in bases:
             if path in files and path not in memories:
@@ -184,16 +187,16 @@ def opened_folder(directory: str) -> Iterator[Folder]:
 
 
 def sync_once(store: MemoryStore, directory: str, options: SyncOptions | None = None) -> SyncReport:
-    """Make a directory and a store equal, but for what the report says. Safe to call again after a crash."""
+    """Make a directory and a store equal, except for differences in the report. Safe to call again after a crash."""
     with opened(store, directory, options) as session:
         return session.run()
 
 
 def watch(session: SyncSession, hints: Callable[[float], bool], report: Callable[[SyncReport], None]) -> None:
-    """Synchronise until `hints` raises. `hints` waits for a time in seconds, and returns true if a file changed.
+    """Synchronise until `hints` raises. `hints` takes seconds to wait, and returns True if a file changed.
 
-    A hint can be missing or wrong: the stamps of the files are compared anyway from time to time, which takes a
-    hundredth of a round. While the store cannot be reached, it is tried again.
+    Hints can be missing or wrong, so the stamps of the files are also compared regularly, which takes a hundredth of
+    the time of a round. While the store cannot be reached, it is tried again.
     """
     seen, looked, full = Glance(), float("-inf"), float("-inf")
     while True:
@@ -217,44 +220,44 @@ def watch(session: SyncSession, hints: Callable[[float], bool], report: Callable
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """Both sides at a cheap look: the newest version of the store, and the stamps of the files."""
+    """Cheap summary of both sides: the newest version in the store and the stamps of the files."""
 
     newest: str = ""
     files: FileStamps | None = None
 
 
 def newest_version(store: MemoryStore) -> str:
-    """Id of the newest version of a store; empty without versions."""
+    """Return the id of the newest version in a store, or an empty string if it has no versions."""
     versions = store.versions(limit=1)
     return versions[0].id if versions else ""
 
 
 def machine_name() -> str:
-    """Name of this machine as a part of file names."""
+    """Return the name of this machine in a form that fits in file names."""
     name = "".join(each if each.isalnum() and each.isascii() else "-" for each in socket.gethostname())
     return name.strip("-")[:40] or "machine"
 
 
 def is_inside(path: str, directory: str) -> bool:
-    """True if a path is a directory or below it."""
+    """Return True if `path` is the directory or below it."""
     real, above = os.path.realpath(path), os.path.realpath(directory)
     return os.path.commonpath([real, above]) == above
 
 
 def _is_in(path: str, left_out: frozenset[str]) -> bool:
-    """True if a path or a directory above it is left out."""
+    """Return True if a path or a directory above it is left out."""
     while path and path not in left_out:
         path = path.rpartition("/")[0]
     return path != ""
 
 
 def _key(outcome: SyncOutcome) -> tuple[str, ...]:
-    """A later outcome replaces an earlier one of the same kind; warnings are distinct."""
+    """Return a key. A later outcome replaces an earlier outcome with the same key. Each warning has its own key."""
     return outcome.path, outcome.became, outcome.side, outcome.why if outcome.became == "warning" else ""
 
 
 def _is_stored(store: MemoryStore, sha256: str) -> bool:
-    """True if a version has a text. Versions older than many others are not looked at: the text is kept then."""
+    """Return True if a recent version has this hash. Older versions are not checked: the caller then keeps the text."""
     return any(version.sha256 == sha256 for version in store.versions(limit=MOST_LOOKED_AT))
 
 

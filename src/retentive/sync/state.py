@@ -1,7 +1,7 @@
 """The last common state of a directory and a store: one JSON file for each pair.
 
-It has hashes and ids, no texts. It lies outside the directory; a marker file in the directory names it, so that a
-directory that was emptied, replaced or not mounted is not taken for one whose files were all deleted.
+It contains hashes and ids but no texts. The file is outside the directory. A marker file in the directory names it:
+without the marker, the directory may be unmounted or replaced, so missing files do not count as deleted.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A memory when both sides were last the same.
+    """A memory at the time when both sides were last the same.
 
-    `sha256` is that of the version. `local_sha256` is that of the file; it differs if the guards changed the text.
+    `sha256` is the hash of the version and `local_sha256` the hash of the file. They differ if guards changed the text.
     `stamp` is None if the file must be read again.
     """
 
@@ -39,7 +39,7 @@ class Base:
 
 @dataclass(slots=True)
 class SyncState:
-    """Bases by path, and `offered`: the sha256 of each file whose text was sent for review."""
+    """Last common state of all paths. `offered` is the sha256 of each file whose text was sent for review, by path."""
 
     token: str
     store_id: str
@@ -49,17 +49,17 @@ class SyncState:
 
 
 def state_folder(environment: Mapping[str, str]) -> str:
-    """Folder of the state files."""
+    """Return the default folder for state files."""
     home = environment.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     return os.path.join(home, "retentive", "sync")
 
 
 @contextmanager
 def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool) -> Iterator[SyncState]:
-    """The state of a directory and a store, while no other process synchronises them.
+    """Load the state of a directory and a store, and hold a lock so that no other process synchronises them.
 
-    Raises `InvalidInput` if the directory was synchronised before and lacks its marker, unless `confirmed`: then it is
-    a new directory. Raises `Unavailable` if another process holds it.
+    If the directory was synchronised before but its marker is missing, raises `InvalidInput`, or with `confirmed`
+    treats it as a new directory. Raises `Unavailable` if another process holds the lock.
     """
     make_directory(states)
     directory = os.path.realpath(folder.path)
@@ -91,7 +91,7 @@ def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool)
 
 
 def saved_state(folder: Folder, states: str, store_id: str) -> tuple[SyncState | None, float | None]:
-    """The state of a directory and a store and when it was saved, in seconds since 1970, without the lock."""
+    """Return the state and the time it was saved, in seconds since 1970. Takes no lock."""
     token = _marked(folder)
     found = None if token is None else _load(states, token)
     if found is None or found.store_id != store_id:
@@ -100,7 +100,7 @@ def saved_state(folder: Folder, states: str, store_id: str) -> tuple[SyncState |
 
 
 def save(state: SyncState, states: str) -> None:
-    """Write the state; a crash leaves the old or the new one."""
+    """Write the state atomically: a crash leaves either the old or the new state."""
     kept = {"format": FORMAT, **asdict(state)}
     path = os.path.join(states, f"{state.token}.json")
     descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
@@ -112,13 +112,17 @@ def save(state: SyncState, states: str) -> None:
 
 
 def _token(folder: Folder, states: str, store_id: str, directory: str) -> str | None:
-    """Token of the marker, if its state is of this store, and the directory is not a copy of one that still exists."""
+    """Return the token of the state to use, or None if the directory has no marker.
+
+    Returns a new token if the state of the marker is missing, belongs to another store, or belongs to another directory
+    that still exists.
+    """
     token = _marked(folder)
     found = None if token is None else _load(states, token)
     if token is None:
         return None
     if found is None or found.store_id != store_id:
-        return secrets.token_hex(8)  # of another store or machine: a first synchronisation
+        return secrets.token_hex(8)  # the marker is from another store or machine, so this is a first synchronisation
     if found.directory != directory and os.path.exists(os.path.join(found.directory, MARKER)):
         return secrets.token_hex(8)
     return token
@@ -133,7 +137,7 @@ def _marked(folder: Folder) -> str | None:
 
 
 def _load(states: str, token: str) -> SyncState | None:
-    """The state with a token. None if it is missing or unreadable: then nothing counts as synchronised."""
+    """Load the state with a token. None if it is missing or unreadable; then nothing counts as synchronised."""
     try:
         with open(os.path.join(states, f"{token}.json"), encoding="utf-8") as file:
             kept = json.load(file)

@@ -1,4 +1,4 @@
-"""How far a directory and a store are synchronised, told without synchronising anything and without a lock."""
+"""Reports how far a directory and a store are synchronised, without changing anything and without a lock."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _CONFLICT = re.compile(r"\.conflict-[A-Za-z0-9-]+-[0-9a-f]{8,64}(?:\.|\Z)")
 
 @dataclass(frozen=True, slots=True)
 class SyncStatus:
-    """State of both sides against the last common one; paths in order.
+    """Changes of both sides since the last common state. All paths are sorted.
 
-    `synchronised_at` is when something was last synchronised, None if never; `files` were then the same on both sides.
-    `here` are files that were created, changed or deleted since then, `store` such memories, and `awaiting_review`
-    files that were sent for review. `conflicts` are conflict copies that nobody has merged and deleted yet.
+    `synchronised_at` is the time of the last synchronisation that changed something, or None. `files` is the number of
+    files that were then the same on both sides. `here` are files, and `store` memories, that were created, changed or
+    deleted since then. `awaiting_review` are files that were sent for review, and `conflicts` are conflict copies that
+    still exist.
     """
 
     synchronised_at: datetime | None
@@ -63,6 +64,6 @@ def sync_status(store: MemoryStore, directory: str, options: SyncOptions) -> Syn
 def _differing(
     old: Mapping[str, str], new: Mapping[str, str], ignored: tuple[str, ...], left_out: set[str]
 ) -> tuple[str, ...]:
-    """Paths whose values differ, without paths outside the synchronisation."""
+    """Return the paths whose values differ, except paths that are not synchronised."""
     changed = (path for path in sorted({*old, *new} - left_out) if old.get(path) != new.get(path))
     return tuple(path for path in changed if not is_ignored(path.removeprefix(f"{ROOT}/"), ignored))

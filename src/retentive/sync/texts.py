@@ -1,4 +1,4 @@
-"""The text that two edits of one memory become."""
+"""Merges two edits of one memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from retentive.values.diff import lines, merge
 from retentive.values.paths import ROOT
 
 INDEX = f"{ROOT}/MEMORY.md"
-"""The index of Claude Code's auto memory: a line for each memory."""
+"""The index of Claude Code's auto memory. It has one line per memory."""
 INDEX_LINES, INDEX_BYTES = 200, 25_000
 """The part of the index that Claude Code loads."""
 _FRONT = re.compile(r"\A---\n(.*?\n)?---\n", re.DOTALL)
@@ -18,7 +18,7 @@ _KEPT_BY_CLIENT = re.compile(r"^([ \t]*)(modified|originSessionId):.*\n", re.MUL
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The merged text, and whether the other text must be kept beside it, since both changed the same lines."""
+    """Result of a merge. In a conflict both sides changed the same lines, so the other text must be kept in a copy."""
 
     text: str
     is_conflict: bool = False
@@ -40,7 +40,7 @@ def join(path: str, base: str | None, ours: str, theirs: str) -> Joined:
 
 
 def warnings(path: str, text: str) -> list[str]:
-    """The part of the index that Claude Code does not load."""
+    """Return warnings if the text is the index and Claude Code would not load all of it."""
     if path != INDEX:
         return []
     count, size = len(lines(text)), len(text.encode())
@@ -51,7 +51,7 @@ def warnings(path: str, text: str) -> list[str]:
 
 
 def _union(base: str, ours: str, theirs: str) -> str:
-    """The memory, and the lines of the file that are neither in it nor were removed from the base."""
+    """Append the lines of the file that are in neither the memory nor the base to the memory."""
     known = {*lines(theirs), *lines(base)} | {line.removesuffix("\n") for line in (*lines(theirs), *lines(base))}
     added = [line for line in lines(ours) if line not in known and line.removesuffix("\n") not in known]
     start = theirs if not theirs or theirs.endswith("\n") or not added else theirs + "\n"
@@ -59,7 +59,7 @@ def _union(base: str, ours: str, theirs: str) -> str:
 
 
 def _with_later_front(ours: str, theirs: str) -> tuple[str, str]:
-    """Both texts with the lines `modified` and `originSessionId` of the later one."""
+    """Return both texts, with the front matter lines `modified` and `originSessionId` of the later edit in both."""
     fronts = _FRONT.match(ours), _FRONT.match(theirs)
     if fronts[0] is None or fronts[1] is None:
         return ours, theirs

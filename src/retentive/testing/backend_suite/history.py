@@ -63,7 +63,7 @@ class HistorySuite(SuiteOpening):
         assert state_at(store, versions[3].id) == states[3]
 
     def test_earlier_directories_are_parts_of_earlier_states(self, store: Opened) -> None:
-        """`earlier` agrees with `as_of`, or leaves it to `as_of`, also after redaction and pruning."""
+        """`earlier` returns either None or the same versions as `as_of`, also after redaction and pruning."""
         for step in steps(store):
             step()
             compare_earlier(store)
@@ -176,7 +176,7 @@ class HistorySuite(SuiteOpening):
     def test_a_current_version_cannot_be_redacted(self, store: Opened) -> None:
         """Only older versions can be redacted, and only once.
 
-        A text that renames share is kept for the current version.
+        A text that an older version shares with the current version, because of a rename, is kept.
         """
         store.create({A: b"one"})
         store.move(A, B)
@@ -223,7 +223,7 @@ class HistorySuite(SuiteOpening):
     def test_needed_versions_are_not_pruned(self, store: Opened) -> None:
         """The newest version of a present memory is kept.
 
-        If a rename shares a text with a pruned version, the text is kept.
+        A text is kept if a version after a rename shares it with a pruned version.
         """
         store.create({A: b"one"})
         store.move(A, B)
@@ -277,7 +277,7 @@ class HistorySuite(SuiteOpening):
 
 
 def steps(store: Opened) -> Sequence[Callable[[], None]]:
-    """Make changes of every kind. Each change creates one version."""
+    """Return functions that make changes of every kind. Each function creates one version."""
     return (
         lambda: store.create({A: b"1"}, PERSON),
         lambda: store.create({B: b"2"}),
@@ -314,12 +314,12 @@ def _compare_earlier(found: Snapshot, before: str) -> None:
 
 
 def state_at(store: Opened, before: str) -> dict[str, bytes | None]:
-    """The memories and their bytes at an earlier version."""
+    """Return the memories and their bytes as they were before the version `before`."""
     return store.read(lambda found: {version.path: found.text(version.id) for version in found.as_of(before)})
 
 
 def unsealed(records: Sequence[SealedRecord]) -> list[SealedRecord]:
-    """Memories or versions without their seals, because seals differ between stores."""
+    """Return the memories or versions without their seals, because seals differ between stores."""
     return [replace(record, seal=None) for record in records]
 
 

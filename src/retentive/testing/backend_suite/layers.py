@@ -1,4 +1,4 @@
-"""Backend suite: data of other layers (records, side records, seals), which backends store without interpreting it."""
+"""Backend suite: records, side records and seals, which backends store for other layers without interpreting them."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class LayersSuite(SuiteOpening):
         assert store.read(lambda snapshot: find_version(snapshot, newest.id)) == newest
 
     def test_a_memory_with_a_damaged_text_can_be_replaced_and_deleted(self, store: Opened) -> None:
-        """`locate` finds the memory although its text cannot be read. To replace or delete it, no text is needed."""
+        """`locate` finds the memory although its text cannot be read. Replacing or deleting it needs no text."""
         self._needs_seals()
         store.write(lambda tx: tx.record([Change(None, A, None, damaged(b"one", b"two"))], None))
         located = store.read(lambda snapshot: locate(snapshot, A))

@@ -70,7 +70,7 @@ class Opened:
         return found
 
     def found(self, memory_id: str) -> Memory | None:
-        """Return the current memory with an id."""
+        """Return the current memory that has the given id."""
         return self.read(lambda snapshot: snapshot.find(memory_id))
 
     def version_text(self, version_id: str) -> bytes | None:

@@ -227,7 +227,7 @@ def exit_status(child: BaseProcess) -> int | None:
 
 
 def count_up(store: Opened, times: int) -> None:
-    """Increment the number in a memory in one transaction."""
+    """Increment the number in a memory several times, each time in its own transaction."""
 
     def work(tx: Transaction) -> None:
         look = tx.get(A)

@@ -103,7 +103,7 @@ class SnapshotsSuite(SuiteOpening):
             assert walked == [store.memory(path) for path in expected]
 
     def test_a_walk_reads_a_range_of_a_listing(self, store: Opened) -> None:
-        """`start` may lie between paths. With texts, each memory has its bytes."""
+        """`start` need not be an existing path. With `texts`, each memory is returned with its bytes."""
         store.create({path: path.encode() for path in reversed(NEIGHBOURS)})
         for under in (ROOT, "/memories/a", "/memories/x"):
             walked = store.memories(under)
@@ -119,7 +119,7 @@ class SnapshotsSuite(SuiteOpening):
         ]
 
     def test_one_level_has_each_directory_once(self, store: Opened) -> None:
-        """A directory is the first memory in it, also if it has more memories than one batch."""
+        """A directory is returned once, as its first memory, even if it has more memories than one batch."""
         store.create(dict.fromkeys([*NEIGHBOURS, *(f"/memories/many/{number:03}/x" for number in range(300))], b"x"))
         for under in (ROOT, "/memories/a", "/memories/a/b", "/memories/many", "/memories/nothing"):
             walked = store.memories(under)
@@ -133,7 +133,7 @@ class SnapshotsSuite(SuiteOpening):
                     assert found == list(entries.values())[:limit], (under, start, limit)
 
     def test_a_walk_may_leave_out_memories_without_some_names(self, store: Opened) -> None:
-        """It returns those whose provenance has a name or a backslash, and where to go on."""
+        """It returns all memories whose provenance contains a name or a backslash, and the path to continue from."""
         made = {A: '"ann"', B: '"bob"', C: '"b\\\\u0061d"', "/memories/e": None, "/memories/f": '"an"'}
         changes = [Change(None, path, b"x", provenance_text=text) for path, text in made.items()]
         store.write(lambda tx: tx.record(changes, None))
@@ -186,7 +186,7 @@ class SnapshotsSuite(SuiteOpening):
         assert store.versions(path=A, limit=1) == [every[1]]
 
     def test_versions_are_scanned(self, store: Opened) -> None:
-        """A scan returns at least the versions at or below a path and by an actor, and where to go on."""
+        """A scan returns at least the versions at or below a path and by an actor, and the id to continue from."""
         ann, bob = Actor("user", "ann"), Actor("user", "bob")
         store.create({A: b"a", "/memories/d/e": b"e"}, ann)
         store.create({C: b"c", "/memories/d0": b"0"}, bob)
@@ -208,7 +208,7 @@ class SnapshotsSuite(SuiteOpening):
                 assert set(wanted) <= set(ids), (path, actor, most)
 
     def test_versions_can_be_listed_oldest_first(self, store: Opened) -> None:
-        """The order reverses the list, with every filter, and the limit counts from the oldest version."""
+        """`oldest_first` reverses the list, with every filter, and the limit counts from the oldest version."""
         store.create({A: b"1", B: b"2"})
         store.put(A, b"3")
         store.move(A, C)
@@ -229,7 +229,7 @@ class SnapshotsSuite(SuiteOpening):
         assert oldest(revision_of=newest[-1].id) == newest[-2:][::-1]
 
     def test_records_are_read_in_pages(self, store: Opened) -> None:
-        """`after` is an exclusive key; other kinds are not counted."""
+        """`after` is an exclusive bound. The limit counts only records of the kind."""
         keys = [f"k{number:03}" for number in range(7)]
         store.write(lambda tx: [tx.put_record(kind, key, key) for kind in ("kind", "kind2", "kin") for key in keys])
         pairs = [(key, key) for key in keys]
@@ -289,7 +289,7 @@ class SnapshotsSuite(SuiteOpening):
         assert changed[0] == changed[1]
 
     def test_work_that_reads_nothing_needs_a_store_too(self, backend: Backend) -> None:
-        """`NotFound`, also if the work was told to expect a path."""
+        """The call raises `NotFound`, even if the work only calls `expect`."""
         for work in (lambda found: None, lambda found: found.expect(A)):
             with pytest.raises(NotFound):
                 backend.read("memstore_0", work)
@@ -314,7 +314,7 @@ def _looked(found: Snapshot, *, expected: str | None, path: str) -> tuple[object
 
 
 def _looked_after_change(tx: Transaction, *, expected: str | None, path: str) -> tuple[object, ...]:
-    """The entry, as the transaction sees it after it has changed the path or one below."""
+    """Change, then delete the memories at or below a path. Returns the entry that the transaction then sees."""
     if expected is not None:
         tx.expect(expected)
     memories = list(tx.memories(path)) or [memory for memory in tx.memories(ROOT) if memory.path == path]

@@ -80,7 +80,7 @@ class StoresSuite(SuiteOpening):
         assert backend.get_store("k", workspace="wrkspc_other") is not None
 
     def test_properties_are_stored_with_the_store(self, backend: Backend) -> None:
-        """The text is readable in a transaction and in the list of stores. Changing it keeps the revision."""
+        """The properties can be read in a transaction and in the list of stores. A change keeps the revision."""
         made = backend.create_store(key="k", name="n", properties='{"name":"é"}')
         assert made.properties == '{"name":"é"}'
         assert backend.read(made.id, lambda snapshot: snapshot.properties) == made.properties
@@ -101,7 +101,7 @@ class StoresSuite(SuiteOpening):
         assert erased.properties is None
 
     def test_a_failed_write_keeps_the_properties(self, backend: Backend) -> None:
-        """Work that raises changes neither the text nor what later work sees."""
+        """A write that raises does not change the properties that later writes see."""
         made = backend.create_store(key="k", name="n", properties="{}")
 
         def fail(tx: Transaction) -> None:
@@ -132,7 +132,7 @@ class StoresSuite(SuiteOpening):
         assert backend.list_stores(after=ids[6]) == backend.list_stores(limit=0) == []
 
     def test_stores_are_listed_newest_first(self, backend: Backend) -> None:
-        """`after` and `before` bound the ids in either order; they need not be ids."""
+        """`after` and `before` bound the ids in either order. They need not be existing ids."""
         ids = sorted(backend.create_store(key=None, name=str(number)).id for number in range(5))
         newest_first = [one.id for one in backend.list_stores(newest_first=True)]
         assert newest_first == ids[::-1]

@@ -1,4 +1,4 @@
-"""Backend suite: the versions that changes record, renames included."""
+"""Backend suite: the versions that changes record, including renames."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class VersionsSuite(SuiteOpening):
     """Tests of versions. Each change creates one version, with operation, time, actor and the text after the change."""
 
     def test_one_version_records_a_new_path_with_a_new_text(self, store: Opened) -> None:
-        """The memory keeps its id and leaves the old path, also if another memory takes that path in the same write."""
+        """The memory keeps its id and leaves the old path, even if another memory takes that path in the same write."""
         store.create({A: b"one", B: b"two"})
         a, b = store.memory(A), store.memory(B)
         store.write(lambda tx: tx.record([Change(a, C, b"three"), Change(b, A, b"four")], None))

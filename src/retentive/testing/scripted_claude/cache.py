@@ -39,7 +39,7 @@ UNCACHED = CacheUse()
 
 
 class PromptCache:
-    """Stored prefixes of one server, as digests. `use` is for one thread at a time."""
+    """Stored prefixes of one server, as digests. `use` is not thread-safe."""
 
     def __init__(self) -> None:
         self._stored: set[str] = set()

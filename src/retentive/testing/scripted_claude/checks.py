@@ -1,7 +1,8 @@
 """Rules that concern several fields: tools, thinking, caching, content blocks and context edits.
 
-`check_request` runs them on the body of one request, after its types. The rules for calls and results are in
-`requests`, because they concern the whole conversation of a thread. Each check raises the `ApiError` of its rule.
+`check_request` runs them on the body of one request, after it has checked the types of the fields. The rules for calls
+and results are in `requests`, because they concern the whole conversation of a thread. Each check raises the `ApiError`
+of its rule.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def _check_sampling(body: Body) -> None:
 
 
 def _check_current(body: Body) -> None:
-    """Check what the API version 2026-10-21 no longer accepts. Source: its migration guide."""
+    """Refuse fields and blocks that API version 2026-10-21 no longer accepts. Source: its migration guide."""
     for name in SAMPLING:
         refuse_if(name in body, "sampling", name)
     for number, message in enumerate(as_blocks(body["messages"])):
@@ -287,7 +288,7 @@ CHECKS: Sequence[Callable[[Body], None]] = (
 
 
 def _blocks(body: Body) -> Iterator[tuple[str, Block]]:
-    """Return each tool and block with its path, in the order of the prompt. Blocks in results follow their result."""
+    """Yield each tool and block with its path, in the order of the prompt. Blocks in a result follow the result."""
     for number, tool in enumerate(as_blocks(body.get("tools"))):
         yield f"tools.{number}", tool
     yield from _nested("system", body.get("system"))

@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ScriptedResponse:
-    """Response to a request: a reply or an error, a simulated fault, and whether to stream the response."""
+    """Response to a request: a reply or an error, with a simulated fault if any. `stream` is True for a stream."""
 
     reply: ScriptedReply | ApiError
     stream: bool = False
@@ -96,7 +96,7 @@ class ScriptedClaude:
         self._scripts = scripts
         self._threads = Threads(supported=threads)
         self._paused = PausedReplies()
-        self._thoughtless: set[object] = set()  # ids of calls in replies that the script gave no thinking
+        self._thoughtless: set[object] = set()  # ids of the calls in replies without thinking
         self._cache = PromptCache()
         self._context_window = context_window
         self._strict = strict
@@ -108,7 +108,7 @@ class ScriptedClaude:
         self._played: dict[int, int] = {}
 
     def verify(self) -> None:
-        """Raise `AssertionError` with all failures, and with the next turn of each script that was not played whole."""
+        """Raise `AssertionError` with all failures, and with the first unplayed turn of each unfinished script."""
         found = [str(failure) for failure in self.failures]
         scripts = [script for script in self._scripts if isinstance(script, Script)]
         unplayed = [(script.name, script.unplayed(self._played.get(id(script), 0))) for script in scripts]
@@ -177,7 +177,7 @@ class ScriptedClaude:
         return reply, prompt
 
     def _checked(self, headers: Mapping[str, str], data: bytes, *, count: bool = False) -> Request:
-        """Check a request, and record the warnings about it once."""
+        """Check a request. Warnings are recorded and logged only the first time."""
         body, warnings = check_request(headers, data, strict=self._strict, count=count)
         for warning in dict.fromkeys(warnings):
             if warning not in self.warnings:
@@ -228,7 +228,7 @@ class ScriptedClaude:
 
 
 def _body(data: bytes) -> object:
-    """Body of a request for the record, None if it is not JSON."""
+    """Parse the body of a request so that it can be recorded. Returns None if it is not JSON."""
     try:
         return parse_json(data)
     except ApiError:

@@ -137,9 +137,10 @@ class Site:
 
 
 def _listen(port: int) -> socket.socket:
-    """Listening socket. asyncio turns off Nagle's algorithm only for sockets with an explicit protocol.
+    """Return a listening socket with an explicit protocol. Only for such sockets, asyncio turns off Nagle's algorithm.
 
-    Otherwise each response waits 40 ms for a delayed acknowledgement, since its header and body are sent apart.
+    With Nagle's algorithm, each response would wait 40 ms for a delayed acknowledgement, because its header and body
+    are sent separately.
     """
     listener = socket.create_server(("127.0.0.1", port))
     return socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, listener.detach())

@@ -61,7 +61,7 @@ def as_blocks(content: object) -> tuple[Block, ...]:
 
 
 def signature(thinking: str) -> str:
-    """Signature of a thinking block of this server. Other thinking has another signature."""
+    """Signature of a thinking block from this server. It is computed from the text."""
     return f"scripted_{hashlib.sha256(thinking.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 

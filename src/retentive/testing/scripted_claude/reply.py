@@ -118,8 +118,8 @@ def next_turn(
 ) -> Turn:
     """Return the next turn of a valid conversation. Raises `ScriptFailure`, also after the last turn of a script.
 
-    A script function is called with `prompt`. For a fixed script, the checks of the previous turn run first. `played`
-    is updated: the number of turns of each script that were played, by its id.
+    A script function is called with `prompt`. For a fixed script, the checks of the previous turn run first. This
+    function updates `played`, which maps the `id()` of a script to the number of turns played.
     """
     script = select_script(scripts, conversation.opening)
     number = _completed_turns(script, conversation) + 1
@@ -168,7 +168,7 @@ def _call_script(script: ScriptFunction, prompt: Prompt, name: str, number: int)
 
 
 def _check_turn(script: Script, number: int, conversation: Conversation) -> None:
-    """Raise `ScriptFailure` if the client changed the previous turn in the history, or if a check of it fails."""
+    """Raise `ScriptFailure` if the client changed the previous turn in the history, or if a check of the turn fails."""
     reply, results_message = [message for message in conversation.messages if not message.only_compacts][-2:]
     turn = script.turn(number)
     calls = turn.calls if turn is not None else ()
@@ -217,7 +217,10 @@ def _block(block: str | Call | Thinking | Raw, suffix: str) -> Block:
 def _iterations(
     compaction: CompactionSummary, input_tokens: int, output_tokens: int, cached: CacheUse
 ) -> tuple[Block, ...]:
-    """Token usage of each step: the summary and, unless it pauses, the message. `usage` of the reply excludes it."""
+    """Token usage of each step: the summary and, unless the compaction pauses, the message.
+
+    The `usage` of the reply does not include the summary.
+    """
     first = {"type": COMPACTION, **_usage(compaction.input_tokens, compaction.output_tokens)}
     return (
         (first,) if compaction.pauses else (first, {"type": "message", **_usage(input_tokens, output_tokens, cached)})

@@ -120,7 +120,7 @@ class PausedReplies:
 
 
 def check_conversation(messages: Sequence[Message], *, thinks: bool = False, paused: PausedReplies) -> None:
-    """Raise `ApiError` for a wrong order of roles, and for calls and results that do not belong together.
+    """Raise `ApiError` for a wrong order of roles, and for calls and results that do not match.
 
     Messages of one role are merged. A conversation can start with a compaction block, which replaces earlier messages,
     and can end with a compaction block or with a paused reply. If `thinks`, thinking is enabled in the request.
@@ -164,7 +164,7 @@ def _check_results(n: int, message: Message, previous: Message | None) -> None:
 
 def _check_server_calls(messages: Sequence[Message]) -> None:
     """Check calls of server tools and of MCP. A call can stay open only until its turn ends."""
-    calls: dict[str, tuple[str, str]] = {}  # open calls: where and the name of the tool, by id
+    calls: dict[str, tuple[str, str]] = {}  # open calls: path of the message and name of the tool, by id
     for n, message in enumerate(messages):
         if message.role == "user" and len(message.of_type("tool_result")) < len(message.blocks):
             _refuse_open(calls)

@@ -87,6 +87,6 @@ def refusal(rule: str, where: str = "", *, details: Mapping[str, object] | None 
 
 
 def refuse_if(broken: object, rule: str, where: str = "", **values: object) -> None:
-    """Raise the error of a rule if it is broken."""
+    """Raise the error of a rule if `broken` is true."""
     if broken:
         raise refusal(rule, where, details=None, **values)

@@ -19,8 +19,8 @@ class ScriptError(ValueError):
 class Check:
     """Expected result of a tool call. All conditions must hold.
 
-    `text` is the expected text of the result. Each string in `contains` must occur in the text. `is_error` must match
-    that of the result; None accepts both values. After these conditions, `holds` is called with the text; the check
+    `text` is the expected text of the result. Each string in `contains` must occur in the text. `is_error` must equal
+    the flag of the result; None accepts both values. After these conditions, `holds` is called with the text; the check
     fails if `holds` returns a false value or raises an exception.
     """
 
@@ -116,7 +116,7 @@ class Script:
         return to_turn(self.turns[number - 1]) if number <= len(self.turns) else None
 
     def unplayed(self, played: int) -> str:
-        """Describe the first turn after the `played` ones; empty at the end of the script."""
+        """Describe the first unplayed turn if `played` turns were played, or return "" if there is none."""
         count, turn = len(self.turns), self.turn(played + 1)
         if turn is None:
             return ""

@@ -1,7 +1,7 @@
-"""Types of the request fields: a request is compared with the request types of the installed SDK.
+"""Checks the types of request fields, by comparing a request with the request types of the installed SDK.
 
 The SDK's types are generated from the specification of the API, so every field, block, tool and edit that the SDK can
-send is known here. Error paths are those of the API: the tag of a variant is part of the path.
+send is known here. Paths in errors are the same as in the API: the tag of a variant is part of the path.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ THREADS_BETA = "message-threads-2026-08-12"
 _MCP = ("mcp-client-2025-11-20", "mcp-client-2025-04-04", "mcp-client-2026-09-15")
 _COMPUTER = ("computer-use-2025-01-24", "computer-use-2024-10-22", "computer-use-2025-11-24")
 _TOOL_CHANGES = ("mid-conversation-tool-changes-2026-07-01", "inline-tools-2026-09-15")
-# Fields and variants that the API knows only in requests with one of these betas. Source: the page of each feature.
+# Fields and variants that the API accepts only in requests with one of these betas. Source: the page of each feature.
 BETAS: Mapping[str, Sequence[str]] = {
     "context_management": (CONTEXT_BETA, COMPACT_BETA),
     "compaction": (COMPACT_BETA, "compact-2026-09-04"),
@@ -88,7 +88,7 @@ KNOWN_MODELS = frozenset(_values(ModelParam))
 
 
 class Shape:
-    """Comparison of one request with its types. `unknown` lists the unknown fields, and `needed` the missing betas."""
+    """Compares one request with the SDK's types. `unknown` collects errors for fields that the SDK does not know."""
 
     def __init__(self, betas: frozenset[str], *, strict: bool) -> None:
         self._betas = betas
@@ -139,7 +139,7 @@ class Shape:
             refuse_if(not _within(rule, bound, value), rule, where, bound=bound)
 
     def _variant(self, variants: Sequence[object], value: Mapping[str, object], where: str) -> None:
-        """Check an object. If it has several variants, its `type` selects one, or its `role` that of a message."""
+        """Check an object. If there are several variants, its `type` selects one; for a message, its `role` does."""
         if len(variants) == 1 and not where.endswith("cache_control"):
             self._fields(_fields(variants[0]), value, where)
             return
@@ -164,7 +164,7 @@ _HEADERS = ("betas", "user_profile_id", "workspace_id")  # arguments of the SDK 
 
 @cache
 def _fields(kind: object) -> dict[str, tuple[object, bool]]:
-    """Return the type of each field of a TypedDict, and whether the field is required."""
+    """Return, for each field of a TypedDict, its type and True if the field is required."""
     hints = typing_extensions.get_type_hints(kind, include_extras=True)
     origins: dict[str, object] = {name: get_origin(hint) for name, hint in hints.items()}
     return {name: (hint, origins[name] is Required) for name, hint in hints.items()}
@@ -188,7 +188,7 @@ def _variants(kind: object) -> tuple[object, ...]:
 
 @cache
 def _plain(kind: object) -> tuple[object, ...]:
-    """Return all other members of a union."""
+    """Return the members of a union that are not in `_variants`."""
     return tuple(member for member in _members(kind) if not typing_extensions.is_typeddict(member))
 
 

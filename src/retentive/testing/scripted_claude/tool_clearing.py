@@ -68,7 +68,7 @@ def clear_thinking(messages: tuple[Message, ...], keep: int | None) -> Cleared:
 
 
 def _selected_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit) -> dict[str, str]:
-    """Tool uses to clear (all except the newest `keep`): the name of the tool by the id of the tool use."""
+    """Return the tool uses to clear (all except the newest `keep`), as tool names by the id of the tool use."""
     uses = [(str(use.get("id")), str(use.get("name"))) for use in _tool_uses(messages)]
     clearable = [use for use in uses if use[1] not in edit.exclude_tools]
     return dict(clearable[: max(0, len(clearable) - edit.keep)])

@@ -42,12 +42,12 @@ DEPRECATIONS: tuple[Deprecation, ...] = ()
 _announced: set[Deprecation] = set()
 
 
-def find(kind: Kind, name: object) -> Deprecation | None:
+def find(kind: DeprecatedKind, name: object) -> Deprecation | None:
     """Return the deprecation of a name; None if the name is not deprecated."""
     return next((each for each in DEPRECATIONS if (each.kind, each.name) == (kind, name)), None)
 
 
-def warn(kind: Kind, *names: object) -> None:
+def warn(kind: DeprecatedKind, *names: object) -> None:
     """Issue a `DeprecationWarning` for each deprecated name. The warning points to the line outside of this package."""
     for name in names if DEPRECATIONS else ():
         found = find(kind, name)
@@ -63,7 +63,7 @@ def _frames_of_package() -> int:
     return count
 
 
-def announce(kind: Kind, name: str, say: Callable[[str], object]) -> None:
+def announce(kind: DeprecatedKind, name: str, say: Callable[[str], object]) -> None:
     """If the name is deprecated, pass the warning to `say`, once in each process."""
     found = find(kind, name)
     if found is not None and found not in _announced:

@@ -94,6 +94,10 @@ class Visit:
         """URL of a page of the memory store."""
         return store_url(self.info.id, *parts, **query)
 
+    def proposed_url(self) -> str:
+        """URL of the page to show after a change became a proposal: the review, if the key may see it."""
+        return self.url("review" if self.can("review") else "activity")
+
 
 @dataclass(frozen=True, slots=True)
 class HtmlPage:

@@ -11,6 +11,7 @@ import secrets
 import socket
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -172,7 +173,9 @@ class Webhooks:
             new = None if is_dead else after.to_text()
             self._records.put(PENDING, before.key, new, expected=before.to_text())
         except Conflict:
-            return
+            if is_dead:  # somebody retries it, so it is not dead; a crash before the removal would have left both
+                with suppress(Conflict):
+                    self._records.put(DEAD, after.key, None, expected=after.to_text())
 
     def forget(self, delivery: Delivery) -> None:
         """Remove a dead delivery."""

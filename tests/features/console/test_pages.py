@@ -154,6 +154,16 @@ def test_create_rename_and_delete(person: Person, store: MemoryStore, at: str) -
     assert "/memories/moved.md" not in [each.path for each in store.memories()]
 
 
+def test_a_writer_without_review_sees_the_activity_after_a_proposal(api: Api, store: MemoryStore, at: str) -> None:
+    store.change_settings({"review": ["*"]})
+    person = Person(api, api.with_key("read", "write").key)
+    for action, name in (("delete", "b.txt"), ("edit", "notes/a.md")):
+        done = person.submit(f"{at}/{action}/{name}", f"/{action}/", text="proposed\n")
+        assert (done.status, done.url.partition("?")[0].endswith("/activity")) == (200, True)
+    assert [len(each.changes) for each in store.review.pending()] == [1, 1]
+    person.close()
+
+
 def test_search_finds_words_and_patterns(person: Person, at: str) -> None:
     assert "<mark>three</mark>" in person.get(f"{at}/search?q=three").body
     assert "Nothing found" in person.get(f"{at}/search?q=unheard").text

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
@@ -26,7 +27,7 @@ from retentive.server.background import Background
 from retentive.server.calls import ServedLocation
 from retentive.server.deliveries import MAX_DELIVERIES, PAUSES_S, Deliverer
 from retentive.server.leader import Leader
-from retentive.server.webhooks import DEAD, PENDING, SEEN, Webhooks, check_url, is_public
+from retentive.server.webhooks import DEAD, PENDING, SEEN, Delivery, Webhooks, check_url, is_public
 from retentive.store.location_records import LocationRecords
 from support.command_line import here
 from support.http_api import Api, serving
@@ -499,3 +500,17 @@ def test_events_survive_a_kill(receiver: Receiver, tmp_path: Path) -> None:
             again = receiver.got.get(timeout=60)
             assert data_of([again]) == [("memory_store.created", store)]
             Webhook(made["signing_secret"]).verify(again[2], again[1])
+
+
+def test_a_delivery_that_is_retried_during_its_last_attempt_is_not_dead(tmp_path: Path) -> None:
+    with retentive.open(f"sqlite:///{tmp_path}/m.db") as opened:
+        webhooks = Webhooks(opened)
+        before = Delivery("endpoint", "event", "memory_store.created", "{}", "2026-01-01T00:00:00Z", 0.0, attempts=9)
+        retried = replace(before, due=1.0, attempts=0)
+        opened.records.put(PENDING, retried.key, retried.to_text())
+        webhooks.failed(before, replace(before, attempts=10, error="500"), is_dead=True)
+        assert list(webhooks.deliveries("dead", "endpoint")) == []
+        assert list(webhooks.deliveries("pending", "endpoint")) == [retried]
+        webhooks.failed(retried, replace(retried, attempts=1), is_dead=True)
+        assert [each.attempts for each in webhooks.deliveries("dead", "endpoint")] == [1]
+        assert list(webhooks.deliveries("pending", "endpoint")) == []

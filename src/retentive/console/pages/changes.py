@@ -93,7 +93,7 @@ def _answer(
 
 def _done(visit: Visit, done: RestoreOutcome) -> PageAnswer:
     if done.proposed:
-        return Redirect(visit.url("review"))
+        return Redirect(visit.proposed_url())
     newest = visit.store.history.page(limit=1).items
     is_own = bool(done.steps) and bool(newest)
     return Redirect(visit.url("change", newest[0].version.id) if is_own else visit.url("activity"))

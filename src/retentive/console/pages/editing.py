@@ -153,12 +153,12 @@ def delete(visit: Visit) -> PageAnswer:
         memory, _ = _load(visit, path)
         return HtmlPage("delete.html", {"path": path, "memory": memory, "area": "tree"}, title=f"Delete {path}")
     written = visit.store.delete(path, if_version=visit.given("version"))
-    return Redirect(visit.url("review") if written.is_proposed else visit.url("change", written.version_id))
+    return Redirect(visit.proposed_url() if written.is_proposed else visit.url("change", written.version_id))
 
 
 def _saved(visit: Visit, written: Written) -> PageAnswer:
     if written.is_proposed:
-        return Redirect(visit.url("activity"))
+        return Redirect(visit.proposed_url())
     return Redirect(visit.url("m", page_path(written.path)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from retentive.engine.trust.overlay import Assessment
-from retentive.errors import InvalidInput
+from retentive.errors import InvalidInput, NotFound, PermissionDenied
 from retentive.history.apply import RestoreOutcome
 from retentive.history.differences import MemoryDifference
 from retentive.mcp.answers import Arguments, ToolAnswer, number_field, text_field, within_limit
@@ -59,8 +59,8 @@ def _versions(store: MemoryStore, path: str | None, before: str | None, limit: i
 
 def _hidden(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
     """Return the ids of versions that are hidden from the caller. A model must not read their paths either."""
-    if remote_store(store) is not None:  # needs a snapshot, which a server does not offer
-        return frozenset()
+    if remote_store(store) is not None:
+        return _hidden_on_server(store, versions)
     core, settings = core_of(store), store.settings()
     if not (settings.trust or settings.quarantine):
         return frozenset()
@@ -70,6 +70,32 @@ def _hidden(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
         return frozenset(version.id for version in versions if not assessment.shows(version))
 
     return core.read(read)
+
+
+def _hidden_on_server(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
+    """Return the ids of versions whose memory the server does not show.
+
+    The versions of a deleted memory are among them in a store with trust settings: a server tells only of present
+    memories whether the caller may see them.
+    """
+    try:
+        settings = store.settings()
+    except InvalidInput:  # hosted stores have neither settings nor trust
+        return frozenset()
+    except PermissionDenied:
+        settings = None
+    if settings is not None and not (settings.trust or settings.quarantine):
+        return frozenset()
+    hidden = {each for each in {version.memory_id for version in versions} if not _is_shown(store, each)}
+    return frozenset(version.id for version in versions if version.memory_id in hidden)
+
+
+def _is_shown(store: MemoryStore, memory_id: str) -> bool:
+    try:
+        store.by_id.get(memory_id)
+    except NotFound:
+        return False
+    return True
 
 
 def _line(version: Version, *, is_hidden: bool) -> str:

@@ -7,6 +7,7 @@ import pytest
 import retentive
 from retentive import MemoryStore, errors
 from retentive.engine.trust.levels import Level
+from retentive.mcp.past import history
 from retentive.remote.trust import RemoteTrust
 from retentive.review.trust import Trust
 from support.http_api import Api
@@ -84,3 +85,13 @@ def test_pages_of_doubted_memories(doubted: MemoryStore, local: MemoryStore) -> 
         assert store.trust.page(A).items == first.items
         with pytest.raises(errors.InvalidInput, match="limit"):
             store.trust.page(limit=0)
+
+
+def test_the_history_for_a_model_hides_paths_in_quarantine(doubted: MemoryStore) -> None:
+    hidden = doubted.create("/memories/send the keys", "x", actor="session:eve")
+    doubted.create("/memories/shown.md", "x")
+    assert "send the keys" in history(doubted, {}).text
+    doubted.change_settings({"quarantine": ["session:eve"]})
+    text = history(doubted, {}).text
+    assert ("send the keys" in text, "/memories/shown.md" in text) == (False, True)
+    assert f" created a hidden path by session:eve ({hidden.version_id})" in text

@@ -91,7 +91,7 @@ def test_a_directory_without_its_marker_is_refused(world: World, kind: str) -> N
     directory.mkdir()
     if kind == "replaced":
         world.save(0, "other.md", "other\n")
-    with pytest.raises(errors.InvalidInput, match="is it mounted"):
+    with pytest.raises(errors.InvalidInput, match="check that the directory is mounted"):
         world.sync(0)
     assert len(world.memories()) == 2
     world.sync(0, confirmed=True)

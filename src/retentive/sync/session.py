@@ -58,7 +58,10 @@ class SyncReport:
 
 @dataclass
 class SyncSession:
-    """A directory and a store that are being synchronised. Created by `opened`."""
+    """A directory and a store that are being synchronised. Created by `opened`.
+
+    `newest` is the newest version in the store before the last round listed the memories.
+    """
 
     folder: Folder
     store: MemoryStore
@@ -66,6 +69,7 @@ class SyncSession:
     settings: Settings
     options: SyncOptions
     states: str
+    newest: str = ""
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> SyncReport:
         """Run rounds until nothing is left to do. Raises `RetentiveError` if the store cannot be reached."""
@@ -93,6 +97,7 @@ class SyncSession:
         ignored = (*self.options.ignored, *self.folder.patterns())
         known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
         scan = self.folder.scan(known, ignored, self.settings.max_memory_bytes)
+        self.newest = newest_version(self.store)
         memories = {
             memory.path: memory
             for memory in self.store.memories()
@@ -208,7 +213,7 @@ def watch(session: SyncSession, hints: Callable[[float], bool], report: Callable
             if glance != seen or now - full >= FULL_ROUND_S:
                 done = session.run()
                 report(done)
-                seen, full = Glance(newest_version(session.store), files if done.is_settled else None), now
+                seen, full = Glance(session.newest, files if done.is_settled else None), now
             looked = now if is_due else looked
         except RetentiveError as error:
             if not error.retryable:

@@ -20,7 +20,7 @@ from retentive.sync.session import opened as sync_opened
 from retentive.sync.state import state_folder
 from support.http_api import Api, serving
 from support.profiles import sized
-from support.waiting import until
+from support.waiting import DEADLINE_S, until
 
 MAIN = "from retentive.cli import main; raise SystemExit(main())"
 KILLED = """
@@ -161,19 +161,26 @@ def test_watching_carries_both_directions(environment: dict[str, str], tmp_path:
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        assert process.stderr is not None
-        assert process.stderr.readline() == "Synchronising until Ctrl-C.\n"
-        with retentive.open(at) as opened:
-            store = opened.store()
-            (notes / "a.md").write_text("here\n")
-            until(lambda: [each.path for each in store.memories()] == ["/memories/a.md"])
-            store.create("/memories/b.md", "there\n")
-            until((notes / "b.md").exists)
-            again = run(environment, "--at", at, "sync", str(notes))
-            assert (again.returncode, "another process" in again.stderr) == (11, True)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        try:
+            carry_both_directions(environment, process, notes, at)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=DEADLINE_S)
+        finally:
+            process.kill()
     assert process.returncode == 130
+
+
+def carry_both_directions(environment: dict[str, str], process: subprocess.Popen[str], notes: Path, at: str) -> None:
+    assert process.stderr is not None
+    assert process.stderr.readline() == "Synchronising until Ctrl-C.\n"
+    with retentive.open(at) as opened:
+        store = opened.store()
+        (notes / "a.md").write_text("here\n")
+        until(lambda: [each.path for each in store.memories()] == ["/memories/a.md"])
+        store.create("/memories/b.md", "there\n")
+        until((notes / "b.md").exists)
+        again = run(environment, "--at", at, "sync", str(notes))
+        assert (again.returncode, "another process" in again.stderr) == (11, True)
 
 
 def test_kill_9_at_any_call_loses_nothing(environment: dict[str, str], tmp_path: Path) -> None:

@@ -521,3 +521,27 @@ def test_watching_finds_what_no_hint_told(world: World, monkeypatch: pytest.Monk
         watch(session, wait, rounds.append)
     assert world.files(0) == world.memories() == {"b.md": "b\n"}
     assert idle[-1] == idle[-2]
+
+
+def test_watching_finds_a_memory_written_during_the_last_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The round that finds nothing more to do lists the memories, and then another program writes one."""
+    looks = iter(range(3))
+    listed = MemoryStore.memories
+
+    def wait(_: float) -> bool:
+        if next(looks, None) is None:
+            raise KeyboardInterrupt
+        return False
+
+    def memories(store: MemoryStore) -> Any:
+        found = listed(store)
+        if [each.path for each in found] == ["/memories/a.md"]:
+            store.create("/memories/b.md", "b\n")
+        return found
+
+    world.save(0, "a.md", "a\n")
+    options = SyncOptions(machine="m", states=str(world.states))
+    monkeypatch.setattr(MemoryStore, "memories", memories)
+    with opened(world.store, str(world.directories[0]), options) as session, pytest.raises(KeyboardInterrupt):
+        watch(session, wait, lambda _: None)
+    assert world.files(0) == {"a.md": "a\n", "b.md": "b\n"}

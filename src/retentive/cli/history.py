@@ -100,11 +100,6 @@ def log(
     )
 
 
-def _plain_row(version: Version, change: LoggedChange) -> tuple[str, ...]:
-    time = output.exact_time(version.created_at)
-    return change.id, version.id, time, _actor(version), *described(version, change)
-
-
 def _rows(change: LoggedChange, origins: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
     """Yield the table rows of one change. Only the first row has the name, time and actor of the change."""
     head: tuple[str, ...] = (change.id, output.local_time(change.at), str(change.actor or ""))

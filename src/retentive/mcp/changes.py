@@ -86,8 +86,9 @@ class StoreChanges:
     async def _poll(self) -> None:
         while True:
             try:
-                self._position, found = await self._run(lambda: _changes(self._store, self._position))
+                position, found = await self._run(lambda: _changes(self._store, self._position))
                 allowed = await self._run(self._allowed) if found else frozenset()
+                self._position = position  # only now, so that a failure leaves the changes to the next poll
             except RetentiveError:
                 found, allowed = [], frozenset()
             for event in _events(found, self._name):
@@ -130,8 +131,19 @@ def _changes_of_server(store: MemoryStore, position: str | None) -> tuple[str, l
     newest = listed[0].id if listed else ""
     if position is None or newest == position:
         return newest, []
-    versions = [each for each in store.versions(limit=BATCH) if each.id > position]
-    return newest, [_changed(each, _moved_on_server(store, each)) for each in reversed(versions)]
+    versions = _newer_on_server(store, position)
+    return versions[0].id, [_changed(each, _moved_on_server(store, each)) for each in reversed(versions)]
+
+
+def _newer_on_server(store: MemoryStore, position: str) -> list[Version]:
+    """Return the versions after `position`, newest first. The API lists only from the newest version."""
+    limit = BATCH
+    while True:
+        listed = store.versions(limit=limit)
+        newer = [each for each in listed if each.id > position]
+        if len(newer) < len(listed) or len(listed) < limit:
+            return newer
+        limit *= 2
 
 
 def _moved_on_server(store: MemoryStore, version: Version) -> str | None:

@@ -16,7 +16,6 @@ from retentive.storage.contract import plain_name
 from retentive.values.patterns import check_actor_pattern, check_name_pattern
 
 MAX_LIMIT = 100
-MAX_NAMES = 40
 _NOT_TEXT = "must be a string"
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 _IGNORED = frozenset({"beta"})

@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import to_thread
 from mcp import Client, MCPError, types
+from mcp.shared.subscriptions import ResourceUpdated
 
 import retentive
 from retentive import MemoryStore
+from retentive.mcp import changes
+from retentive.mcp.changes import StoreChanges
 from retentive.mcp.resources import PAGE
+from support.http_api import serving
 from support.mcp_clients import MODES, connected
 
 WAIT_S = 30
@@ -175,3 +180,32 @@ def test_a_client_cannot_listen_to_another_store(store: MemoryStore) -> None:
                     pass
 
     asyncio.run(run())
+
+
+def test_all_changes_between_two_polls_of_a_server_are_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More changes than the first page of versions has."""
+    monkeypatch.setattr(changes, "BATCH", 3)
+    monkeypatch.setattr(changes, "POLL_SERVER_S", 0.01)
+    paths = [f"/memories/{number:02}" for number in range(20)]
+
+    async def heard_by(served: MemoryStore, store: MemoryStore) -> list[str]:
+        followed = StoreChanges(served, "default", to_thread.run_sync)
+        heard: asyncio.Queue[Any] = asyncio.Queue()
+        await followed.begin()
+        store.batch([{"command": "create", "path": path, "file_text": "x"} for path in paths])
+        stop = followed.subscribe(heard.put_nowait, lambda: True)
+        found: list[str] = []
+        async with asyncio.timeout(WAIT_S):
+            while len(found) < len(paths):
+                found += [each.uri for each in [await heard.get()] if isinstance(each, ResourceUpdated)]
+        stop()
+        return found
+
+    with (
+        retentive.open("sqlite://") as opened,
+        serving(opened) as api,
+        retentive.open(api.url, api_key=api.key) as remote,
+    ):
+        opened.store().create("/memories/before", "x")
+        heard = asyncio.run(heard_by(remote.store(), opened.store()))
+    assert heard == [f"memory://default/{number:02}" for number in range(20)]

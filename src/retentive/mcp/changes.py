@@ -71,9 +71,9 @@ class StoreChanges:
     def subscribe(
         self, listener: Callable[[ServerEvent], None], may_continue: Callable[[], bool]
     ) -> Callable[[], None]:
-        """Call `listener` for each new event for which `may_continue` returns True.
+        """Call `listener` for each new event, as long as `may_continue` returns True.
 
-        Return a function that ends this.
+        Returns a function that ends the subscription.
         """
         if len(self._listeners) >= MAX_LISTENERS:
             raise MCPError(INTERNAL_ERROR, "Too many subscriptions")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from retentive.values.paths import MemoryPath
 
 ASK_FROM = 5
-"""Number of memories from which a delete needs confirmation."""
+"""Smallest number of memories for which a delete needs confirmation."""
 MODERN = "2026-07-28"
 _FIELD = "confirm"
 _SCHEMA: dict[str, Any] = {
@@ -66,7 +66,10 @@ def mass_delete(store: MemoryStore, arguments: Arguments) -> MassDelete | None:
 
 
 def _count(store: MemoryStore, path: MemoryPath) -> int:
-    """Return the number of memories below a path. For a local store the audit log has no entry for it."""
+    """Return the number of memories below a path.
+
+    A local store writes no audit entry for this count, because it writes one for the delete.
+    """
     if remote_store(store) is not None:
         few = store.list_memories(path.text, limit=ASK_FROM).items
         return len(few) if len(few) < ASK_FROM else len(store.memories(path.text))
@@ -96,7 +99,10 @@ async def confirmed(
 
 
 def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Return whether the client can show a form. A client with an older protocol revision needs a session for that."""
+    """Return whether the client can show a form.
+
+    A client with an older protocol revision can be asked only in a session.
+    """
     known = ctx.session.client_capabilities
     found = None if known is None else known.elicitation
     has_forms = found is not None and (found.form is not None or found.url is None)

@@ -57,10 +57,7 @@ class HttpSessions:
         self._service.close()
 
     async def answer(self, scope: Scope, receive: Receive, send: Send, target: McpTarget, owner: str) -> None:
-        """Answer a request.
-
-        Only the caller named `owner` may use sessions that requests of this caller have started.
-        """
+        """Answer a request of the caller `owner`. Only this caller may use a session that the request starts."""
         scope["state"][_TARGET] = target
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=owner, scopes=[]))
         if scope["method"] != "GET":
@@ -92,7 +89,6 @@ class _Stream:
             stop.cancel()
 
     async def send(self, message: Message) -> None:
-        """Pass a message to the client."""
         self._is_open = message["type"] == "http.response.start" or message.get("more_body", False)
         await self._send(message)
 

@@ -235,7 +235,6 @@ class _Bus:
         """Do nothing. Changes are read from the memory store instead."""
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Call `listener` for each event."""
         return self._target.changes().subscribe(listener, self._target.may_continue)
 
 

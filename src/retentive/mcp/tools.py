@@ -31,9 +31,9 @@ RunMcpTool: TypeAlias = Callable[[McpCall], ToolAnswer]
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """MCP tool.
+    """MCP tool. `properties` are the properties of the JSON schema of its arguments, by name.
 
-    `properties` is part of the JSON schema of its arguments. The booleans become annotations of the tool.
+    `read_only`, `destructive` and `idempotent` become annotations of the tool.
     """
 
     name: str

@@ -71,7 +71,7 @@ class Client:
         """
         try:
             loop = asyncio.get_running_loop()
-        except RuntimeError:  # trio; a shield protects a task of trio from being cancelled
+        except RuntimeError:  # the event loop is trio, where a shield is enough to delay the cancellation
             with anyio.CancelScope(shield=True):
                 return await self._run_async(exchange)
         task = loop.create_task(self._run_async(exchange))
@@ -133,7 +133,6 @@ class Client:
         return self._http
 
     def _async_client(self) -> httpx2.AsyncClient:
-        """Return the HTTP client of the running event loop."""
         http = self._async.get(None)
         if http is None:
             http = httpx2.AsyncClient(**self._options)

@@ -87,7 +87,7 @@ def differences(base: str, versions: Sequence[Version], before: Befores) -> Http
 def difference(base: str, old: Version | None, new: Version | None) -> HttpExchange[MemoryDifference]:
     """Return the difference between two versions of a memory.
 
-    None stands for a state without the memory. So does a version that is a deletion.
+    If an argument is None or a deletion, the memory did not exist on that side.
     """
     old, new = (None if each is None or each.operation == "deleted" else each for each in (old, new))
     texts: list[str | None] = []

@@ -96,7 +96,7 @@ class RemoteHistory(History):
     def _at_or_below(self, path: str) -> HttpExchange[JsonBody | None]:
         """Return the fields of a query that select the versions of a path, or None if no memory was ever there.
 
-        They select the memory at the path, or all memories below it, or the last memory that was deleted there.
+        The fields select the memory at the path, or all memories below it, or the last memory that was deleted there.
         """
         target, base = objects.parsed(path), self._store.base
         if target.is_root:
@@ -175,7 +175,7 @@ class RemoteHistory(History):
         until: Named | None = None,
         only: LogFilter | None = None,
     ) -> HttpExchange[Differences]:
-        """Return the differences with texts that one change made, or those between two versions.
+        """Return the differences that one change made, or the differences between two versions. They include the texts.
 
         `since` and `until` must be ids of versions.
         """
@@ -309,7 +309,10 @@ class RemoteHistory(History):
 
     @exchange
     def text_at(self, path: str, at: Named) -> HttpExchange[tuple[Version, str]]:
-        """Return the version and the text that a path had at a time or revision. Raises `NotFound`."""
+        """Return the version and the text of the memory at a path, as it was at a time or revision.
+
+        Raises `NotFound`.
+        """
         moment = objects.time_text(at) if isinstance(at, datetime) else str(at)
         query = {"path": objects.api_path(objects.parsed(path)), "at": moment}
         found = yield HttpRequest("GET", f"{self._store.base}/memory", query, actor=self._store.sender())

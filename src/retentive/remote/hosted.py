@@ -93,7 +93,7 @@ class HostedTree:
         return Usage(0, 0)
 
     def record(self, changes: Sequence[Change], _: Actor | None) -> list[Recorded]:
-        """Keep the changes, which are sent to the server later."""
+        """Keep the changes, to send them to the server later."""
         self.changes += changes
         return [Recorded("" if each.before is None else each.before.id, "") for each in changes]
 
@@ -287,7 +287,7 @@ class HostedHistory(RemoteHistory):
 
 
 class HostedLocation(RemoteLocation):
-    """Location of hosted memory stores. `create_store` creates a memory store; only its id can open it."""
+    """Location of hosted memory stores. A memory store is opened by its id only. `create_store` creates one."""
 
     def _store_of(self, info: StoreInfo) -> HostedStore:
         return HostedStore(self.client, info, None)
@@ -318,7 +318,10 @@ def parsed_command(command: object) -> Command | Clear:
 
 
 def _run(command: Command | Clear, tree: HostedTree, if_version: str | None) -> tuple[Operation[Any], Outcome[Any]]:
-    """Run a command on a tree. If the command is refused, the outcome has the error."""
+    """Run a command on the memories in `tree`.
+
+    Return the operation and its outcome. A refusal is part of the outcome.
+    """
     snapshot: Any = tree
     if isinstance(command, View):
         view = RunView(command, LineCounts())

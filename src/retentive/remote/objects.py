@@ -151,7 +151,7 @@ def _provenance_text(given: JsonBody | None) -> str | None:
 
 
 def store_event(given: JsonBody) -> StoreEvent:
-    """Return the change without a version that an answer describes."""
+    """Return the event in an answer. An event is a change that created no version."""
     at = time(given["created_at"])
     return StoreEvent(given["id"], given["event"], at, actor(given["created_by"]), tuple(given["ids"]), given["count"])
 

@@ -61,14 +61,14 @@ class RemoteReads(MemoryStore):
 
     @exchange
     def load_at(self, path: str, at: Revision) -> HttpExchange[tuple[Memory, str]]:
-        """Return the memory that was at a path at a time or revision, and its text. Raises `NotFound`."""
+        """Return the memory at a path as it was at a time or revision, and its text. Raises `NotFound`."""
         query = {"path": objects.api_path(objects.parsed(path)), "at": objects.moment_text(at)}
         found = yield HttpRequest("GET", f"{self.base}/memory", query, actor=self.sender())
         return objects.memory(found), found["content"]
 
     @exchange
     def memories_at(self, under: str, at: Revision) -> HttpExchange[list[Memory]]:
-        """Return the memories that were below a directory at a time or revision.
+        """Return the memories below a directory, as they were at a time or revision.
 
         If the path was a memory, return that memory.
         """

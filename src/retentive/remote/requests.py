@@ -32,7 +32,7 @@ FIRST_PAUSE_S = 0.1
 MAX_PAUSE_S = 5.0
 MAX_RETRY_AFTER_S = 60.0
 _NOTHING_DONE = frozenset({429, 503})
-"""Statuses that mean that the server did not run the request. An error code can say that the outcome is unknown."""
+"""Statuses of requests that the server did not run, unless the error code is the one of `OutcomeUnknown`."""
 _MAYBE_DONE = frozenset({502, 504})
 
 
@@ -213,7 +213,7 @@ _OWN_CODES: Mapping[str, type[RetentiveError]] = {
 def error_in(request: HttpRequest, answer: HttpAnswer) -> RetentiveError:
     """Return the error of the library for an error answer.
 
-    The error code decides its type. Without a known code, the status decides.
+    The error code decides the type of the error. If the code is missing or unknown, the status decides.
     """
     try:
         error = json.loads(answer.content)["error"]

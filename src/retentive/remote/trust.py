@@ -62,7 +62,10 @@ class RemoteTrust(Trust):
 
     @exchange
     def levels(self, versions: Iterable[Version]) -> HttpExchange[list[Level]]:
-        """Return the level of trust of each version's own author. Earlier contributors to the text do not count."""
+        """Return the level of trust of each version, judged only by the author of that version.
+
+        Earlier contributors to the text do not count.
+        """
         found = yield HttpRequest("GET", f"{self._store.base}/settings", actor=self._store.sender())
         levels = Levels(DEFAULTS.changed(found["settings"]))
         return [levels.of(author_of(each)) for each in versions]
@@ -82,9 +85,9 @@ class RemoteTrust(Trust):
 
     @exchange
     def quarantine(self, pattern: str, *, actor: Actor | str | None = None) -> HttpExchange[bool]:
-        """Hide all memories to which actors, sessions or sources that match a pattern contributed.
+        """Hide all memories with a contributor that matches a pattern.
 
-        Returns False if the pattern was already in quarantine.
+        A contributor is an actor, a session or a source. Returns False if the pattern was already in quarantine.
         """
         found = yield self._change("quarantine", {"pattern": check_trust_pattern(pattern)}, actor)
         return bool(found["changed"])
@@ -104,7 +107,7 @@ def _above(target: MemoryPath) -> str:
 
 
 def _below(target: MemoryPath, given: Iterable[JsonBody]) -> list[DoubtedMemory]:
-    """Return only the memories at or below a path. The route can select memories by directory only."""
+    """Return only the memories at or below a path. This is needed because the route can select only by directory."""
     found = map(_doubted, given)
     return [each for each in found if each.path == target.text or each.path.startswith(f"{target.text}/")]
 

@@ -66,9 +66,9 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("retentive.server")
 MIN_BODY_BYTES = 1 << 20
 ESCAPED = 6
-"""Longest JSON escape of one byte of text, in bytes: `\\u001f`."""
+"""Size in bytes of the longest JSON escape for one byte of text, such as `\\u001f`."""
 MAX_BODY_BYTES = 64 << 20
-"""Maximum size of a body if the memory store has no `max_memory_bytes`."""
+"""Maximum size of any request body. It is also the limit for a memory store without `max_memory_bytes`."""
 MAX_DISCARDED_BYTES = 8 << 20
 READY_S = 1.0
 _QUICK = frozenset({"retrieve_memory", "read_memory", "retrieve_memory_version", "retrieve_memory_store"})
@@ -103,7 +103,7 @@ class Server:
         self.mcp.stop()
 
     async def answer(self, request: Request, routes: Mapping[str, Route]) -> Response:
-        """Answer one request. `routes` has the routes of its path by method."""
+        """Answer one request. `routes` maps each method that its path supports to a route."""
         try:
             with self.bodies.reserved() as reserve:
                 return await self._answer(request, _route(routes, request.method), reserve)
@@ -171,7 +171,6 @@ class Server:
     async def _answer_call(
         self, request: Request, route: Route, call: RouteCall, fields: Mapping[str, Any]
     ) -> Response:
-        """Run the handler in a worker thread and return its answer."""
         if route.method != "GET":
             call = replace(call, request=read_request_key(request.headers, call, fields))
         work = partial(_answered, call, route, fields)

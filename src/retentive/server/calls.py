@@ -170,8 +170,8 @@ class Streamed:
 class Events:
     """Answer that streams the changes of a memory store as they happen.
 
-    The stream begins after the position `after`: the part of a version id that sorts by time. `may_continue` is called
-    before each batch of changes; the stream ends when it returns False.
+    `after` is the part of a version id that sorts by time. The stream contains the changes after that version.
+    `may_continue` is called before each batch of changes. The stream ends when it returns False.
     """
 
     store: MemoryStore

@@ -137,7 +137,7 @@ class Deliverer:
             self._webhooks.failed(delivery, after, is_dead=is_dead)
 
     def _excess(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
-        """Return the deliveries that exceed the maximum of their endpoint, which are its oldest ones."""
+        """Return the deliveries to drop: for each endpoint, all but the newest `max_deliveries`."""
         kept, excess = Counter[str](), list[Delivery]()
         for each in sorted(deliveries, key=lambda found: datetime.fromisoformat(found.created_at), reverse=True):
             kept[each.endpoint_id] += 1

@@ -23,7 +23,7 @@ KEYS_S = 600.0
 REFETCH_S = 30.0
 """Minimum time between two fetches from an issuer, even if tokens name unknown keys."""
 STALE_S = 3_600.0
-"""How much longer old keys are used if the issuer cannot be reached."""
+"""Seconds for which outdated keys stay in use while the issuer cannot be reached."""
 TIMEOUT_S = 5.0
 MAX_BYTES = 1 << 20
 MIN_RSA_BITS = 2_048

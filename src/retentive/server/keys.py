@@ -177,7 +177,7 @@ def new_key(
 
 
 def in_patterns(patterns: tuple[str, ...], store_id: str, store_key: str | None) -> bool:
-    """Return whether a pattern matches the id or the key of a memory store. No patterns match every memory store."""
+    """Return whether a pattern matches the id or the key of a memory store. If there are no patterns, return True."""
     return not patterns or any(
         pattern == store_id or (store_key is not None and matches_actor(pattern, store_key)) for pattern in patterns
     )

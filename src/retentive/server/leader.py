@@ -19,11 +19,14 @@ from retentive.store.location_records import LocationRecords
 KIND, NAME = "leader", "background"
 LEASE_S = 30
 RENEWED = 0.2
-"""Part of the lease between two calls of `tick`. The leader renews the record, the other processes read it."""
+"""Time between two calls of `tick`, as a fraction of the lease.
+
+In it, the leader renews the record and others read it.
+"""
 VALID = 0.6
-"""Part of the lease for which a process leads, counted from the start of its last renewal."""
+"""Fraction of the lease for which a process leads, counted from the start of its last renewal."""
 TAKEN = 0.75
-"""Part of the lease after which another process takes over, if the record has not changed."""
+"""Fraction of the lease after which another process takes over, if the record has not changed."""
 
 
 class Leader:
@@ -43,7 +46,7 @@ class Leader:
 
     @property
     def leads(self) -> bool:
-        """Whether this process leads now, by its own clock."""
+        """True if this process leads now, by its own clock."""
         return self._monotonic() < self._until
 
     @property

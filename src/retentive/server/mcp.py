@@ -165,7 +165,7 @@ class McpEndpoint:
         found = self._changes.get(store.id)
         if found is None:
             found = self._changes[store.id] = StoreChanges(store, store.key or store.id, self._run)
-            if len(self._changes) > _MAX_WATCHED:  # listeners keep the object that is removed here
+            if len(self._changes) > _MAX_WATCHED:  # its listeners still have a reference to the removed object
                 self._changes.popitem(last=False)
         return found
 

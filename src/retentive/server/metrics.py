@@ -64,7 +64,7 @@ class Metrics:
             self._storage.labels(code).inc()
 
     def count_commit(self, route: str, method: str) -> None:
-        """Count a change."""
+        """Count a successful change."""
         self._commits.labels(route, method).inc()
 
     def count_wait(self, seconds: float) -> None:

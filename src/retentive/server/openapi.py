@@ -31,7 +31,10 @@ ERRORS = {
 }
 STREAM = "stream:"
 LIST = "list:"
-"""Prefixes of `Route.answer`. Media types follow `stream:`. The schemas of the items of a list follow `list:`."""
+"""Prefixes of `Route.answer`.
+
+`stream:` is followed by media types. `list:` is followed by the names of the schemas of items.
+"""
 
 
 _IDEMPOTENCY_KEY: Final[Json] = {

@@ -76,7 +76,6 @@ def _answer(operation: Mapping[str, Any]) -> str:
 
 
 def _shape(schema: Mapping[str, Any]) -> str:
-    """Return a schema as one line of text."""
     for name in ("anyOf", "oneOf"):
         if name in schema:
             return " or ".join(_shape(each) for each in schema[name])

@@ -1,4 +1,4 @@
-"""Processes of the server: starts workers, replaces dead ones, and stops them gracefully."""
+"""Starts the worker processes of the server, replaces dead ones, and stops them gracefully."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Telemetry:
     def request(self, scope: Scope, state: Mapping[str, Any]) -> Iterator[None]:
         """Measure a request until the block ends.
 
-        By then, `state` must have the route, status and code of the request.
+        By then, `state` must contain the route, status and code of the request.
         """
         started, metrics = time.perf_counter(), self.metrics
         is_stream = metrics is not None and scope["path"].endswith(STREAMS)

@@ -64,7 +64,7 @@ class Tracing:
     def request(self, scope: Scope, state: Mapping[str, Any]) -> Iterator[None]:
         """Create the span of a request.
 
-        When the block ends, `state` must have the route, status and code of the request.
+        When the block ends, `state` must contain the route, status and code of the request.
         """
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         method, started = scope["method"], time.perf_counter()

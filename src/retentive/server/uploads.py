@@ -32,7 +32,8 @@ _PIECE_BYTES = 1 << 20
 class Upload:
     """Body of an import: a temporary file, and the SHA-256 of its bytes.
 
-    If the request is cancelled while its handler starts, both could close the file. The first to call `is_taken` does.
+    If a request is cancelled, both its handler and the event loop may want to close the file. The first of them that
+    calls `is_taken` closes it.
     """
 
     file: IO[bytes] = field(repr=False)

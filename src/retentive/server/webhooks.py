@@ -30,7 +30,10 @@ ENDPOINT, PENDING, DEAD, SEEN, CURSOR = (
     "webhook_seen",
     "webhook_cursor",
 )
-"""Kinds of records. A delivery is stored under `ENDPOINT.EVENT`, the last two kinds under the id of a memory store."""
+"""Kinds of records.
+
+A delivery is stored under the key `ENDPOINT.EVENT`. Records of the last two kinds have the id of a memory store as key.
+"""
 CREATED, ARCHIVED, DELETED = "memory_store.created", "memory_store.archived", "memory_store.deleted"
 CHANGED = "memory.changed"
 EVENTS = (CREATED, ARCHIVED, DELETED, CHANGED)
@@ -279,7 +282,7 @@ def check_url(url: str, *, to_private: bool) -> str:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address is public. If an IPv6 address contains an IPv4 address, that one decides.
+    """Return whether an IP address is public. If an IPv6 address contains an IPv4 address, the IPv4 address decides.
 
     Raises `ValueError` if `address` is not an IP address.
     """

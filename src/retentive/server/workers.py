@@ -32,8 +32,8 @@ _TICK_S = 1.0
 class _Job:
     """A call and its result.
 
-    A thread takes the token when it starts the call. The event loop takes the token when the deadline has passed before
-    a thread did. Only one of them can take it.
+    The token decides whether the call runs. A thread takes the token right before it starts the call. If the deadline
+    passes first, the event loop takes the token, and the call never starts.
     """
 
     work: Callable[[], object]
@@ -53,7 +53,6 @@ class _Job:
         return False
 
     def run(self) -> None:
-        """Run the call, and keep its result or exception."""
         try:
             self.result = self.context.run(self.work)
         except BaseException as error:

@@ -266,7 +266,7 @@ class SyncRound:
         except RetentiveError as error:
             if error.retryable:
                 raise
-            return None  # it was pruned or redacted
+            return None  # the version was pruned or redacted
 
     def _rename_memory(self, step: SyncStep, base: Base, memory: Memory) -> None:
         written = self.store.rename(step.path, step.to, if_version=memory.version_id)
@@ -286,9 +286,9 @@ class SyncRound:
         self._say(path, "deleted", side)
 
     def _secrets(self, path: str, text: str) -> str:
-        """Return why a text must not be sent: the store would remove or refuse its sensitive values.
+        """Return the reason why a text must not be sent to the store, or "" if it may be sent.
 
-        Return "" if it may be sent.
+        The reason lists the kinds of sensitive values that the store would remove or refuse.
         """
         if self.settings.sensitive == "off":
             return ""

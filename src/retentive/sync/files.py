@@ -38,9 +38,9 @@ class LocalFile:
 class FolderScan:
     """Result of a scan.
 
-    `files` has the files by the path of their memory. `skipped` has paths that are left out, each with the reason.
-    `waiting` has paths that cannot be read or are still being written. Files below such a path are unknown: they do not
-    count as deleted.
+    `files` maps the path of a memory to its file. `skipped` maps each path that is left out to the reason. `waiting`
+    contains paths that cannot be read or are still being written. Files below a skipped or waiting path are unknown:
+    they do not count as deleted.
     """
 
     files: Mapping[str, LocalFile]
@@ -50,7 +50,10 @@ class FolderScan:
 
 @dataclass(frozen=True, slots=True)
 class FileStamps:
-    """Stamps of all files in a directory by name, and the ignore patterns. A directory that cannot be read has None."""
+    """Stamps of all files in a directory, by name, and the ignore patterns.
+
+    A directory that cannot be read has the stamp None.
+    """
 
     ignored: tuple[str, ...]
     stamps: Mapping[str, Stamp | None]

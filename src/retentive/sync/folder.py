@@ -1,4 +1,4 @@
-"""Reads and changes the synchronised directory. Changes never overwrite a text that nobody expects.
+"""Reads and changes the synchronised directory. A change never overwrites a text that the plan does not expect.
 
 Paths are opened one component at a time, starting from an open directory, and links are never followed. To replace a
 file, a new file is written, synced to disk and exchanged with the old file. Only then is the old file compared with the
@@ -26,7 +26,10 @@ from retentive.values.paths import ROOT, MemoryPath
 
 MARKER, IGNORE = ".retentive-sync", ".retentive-ignore"
 NEW, ASIDE = ".retentive-new-", ".retentive-aside-"
-"""Prefixes of temporary files: of files that may be incomplete, and of complete files. `clean` removes leftovers."""
+"""Prefixes of temporary files. A file with the first prefix may be incomplete, a file with the second is complete.
+
+`clean` handles files that are left after a crash.
+"""
 SETTLE_S = 0.2
 """A file that changed less than this number of seconds ago may be incomplete. A later scan reads it."""
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -38,8 +38,8 @@ FULL_ROUND_S = 600.0
 class SyncOptions:
     """Options of a synchronisation.
 
-    `ignored` has patterns in addition to the ignore file. `confirmed` permits the deletion of more than half of the
-    memories. `machine` is used in the names of conflict copies. `states` is the folder for the state files.
+    `ignored` contains patterns in addition to the ignore file. `confirmed` permits the deletion of more than half of
+    the memories. `machine` is used in the names of conflict copies. `states` is the folder for the state files.
     """
 
     ignored: tuple[str, ...] = ()

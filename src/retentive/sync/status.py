@@ -22,9 +22,9 @@ class SyncStatus:
     """Changes on both sides since the last common state. All paths are sorted.
 
     `synchronised_at` is when the last synchronisation changed something, or None if there was none. `files` is the
-    number of files that were the same on both sides then. `here` has the files, and `store` the memories, that were
-    created, changed or deleted since then. `awaiting_review` has the files that were sent for review. `conflicts` has
-    conflict copies that still exist.
+    number of files that were the same on both sides then. `here` lists the files, and `store` lists the memories, that
+    were created, changed or deleted since then. `awaiting_review` lists files that were sent for review. `conflicts`
+    lists conflict copies that still exist.
     """
 
     synchronised_at: datetime | None

@@ -101,7 +101,7 @@ class Section:
 
 
 class EntryFacts(NamedTuple):
-    """Name, hash and size of an entry. `is_text` is True if a memory may have its bytes as text."""
+    """Name, hash and size of an entry. `is_text` is True if its bytes are valid as the text of a memory."""
 
     digest: str
     size: int
@@ -291,7 +291,10 @@ class _SectionCheck:
         self._replay = Replay()
 
     def run(self, texts: Iterator[EntryFacts]) -> None:
-        """Check versions, memories and records. `texts` yields the texts of the file that were not checked yet."""
+        """Check versions, memories and records.
+
+        Takes the texts of this section from `texts`, which yields all texts in order.
+        """
         header, count = self._section.header, 0
         for version, text_of in self._section.versions():
             self._check_order(version)

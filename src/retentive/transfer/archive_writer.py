@@ -199,9 +199,9 @@ class SectionWriter:
 
 
 def record_external_edits(backend: Backend, store_id: str) -> None:
-    """Make a directory backend record external edits.
+    """Read the memory store once.
 
-    It does so at any read, and here in a short transaction of its own.
+    This makes a directory backend record external edits in a short transaction of its own.
     """
     backend.read(store_id, lambda snapshot: deque(snapshot.sizes(ROOT), maxlen=0))
 

@@ -29,8 +29,8 @@ Record: TypeAlias = tuple[str, str, str]
 class Contents:
     """Contents of a memory store to copy, except its versions.
 
-    `memories` has the current memories by id, and `records` the values of the records by kind and key. `seal` is None
-    unless an encrypted memory store is copied in encrypted form.
+    `memories` maps ids to the current memories. `records` maps the kind and key of each record to its value. `seal` is
+    None unless an encrypted memory store is copied in encrypted form.
     """
 
     memories: Mapping[str, Memory]
@@ -52,8 +52,8 @@ class Contents:
     def complete(self, target: Backend, store_id: str, side_records: Iterable[Record]) -> str:
         """Complete a copy that already has all versions: write settings, properties, seal and records.
 
-        Returns a digest of the paths and hashes of its memories. Raises `Damaged` if these memories differ from
-        `memories`.
+        Returns a digest of the paths and hashes of the memories in the copy. Raises `Damaged` if these memories differ
+        from `self.memories`.
         """
         target.write(store_id, self._apply)
         _replace_side_records(side_records, target, store_id)

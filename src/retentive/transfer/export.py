@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Exported:
-    """Result of an export. `left_out` has the paths of memories that were not written, each with the reason.
+    """Result of an export. `left_out` lists the paths of memories that were not written, each with the reason.
 
-    `damaged` counts the memories in `left_out` whose text is damaged. The others in `left_out` have a name that the
-    file system cannot store.
+    `damaged` counts the memories in `left_out` whose text is damaged. The other memories in `left_out` have a name that
+    the file system cannot store.
     """
 
     id: str

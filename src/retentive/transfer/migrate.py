@@ -280,7 +280,7 @@ def _record(tx: Transaction, *, imported: Sequence[ImportedVersion]) -> None:
 
 
 def _marked(snapshot: Snapshot) -> str | None:
-    """Return the id of the version that was copied last, which is recorded in the target."""
+    """Return the id of the version that was copied last. The target has a record of it."""
     try:
         return snapshot.get_record(MARK, UNTIL)
     except Damaged:  # an earlier run copied in encrypted form and wrote the record; now the store is read with keys

@@ -26,7 +26,8 @@ from retentive.values.paths import ROOT
 FILES = "retentive-files.json"
 """Name of the last entry in a tar file of plain files.
 
-The entry has the revision, the number and size of the memories, and the paths of damaged memories, which were left out.
+The entry contains the revision, the number and size of the memories, and the paths of memories that were left out
+because their text is damaged.
 """
 IN_TAR = "memories/"
 DAMAGED = "its text is damaged"

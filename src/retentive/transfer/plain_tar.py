@@ -26,7 +26,10 @@ _WITHOUT_DATA = {tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKT
 
 @dataclass(frozen=True, slots=True)
 class PlainEntry:
-    """Entry of a tar file. `why` is None for a regular file, else what it is. The name of a directory ends with `/`."""
+    """Entry of a tar file. The name of a directory ends with `/`.
+
+    `why` is None for a regular file. Otherwise it describes the entry, for example as "a symbolic link".
+    """
 
     name: str
     size: int

@@ -26,7 +26,7 @@ class Replay:
         self._redacted = False
 
     def add(self, version: Version) -> None:
-        """Replay one version. Call this for the oldest version first."""
+        """Add the next version. Call this for the oldest version first."""
         if version.revision != self._revision:
             self._end_revision()
             self._revision = version.revision

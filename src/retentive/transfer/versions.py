@@ -46,7 +46,7 @@ def below_encryption(backend: Backend) -> Backend:
 
 
 class VersionIndex:
-    """Ranges of ids that cover the versions after a given version. The versions themselves are read on demand."""
+    """Index of the versions after a given version: ranges of their ids. The versions themselves are read on demand."""
 
     def __init__(self, snapshot: Snapshot, *, after: str | None = None) -> None:
         self.count = 0
@@ -75,7 +75,7 @@ def versions_between(snapshot: Snapshot, ids: Range) -> list[Version]:
 
 
 def batches(items: Iterable[T], version_of: Callable[[T], Version]) -> Iterator[list[T]]:
-    """Yield the items in batches. Each batch fits into one transaction, and ends at the end of a revision."""
+    """Yield the items in batches, one for each transaction. A batch ends only at the end of a revision."""
     batch: list[T] = []
     size = 0
     for item in items:

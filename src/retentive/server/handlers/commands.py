@@ -63,7 +63,7 @@ def run_command(
 
 
 def run_batch(call: RouteCall, *, commands: Sequence[object], source: str | None, session: str | None) -> Json:
-    """Run several commands as one change. If one of them fails, none of them changes anything."""
+    """Run several commands as one change. If one command fails, nothing is changed."""
     try:
         written = call.store.batch(commands, **origin_of(source, session))
     except RetentiveError as error:
@@ -109,7 +109,10 @@ def _conflicting(found: Conflicting | None) -> Json:
 
 
 def _written(core: StoreCore, outcome: Outcome[CommandResult]) -> Json:
-    """Fields about the versions that a change recorded. A repeated change lists at most eight of them."""
+    """Return the fields of an answer about the versions that a change recorded.
+
+    A repeated request lists at most eight versions, because its record does not have more.
+    """
     recorded = outcome.recorded
     last = recorded[-1] if recorded else Recorded("", "")
     version_id = outcome.value().version_id or last.version_id

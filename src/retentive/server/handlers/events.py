@@ -13,9 +13,9 @@ _CURSOR = re.compile(r"0|[0-9a-f]{32}")
 
 
 def stream_events(call: RouteCall, *, after: str | None) -> Events:
-    """Stream the changes that follow the event `after`. Without it, stream new changes only.
+    """Stream the changes that follow the event `after`. Without `after`, stream new changes only.
 
-    With `0`, the stream begins with the first change of the memory store.
+    If `after` is `0`, the stream begins with the first change of the memory store.
     """
     store, cursor = call.store, call.last_event_id or after
     if cursor is not None and not _CURSOR.fullmatch(cursor):

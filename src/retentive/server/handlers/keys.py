@@ -100,8 +100,7 @@ def _found(call: RouteCall) -> KeyRecord:
 def _manages(own: KeyRecord, other: KeyRecord) -> bool:
     """Return whether the key `own` may see and change the key `other`.
 
-    A key without patterns of memory stores may manage every key. Otherwise all patterns of `other` must be patterns of
-    `own`.
+    If `own` has patterns of memory stores, `other` must have patterns too, and all of these must be patterns of `own`.
     """
     return not own.stores or (bool(other.stores) and set(other.stores) <= set(own.stores))
 
@@ -116,7 +115,7 @@ def _page(
 ) -> tuple[list[KeyRecord], bool]:
     """Return one page of keys, and whether there are more keys in that direction.
 
-    An id that is not in `found` gives an empty page before it and the first page after it.
+    If the given id is not in `found`, the page after it is the first page, and the page before it is empty.
     """
     ids = [record.id for record in found]
     if before_id is not None:

@@ -39,7 +39,7 @@ def create_memory(call: RouteCall, *, path: str, content: str, view: str) -> Jso
 
 
 def _as_written(store: MemoryStore, written: Written) -> tuple[Memory, str]:
-    """Return a memory and its text right after a change, even if another change has followed since."""
+    """Return a memory and its text as a change left them, even if later changes have followed."""
     try:
         found = store.by_id.get(written.memory_id)
     except NotFound:
@@ -102,7 +102,7 @@ def read_memory(call: RouteCall, *, path: str, view: str, at: str | None) -> Jso
 
 
 def _at(at: str | None, operation: ReadOperation[R]) -> ReadOperation[R]:
-    """Return the operation, or with `at` the operation that runs on the state at that time."""
+    """Return an operation that runs on the state at a time or revision, or `operation` itself if `at` is None."""
     return operation if at is None else AsOf(operation, moment(at))
 
 

@@ -104,11 +104,9 @@ class _Uploaded:
         self.inside = source.inside
 
     def count(self) -> int:
-        """Return the number of files."""
         return self._source.count()
 
     def items(self) -> Iterator[Item]:
-        """Yield all files."""
         with _as_request():
             yield from self._source.items()
 
@@ -177,7 +175,8 @@ def import_memory_store(call: RouteCall, *, key: str | None) -> Json:
 def _check_store(call: RouteCall, store_id: str, key: str | None) -> None:
     """Raise `HttpError` if the caller may not import the memory store of an archive.
 
-    The API key must match it, and its id must not belong to a memory store that the API key may not see.
+    The memory store must match the patterns of the API key. Its id must not belong to a memory store that the API key
+    may not see.
     """
     if not call.caller.key.sees(store_id, key):
         raise forbidden("the patterns of the API key do not include the memory store of the archive")

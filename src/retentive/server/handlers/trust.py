@@ -43,7 +43,7 @@ def confirm_memories(call: RouteCall, *, path: str) -> Json:
 
 
 def quarantine_contributors(call: RouteCall, *, pattern: str) -> Json:
-    """Hide all memories to which the actors, sessions or sources that match a pattern contributed."""
+    """Hide all memories with a contributor that matches a pattern. A contributor is an actor, a session or a source."""
     return _changed(pattern, is_changed=call.store.trust.quarantine(pattern))
 
 

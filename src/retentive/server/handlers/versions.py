@@ -99,9 +99,9 @@ def list_memory_versions(
 def _page(
     snapshot: Snapshot, memory_id: str | None, only: Conditions, before: str | None, count: int
 ) -> tuple[list[Version], str | None]:
-    """Return the versions of a page, and the id of the last version read.
+    """Return the versions of a page, and the id after which the next page begins.
 
-    The next page begins after that id. It is None if there is no next page.
+    The id is None if there is no next page.
     """
     found: list[Version] = []
     last = before

@@ -130,8 +130,8 @@ def _found(call: RouteCall) -> Endpoint:
 def _sees(call: RouteCall, endpoint: Endpoint) -> bool:
     """Return whether the caller may see an endpoint.
 
-    The endpoint must be in the caller's workspace. If the key has patterns of memory stores, the endpoint must have no
-    other patterns.
+    The endpoint must be in the caller's workspace. If the key has patterns of memory stores, the endpoint must have
+    patterns too, and all of these must be patterns of the key.
     """
     own = call.caller.key.stores
     is_within = not own or (bool(endpoint.stores) and set(endpoint.stores) <= set(own))

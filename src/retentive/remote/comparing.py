@@ -73,7 +73,7 @@ def befores(base: str, versions: Iterable[Version]) -> HttpExchange[Befores]:
 def differences(base: str, versions: Sequence[Version], before: Befores) -> HttpExchange[tuple[MemoryDifference, ...]]:
     """Return the difference that each version made to its memory, oldest first.
 
-    `versions` must be sorted from newest to oldest. `before` has their previous versions.
+    `versions` must be sorted from newest to oldest. `before` contains their previous versions.
     """
     found: list[MemoryDifference] = []
     for version in reversed(versions):

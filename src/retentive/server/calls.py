@@ -94,7 +94,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class RouteCall:
-    """One request. `ids` has the ids in its path, such as `memory_store_id`."""
+    """One request. `ids` contains the ids in its path, such as `memory_store_id`."""
 
     location: ServedLocation
     caller: Caller

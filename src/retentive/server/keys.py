@@ -49,11 +49,12 @@ class NewKey(NamedTuple):
 class KeyRecord:
     """Stored record of an API key.
 
-    `digest` is the SHA-256 of the text of the key. The text is random, so no slow hash is needed. `stores` has ids of
-    memory stores, or patterns of their keys; if empty, the key sees all memory stores of its workspace. `paths` has
-    patterns of the paths that the key may see and change; if empty, the key may see and change all paths. `act_as` has
-    patterns of the actors that a request may name. `principal` is the actor that the key belongs to, such as
-    `user:ann`. `rate_limit` is a text such as `50/s`, `none` for no limit, or None for the default limit of the server.
+    `digest` is the SHA-256 of the text of the key. The text is random, so no slow hash is needed. `stores` lists ids of
+    memory stores, or patterns of their keys; if it is empty, the key sees all memory stores of its workspace. `paths`
+    lists patterns of the paths that the key may see and change; if it is empty, the key may see and change all paths.
+    `act_as` lists patterns of the actors that a request may name. `principal` is the actor that the key belongs to,
+    such as `user:ann`. `rate_limit` is a text such as `50/s`, `none` for no limit, or None for the default limit of the
+    server.
     """
 
     id: str

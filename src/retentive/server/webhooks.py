@@ -46,7 +46,7 @@ List: TypeAlias = Literal["pending", "dead"]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Stored endpoint. `stores` has the patterns of the API key that created it."""
+    """Stored endpoint. `stores` contains the patterns of the API key that created it."""
 
     id: str
     workspace_id: str

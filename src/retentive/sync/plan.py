@@ -45,7 +45,7 @@ def plan(
     *,
     confirmed: bool,
 ) -> list[SyncStep]:
-    """Plan the steps for all paths. `deleted` has the ids of memories that the history shows as deleted.
+    """Plan the steps for all paths. `deleted` yields the ids of memories that the history shows as deleted.
 
     If one side edits and the other side deletes, the edit wins. If more than half of the files are gone, their memories
     are deleted only with `confirmed`.

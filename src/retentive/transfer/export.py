@@ -111,7 +111,7 @@ def back_up(
 ) -> list[Exported]:
     """Write memory stores with history, settings and records to the new file `path`.
 
-    `stores` has the ids or keys of the memory stores. Without it, all of them are written. Each is written as it is at
+    `stores` lists ids or keys of memory stores. Without it, all memory stores are written. Each is written as it is at
     one revision, and may be in use. Keys are not needed, since encrypted memory stores are written in encrypted form. A
     memory store that is erased during the backup is left out. Raises `NotFound` if an id or key is unknown.
     """

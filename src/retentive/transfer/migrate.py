@@ -60,7 +60,7 @@ class Migrated:
 def migrate(
     source: Backend, target: Backend, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
 ) -> list[Migrated]:
-    """Copy memory stores, and verify the copies. `stores` has their ids or keys; without it, all are copied.
+    """Copy memory stores, and verify the copies. `stores` lists ids or keys; without it, all are copied.
 
     If the source is opened without keys, an encrypted memory store is copied in encrypted form. The target must then be
     opened without keys too, and the copy needs the same keys as the source. If the source is opened with keys, the
@@ -95,7 +95,7 @@ def source_erasures(
 ) -> list[SourceErasure]:
     """Return the copies whose memory stores were erased in the source. With `erase`, also erase these copies.
 
-    A copy that has newer versions of its own is not erased. `stores` has ids or keys in the target; without it, all
+    A copy that has newer versions of its own is not erased. `stores` lists ids or keys in the target; without it, all
     memory stores of the target are checked.
     """
     return [

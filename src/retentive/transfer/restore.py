@@ -37,7 +37,7 @@ class Restored:
 def restore(
     archive: Archive, target: Backend, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
 ) -> list[Restored]:
-    """Restore the memory stores of a backup. `stores` has ids or keys; without it, all are restored.
+    """Restore the memory stores of a backup. `stores` lists ids or keys; without it, all are restored.
 
     An interrupted restore can be run again and then continues. Otherwise the target must not have these memory stores.
     Encrypted memory stores stay encrypted, and no keys are needed. If the target has a memory store with other

@@ -108,7 +108,7 @@ def load_all(
 ) -> list[ImportedVersion]:
     """Return the versions of a batch with their texts. Versions that were removed during the copy are left out.
 
-    `created` has the times at which the current memories were created, by memory id. The first version of a memory may
+    `created` maps the id of each current memory to the time when it was created. The first version of a memory may
     be gone, so its time cannot be used.
     """
     loaded: list[ImportedVersion] = []

@@ -33,7 +33,7 @@ _TAR = "application/x-tar"
 def export_store(call: RouteCall, *, format: str, notes: bool) -> Streamed:  # noqa: A002
     """Export the memories at one revision.
 
-    The format `files` has plain files; the other formats include the history.
+    The format `files` contains the memories as plain files. The other formats also contain the history.
     """
     if format == "files":
         raw = spool()

@@ -1,1 +1,1 @@
-"""MCP server with the memory tools, memories as resources, and notifications of changes."""
+"""MCP server. It offers the memory tools, memories as resources, and notifications of changes."""

@@ -1,4 +1,4 @@
-"""Answers of tools and their length limit, and parsing of arguments of tools that are not memory commands."""
+"""Answers of tools, the limit on their length, and the parsing of arguments of tools that are not memory commands."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from retentive.values.replies import Reply
 Arguments: TypeAlias = Mapping[str, object]
 
 MAX_REPLY_CHARS = 48_000
-"""Below Claude Code's limit of 50,000: it writes longer results to a file and shows the model only the first 2 kB."""
+"""Maximum length of an answer.
+
+Claude Code writes results of more than 50,000 characters to a file and shows the model only their first 2 kB.
+"""
 _NUMBERED = re.compile(r" *([0-9]+)\t")
 _STRING = "a string"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """Result of a tool. `structured` contains the same value as `text`, for clients that read JSON."""
+    """Result of a tool. `structured` has the same content as `text`, for clients that read JSON."""
 
     text: str
     is_error: bool = False
@@ -33,26 +36,30 @@ class ToolAnswer:
 
     @classmethod
     def of(cls, reply: Reply) -> ToolAnswer:
-        """Create an answer from a reply."""
+        """Return the answer for a reply."""
         return cls(reply.text, reply.is_error)
 
 
 def answered(store: MemoryStore, name: str, work: Callable[[], ToolAnswer]) -> ToolAnswer:
-    """Run a tool. Invalid input and storage errors become answers. `name` is the operation in the audit log."""
+    """Run a tool, and return its answer. Errors in the input and errors of storage become answers too.
+
+    `name` is the name of the operation in the audit log.
+    """
     core = core_of_tree(store)
     try:
         return work()
     except Refused as refusal:
         return ToolAnswer.of(core.refused(name, refusal))
     except RetentiveError as error:
-        if error.code in STORAGE_REPLIES and not isinstance(error, NotFound):  # its reply reports an erased store
+        # The reply for `NotFound` would say that the memory store was erased; here it can also be a missing memory.
+        if error.code in STORAGE_REPLIES and not isinstance(error, NotFound):
             return ToolAnswer.of(error_reply(Say(core.replies, core.redacted), error, (MemoryPath.known(ROOT),)))
         text = core.redacted(str(error))
         return ToolAnswer(text if text.startswith("Error") else f"Error: {text}", is_error=True)
 
 
 def text_field(given: Arguments, field: str, expected: str = _STRING) -> str | None:
-    """Return a string from the arguments, or None if it is missing. Raises `Refused`."""
+    """Return a string argument, or None if it is missing. Raises `Refused` if it is not a string."""
     value = given.get(field)
     if value is not None and not isinstance(value, str):
         raise bad_field(field, value, expected)
@@ -60,7 +67,7 @@ def text_field(given: Arguments, field: str, expected: str = _STRING) -> str | N
 
 
 def required_text(given: Arguments, field: str, tool: str, expected: str = _STRING) -> str:
-    """Return a required string from the arguments. Raises `Refused`."""
+    """Return a string argument. Raises `Refused` if it is missing or not a string."""
     value = text_field(given, field, expected)
     if value is None:
         raise Refused("missing_field", field=field, command=tool, expected=expected)
@@ -68,7 +75,10 @@ def required_text(given: Arguments, field: str, tool: str, expected: str = _STRI
 
 
 def number_field(given: Arguments, field: str, *, default: int, most: int) -> int:
-    """Return a number from 1 to `most` from the arguments. Models may send it as a string. Raises `Refused`."""
+    """Return an integer argument from 1 to `most`, or `default` if it is missing. Raises `Refused` if it is invalid.
+
+    Models may send the number as a string.
+    """
     value = given.get(field)
     if value is None:
         return default
@@ -80,7 +90,10 @@ def number_field(given: Arguments, field: str, *, default: int, most: int) -> in
 
 
 def within_limit(text: str, hint: str) -> str:
-    """Return the text. If it is too long, return its first whole lines and `hint`, which says how to see the rest."""
+    """Return the text if it is short enough. Otherwise return its first lines and `hint`.
+
+    `hint` tells the model how to see the rest.
+    """
     if len(text) <= MAX_REPLY_CHARS:
         return text
     shown, _, _ = text[: MAX_REPLY_CHARS - len(hint) - 1].rpartition("\n")
@@ -88,7 +101,7 @@ def within_limit(text: str, hint: str) -> str:
 
 
 def view_within_limit(text: str, view: str) -> str:
-    """Cut the view of a memory or directory to the limit. `view` is the name of the tool."""
+    """Cut the view of a memory or a directory to the maximum length. `view` is the name of the tool."""
     if len(text) <= MAX_REPLY_CHARS:
         return text
     head = text[: MAX_REPLY_CHARS - 200]

@@ -1,7 +1,7 @@
-"""Events for clients about changes to a memory store, including changes by other processes.
+"""Events for MCP clients about changes of a memory store, also those made by other processes.
 
-The store is polled while there are listeners. Nothing is published directly, because this would reach only the clients
-of the process that made the change.
+A memory store is polled while it has listeners. The process that makes a change does not send events itself, because it
+would reach only its own clients.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_LISTENERS = 1_000
 
 
 class RunWork(Protocol):
-    """Runs a function in a worker thread."""
+    """Function that runs another function in a worker thread."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
         """Return the result of `work`."""
@@ -41,7 +41,11 @@ class RunWork(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChangedMemories:
-    """Change of a memory: its path, its earlier path after a rename, and True if the list of memories changed."""
+    """Change of one memory.
+
+    `moved_from` is the previous path if the change renamed the memory. `lists_differ` is True if the change created,
+    deleted or renamed the memory, so that the list of memories is different.
+    """
 
     path: str
     moved_from: str | None
@@ -49,7 +53,7 @@ class ChangedMemories:
 
 
 class StoreChanges:
-    """Polls one memory store for changes, for several listeners on one event loop."""
+    """Polls one memory store for changes, and passes them to several listeners on one event loop."""
 
     def __init__(self, store: MemoryStore, name: str, run: RunWork) -> None:
         self._store = store
@@ -60,14 +64,17 @@ class StoreChanges:
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Record the current position: later changes become events. Await this call right before `subscribe`."""
+        """Record the newest change. Only later changes become events. Await this right before `subscribe`."""
         if self._position is None:
             self._position, _ = await self._run(lambda: _changes(self._store, None))
 
     def subscribe(
         self, listener: Callable[[ServerEvent], None], may_continue: Callable[[], bool]
     ) -> Callable[[], None]:
-        """Call `listener` for each new event while `may_continue` returns True. Returns a function to unsubscribe."""
+        """Call `listener` for each new event, as long as `may_continue` returns True.
+
+        Returns a function that ends the subscription.
+        """
         if len(self._listeners) >= MAX_LISTENERS:
             raise MCPError(INTERNAL_ERROR, "Too many subscriptions")
         token = object()
@@ -103,14 +110,17 @@ class StoreChanges:
 
 
 def _events(found: list[ChangedMemories], name: str) -> list[ServerEvent]:
-    """Return one event for each changed path, and one more if the list of memories changed."""
+    """Return an event for each changed path. If the list of memories changed, add one event for that."""
     paths = dict.fromkeys(path for each in found for path in (each.path, each.moved_from) if path)
     events: list[ServerEvent] = [ResourceUpdated(uri_of(name, path)) for path in paths]
     return [*events, ResourcesListChanged()] if any(each.lists_differ for each in found) else events
 
 
 def _changes(store: MemoryStore, position: str | None) -> tuple[str, list[ChangedMemories]]:
-    """Return the position of the newest change read, and the changes after `position`, or none without a position."""
+    """Return the id of the newest version read, and the changes after `position`.
+
+    Without a position, return no changes.
+    """
     if remote_store(store) is not None:
         return _changes_of_server(store, position)
 

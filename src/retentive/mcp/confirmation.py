@@ -1,4 +1,7 @@
-"""Confirmation of mass deletes by the user of the client, or by the number of memories, which the model must pass."""
+"""Confirmation before a delete of many memories.
+
+If the client can show a form, its user confirms. Otherwise the model must pass the number of memories.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from retentive.values.paths import MemoryPath
 
 ASK_FROM = 5
-"""Smallest number of memories in a delete that needs confirmation."""
+"""Smallest number of memories for which a delete needs confirmation."""
 MODERN = "2026-07-28"
 _FIELD = "confirm"
 _SCHEMA: dict[str, Any] = {
@@ -47,7 +50,10 @@ class MassDelete:
 
 
 def mass_delete(store: MemoryStore, arguments: Arguments) -> MassDelete | None:
-    """Return the mass delete that a call asks for, or None for any other call and for a delete that would fail."""
+    """Return the delete of many memories that a call asks for, or None for any other call.
+
+    Returns None also if the delete would fail, so that the tool itself reports the error.
+    """
     try:
         command = parse({**arguments, "command": "delete"})
         if not isinstance(command, Delete) or command.path.is_root:
@@ -60,7 +66,10 @@ def mass_delete(store: MemoryStore, arguments: Arguments) -> MassDelete | None:
 
 
 def _count(store: MemoryStore, path: MemoryPath) -> int:
-    """Count the memories below a path. A local store does not audit the count, because it audits the delete itself."""
+    """Return the number of memories below a path.
+
+    A local store writes no audit entry for this count, because it writes one for the delete.
+    """
     if remote_store(store) is not None:
         few = store.list_memories(path.text, limit=ASK_FROM).items
         return len(few) if len(few) < ASK_FROM else len(store.memories(path.text))
@@ -70,7 +79,7 @@ def _count(store: MemoryStore, path: MemoryPath) -> int:
 async def confirmed(
     ctx: ServerRequestContext[Any, Any], params: t.CallToolRequestParams, asked: MassDelete
 ) -> ToolAnswer | t.InputRequiredResult | None:
-    """Return None if the delete may run. Otherwise return the question, or the answer that nothing was deleted."""
+    """Return None if the delete may run. Otherwise return the question for the user, or the answer of the tool."""
     if not _can_ask(ctx):
         return _by_number(params.arguments or {}, asked)
     form = t.ElicitRequestFormParams(message=asked.question, requested_schema=_SCHEMA)
@@ -86,11 +95,14 @@ async def confirmed(
             return _by_number(params.arguments or {}, asked)
     if given.action == "accept" and (given.content or {}).get(_FIELD) is True:
         return None
-    return ToolAnswer(f"Error: Nothing was deleted: the user did not confirm to delete {asked.count} memories.", True)
+    return ToolAnswer(f"Error: Nothing was deleted: the user did not agree to delete {asked.count} memories.", True)
 
 
 def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Return True if the client shows forms. A client of an older protocol revision can be asked only in a session."""
+    """Return whether the client can show a form.
+
+    A client with an older protocol revision can be asked only in a session.
+    """
     known = ctx.session.client_capabilities
     found = None if known is None else known.elicitation
     has_forms = found is not None and (found.form is not None or found.url is None)

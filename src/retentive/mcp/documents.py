@@ -1,6 +1,7 @@
-"""Tools `search` and `fetch`, with the names and results that ChatGPT and other research clients expect.
+"""Tools `search` and `fetch`, in the form that ChatGPT and other research clients expect.
 
-A result is one JSON text, and the same value as structured content. Source: OpenAI, "Building MCP servers for ChatGPT".
+Each result is a JSON text, and the same value as structured content. Source: OpenAI, "Building MCP servers for
+ChatGPT".
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from retentive.values.paths import ROOT
 
 LIMIT = 10
 UrlOf: TypeAlias = Callable[[str, str], str]
-"""Function that takes the path and the id of a memory and returns its address."""
+"""Function that returns the URL of a memory. Its arguments are the path and the id of the memory."""
 
 
 def search(store: MemoryStore, given: Arguments, url_of: UrlOf) -> ToolAnswer:
-    """Return the memories that match a query, best first."""
+    """Return the memories that match a query, best match first."""
     found = store.search(required_text(given, "query", "search"), limit=LIMIT)
     return _json({"results": [_result(hit, url_of) for hit in found.hits]})
 
@@ -31,7 +32,7 @@ def _result(hit: Hit, url_of: UrlOf) -> dict[str, str]:
 
 
 def fetch(store: MemoryStore, given: Arguments, url_of: UrlOf) -> ToolAnswer:
-    """Return the text of the memory that has the given id."""
+    """Return the text of the memory with an id."""
     memory, text = store.by_id.get(required_text(given, "id", "fetch"))
     found: dict[str, Any] = {
         "id": memory.id,
@@ -43,7 +44,7 @@ def fetch(store: MemoryStore, given: Arguments, url_of: UrlOf) -> ToolAnswer:
     room = MAX_REPLY_CHARS - len(json.dumps({**found, "text": ""})) - 200
     if len(_dumped(text)) > room:
         shown = text[:room]
-        shown = shown[: room * room // max(room, len(_dumped(shown)))]  # escapes make a text longer
+        shown = shown[: room * room // max(room, len(_dumped(shown)))]  # JSON escapes make a text longer
         found["text"] = shown
         found["metadata"]["truncated"] = f"{len(shown)} of {len(text)} characters; view {memory.path} to read the rest"
     return _json(found)

@@ -1,4 +1,7 @@
-"""Client sessions over streamable HTTP. The server checks the API key of a request before it calls this module."""
+"""Sessions of MCP clients over streamable HTTP.
+
+The server checks the API key of each request before it calls this module.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,15 @@ if TYPE_CHECKING:
 MAX_SESSIONS = 1_000
 IDLE_S = 1_800.0
 MAX_BODY_BYTES = 64 << 20
-"""Higher than the limit of the server, which checks the size of each body first."""
+"""Limit that is never reached, because the server has already checked the size of the body against a lower one."""
 _TARGET = "retentive.mcp.target"
 
 
 class HttpSessions:
-    """The sessions of one process. Without `keeps_sessions`, clients of protocol revisions before 2026 get no session.
+    """Sessions of the MCP clients of one process.
 
-    Requests without a session may reach any process, but the server cannot ask such clients anything, and they get no
-    notifications of changes.
+    With `keeps_sessions` False, clients of protocol revisions before 2026 get no session. Their requests can then go to
+    any process. But the server cannot ask such a client anything, and the client gets no notifications of changes.
     """
 
     def __init__(self, *, keeps_sessions: bool) -> None:
@@ -44,17 +47,17 @@ class HttpSessions:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Answer requests while the block runs."""
+        """Answer requests until the block ends."""
         async with self._manager.run():
             yield
 
     def stop(self) -> None:
-        """End the streams of events. Running calls continue."""
+        """End the event streams. Running calls continue."""
         self._is_stopping.set()
         self._service.close()
 
     async def answer(self, scope: Scope, receive: Receive, send: Send, target: McpTarget, owner: str) -> None:
-        """Answer a request of the caller `owner`. Only this caller may use the sessions that its requests start."""
+        """Answer a request of the caller `owner`. Only this caller may use a session that the request starts."""
         scope["state"][_TARGET] = target
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=owner, scopes=[]))
         if scope["method"] != "GET":
@@ -66,7 +69,7 @@ class HttpSessions:
 
 
 class _Stream:
-    """Event stream of a client. When the server stops, the application sees a disconnected client."""
+    """Event stream of one client. When the server stops, the application is told that the client has disconnected."""
 
     def __init__(self, receive: Receive, send: Send, is_stopping: asyncio.Event) -> None:
         self._receive = receive
@@ -75,7 +78,7 @@ class _Stream:
         self._is_open = False
 
     async def receive(self) -> Message:
-        """Return the next message of the client, or a disconnect once the server stops."""
+        """Return the next message of the client. When the server stops, return a disconnect."""
         message = asyncio.ensure_future(self._receive())
         stop = asyncio.ensure_future(self._is_stopping.wait())
         try:
@@ -86,12 +89,11 @@ class _Stream:
             stop.cancel()
 
     async def send(self, message: Message) -> None:
-        """Pass a message to the client."""
         self._is_open = message["type"] == "http.response.start" or message.get("more_body", False)
         await self._send(message)
 
     async def end(self) -> None:
-        """End the answer if the application did not end it."""
+        """End the answer if the application has not ended it."""
         if self._is_open:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 

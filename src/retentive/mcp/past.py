@@ -23,7 +23,7 @@ _UNDONE = {"deleted": "deleted", "moved": "renamed", "made": "recreated", "chang
 
 
 def history(store: MemoryStore, given: Arguments) -> ToolAnswer:
-    """List the changes of the store or of a path, newest first."""
+    """List the changes of the memory store or of a path, newest first."""
     path, before = text_field(given, "path"), text_field(given, "before", _VERSION)
     limit = number_field(given, "limit", default=LIMIT, most=MAX_LIMIT)
     found = list(_versions(store, path, before, limit + 1))
@@ -37,9 +37,9 @@ def history(store: MemoryStore, given: Arguments) -> ToolAnswer:
 
 
 def _versions(store: MemoryStore, path: str | None, before: str | None, limit: int) -> Iterator[Version]:
-    """Yield up to `limit` versions older than the version `before`, newest first.
+    """Yield up to `limit` versions that are older than the version `before`, newest first.
 
-    Versions of one change may have the same time, so versions are compared by id.
+    Versions of one change may have the same time, so their ids are compared, not their times.
     """
     until = None
     if before is not None:
@@ -58,7 +58,10 @@ def _versions(store: MemoryStore, path: str | None, before: str | None, limit: i
 
 
 def _hidden(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
-    """Return the ids of versions that are hidden from the caller. A model must not read their paths either."""
+    """Return the ids of the versions that are hidden from the caller.
+
+    A model must not read the paths of these versions either.
+    """
     if remote_store(store) is not None:
         return _hidden_on_server(store, versions)
     core, settings = core_of(store), store.settings()
@@ -73,10 +76,10 @@ def _hidden(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
 
 
 def _hidden_on_server(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
-    """Return the ids of versions whose memory the server does not show.
+    """Return the ids of the versions of memories that the server does not show to the caller.
 
-    The versions of a deleted memory are among them in a store with trust settings: a server tells only of present
-    memories whether the caller may see them.
+    They include the versions of deleted memories, because a server does not show deleted memories. Returns an empty set
+    if the settings hide no memories.
     """
     try:
         settings = store.settings()
@@ -109,15 +112,15 @@ def _line(version: Version, *, is_hidden: bool) -> str:
 
 
 def difference(store: MemoryStore, given: Arguments) -> ToolAnswer:
-    """Show the differences that a change made, or the differences between two versions."""
+    """Show the differences made by a change, or the differences between two versions."""
     path, change = text_field(given, "path"), text_field(given, "change", _CHANGE)
     since, until = text_field(given, "since", _VERSION), text_field(given, "until", _VERSION)
     if change is not None and (since is not None or until is not None):
-        raise InvalidInput("give either `change`, or `since` and `until`")
+        raise InvalidInput("specify either `change`, or both `since` and `until`")
     if since is None and until is None:
         found = store.history.differences(path, change="HEAD" if change is None else change)
     elif since is None or until is None:
-        raise InvalidInput("`since` and `until` are needed together")
+        raise InvalidInput("specify both `since` and `until`")
     else:
         found = store.history.differences(path, since=since, until=until)
     parts = [_unified(each) for each in found.found]

@@ -1,4 +1,4 @@
-"""Memories as resources: paged list, URI template, and reading."""
+"""Memories as MCP resources: a paged list, a URI template, and reading."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MIME = {".md": "text/markdown", ".json": "application/json", ".csv": "text/csv"
 
 
 def listed(store: MemoryStore, name: str, cursor: str | None) -> t.ListResourcesResult:
-    """Return a page of the memories, sorted by path."""
+    """Return one page of the list of memories, sorted by path."""
     try:
         page = store.list_memories(cursor=None if cursor is None else _decoded(cursor), limit=PAGE)
     except InvalidInput as error:
@@ -44,7 +44,7 @@ def templates(name: str) -> t.ListResourceTemplatesResult:
 
 
 def read(store: MemoryStore, name: str, uri: str) -> t.ReadResourceResult:
-    """Return the text of a memory."""
+    """Return the text of the memory at a URI."""
     path = checked_path(uri, name)
     try:
         memory, text = store.load(path)
@@ -55,7 +55,7 @@ def read(store: MemoryStore, name: str, uri: str) -> t.ReadResourceResult:
 
 
 def checked_path(uri: str, name: str) -> str:
-    """Return the path of the memory that a URI names. Raises `MCPError` if the URI does not name a memory."""
+    """Return the path of the memory at a URI. Raises `MCPError` if the URI is not that of a memory."""
     path = path_in(uri, name)
     if path is None:
         raise not_found(uri)
@@ -63,7 +63,7 @@ def checked_path(uri: str, name: str) -> str:
 
 
 def not_found(uri: str) -> MCPError:
-    """Create the error for a URI that names no memory."""
+    """Return the error for a URI without a memory."""
     return MCPError(t.INVALID_PARAMS, "Resource not found", {"uri": uri})
 
 

@@ -1,4 +1,4 @@
-"""Handlers of MCP requests on memory stores, for every transport, and the target of a request."""
+"""Handlers of MCP requests to a memory store. All transports use them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 INTEGRATION = "mcp"
-"""Name of the server in audit logs."""
+"""Name of this integration in audit logs."""
 INSTRUCTIONS = """\
 Files below /memories that persist across conversations. View /memories or search before you start a task, and record \
 what will matter later: decisions, preferences, and what you learned. Keep one topic per file, and correct what is \
@@ -44,13 +44,20 @@ outdated instead of adding to it."""
 PAST = " All changes are versioned: memory_history lists them, memory_undo reverts your own."
 """Added to the instructions, unless there is only one tool."""
 CALL_IDS = ("claudecode/toolUseId", "retentive/idempotencyKey")
-"""Fields of `_meta` with an id that stays the same if a client repeats a call. JSON-RPC ids restart per connection."""
+"""Fields of `_meta` that may have the id of a call.
+
+The id is the same if a client sends a call again. JSON-RPC ids cannot serve for this, because they restart with each
+connection.
+"""
 MAX_CALL_ID_CHARS = 255
 MAX_SUBSCRIPTIONS = 1_000
 
 
 class RunCall(Protocol):
-    """Runs a call in a worker thread, or at once if it is quick. With `is_read`, a cancelled call is abandoned."""
+    """Function that runs a call in a worker thread, or at once if `is_quick`.
+
+    With `is_read`, a cancelled call is abandoned. Other calls run to their end.
+    """
 
     def __call__(self, work: Callable[[], T], *, is_read: bool, is_quick: bool = False) -> Awaitable[T]:
         """Return the result of `work`."""
@@ -58,7 +65,7 @@ class RunCall(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class McpTarget:
-    """The memory store of one request, its name in URIs, and what the caller may do."""
+    """Memory store of a request, its name in URIs, and what the caller may do with it."""
 
     store: MemoryStore
     name: str
@@ -68,22 +75,22 @@ class McpTarget:
     may_read: bool = True
     may_write: bool = True
     url_of: UrlOf | None = None
-    """Returns the address of a memory's web page. If None, the address is the URI of the resource."""
+    """Returns the URL of a memory's web page. If this is None, the URI of the resource is used instead."""
     may_continue: Callable[[], bool] = field(default=lambda: True)
-    """Called before events are delivered. Returns False after the API key was revoked."""
+    """Called before events are sent. Returns False if the API key was revoked."""
 
     def allows(self, *, writes: bool) -> bool:
-        """Return True if the caller may write (if `writes`) or read (otherwise)."""
+        """Return whether the caller may write (`writes` is True) or read (`writes` is False)."""
         return self.may_write if writes else self.may_read
 
 
 def tools_of(*, one_tool: bool) -> tuple[ToolSpec, ...]:
-    """Return all tools, or a single tool with all commands."""
+    """Return all tools or, with `one_tool`, a single tool that runs all commands."""
     return ONE_TOOL_ONLY if one_tool else TOOLS
 
 
 class McpService:
-    """Handlers of MCP requests. `target_of` finds the memory store of a request. Handlers raise `MCPError`."""
+    """Handlers of MCP requests. `target_of` returns the memory store of a request. Handlers raise `MCPError`."""
 
     def __init__(self, target_of: Callable[[Context], McpTarget], *, instructions: str = INSTRUCTIONS + PAST) -> None:
         self._target_of = target_of
@@ -93,13 +100,13 @@ class McpService:
         self._sending: set[asyncio.Task[None]] = set()
 
     def server(self) -> Server[Any]:
-        """Create the server, which the caller runs on a transport."""
+        """Return an MCP server with these handlers. The caller runs it on a transport."""
         server: Server[Any] = Server(
             "retentive",
             version=__version__,
             title="Memory",
             instructions=self._instructions,
-            get_tool_input_schema=lambda _: None,  # no argument is sent as a header, so calls need not list tools first
+            get_tool_input_schema=lambda _: None,  # no argument is sent as a header, so the schemas are not needed
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
             on_list_resources=self.list_resources,
@@ -109,11 +116,11 @@ class McpService:
             on_unsubscribe_resource=self.unsubscribe,
             on_subscriptions_listen=self.listen,
         )
-        server.middleware.clear()  # it adds OpenTelemetry spans for each message; retentive's server has its own
+        server.middleware.clear()  # it would add OpenTelemetry spans; the server of retentive has its own
         return server
 
     def close(self) -> None:
-        """End the streams of events."""
+        """End the event streams."""
         for each in list(self._listening):
             each.close()
 
@@ -127,7 +134,7 @@ class McpService:
     async def call_tool(
         self, ctx: Context, params: t.CallToolRequestParams
     ) -> t.CallToolResult | t.InputRequiredResult:
-        """Run a tool. Mistakes of the model are returned as results, so the model can read them."""
+        """Run a tool. Mistakes of the model are returned as results, so that the model can read them."""
         target, arguments = self._target_of(ctx), params.arguments or {}
         tool = next((each for each in target.tools if each.name == params.name), None)
         if tool is None:
@@ -145,7 +152,7 @@ class McpService:
             return _result(ToolAnswer(f"Error: {error}", is_error=True))
 
     async def list_resources(self, ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
-        """Return a page of the memories."""
+        """Return one page of the list of memories."""
         target, cursor = self._target_of(ctx), None if params is None else params.cursor
         return await _read(target, lambda: resources.listed(target.store, target.name, cursor))
 
@@ -159,7 +166,7 @@ class McpService:
         return await _read(target, lambda: resources.read(target.store, target.name, params.uri))
 
     async def listen(self, ctx: Context, params: t.SubscriptionsListenRequestParams) -> t.SubscriptionsListenResult:
-        """Stream the changes that the client asks for (revision 2026-07-28)."""
+        """Stream the changes that the client has asked for (protocol revision 2026-07-28)."""
         target = self._target_of(ctx)
         for uri in params.notifications.resource_subscriptions or ():
             resources.checked_path(uri, target.name)
@@ -169,11 +176,11 @@ class McpService:
         return await handler(ctx, params)
 
     async def subscribe(self, ctx: Context, params: t.SubscribeRequestParams) -> t.EmptyResult:
-        """Send the client a notification of each change of a memory (revisions before 2026)."""
+        """Send the client a notification whenever a memory changes (protocol revisions before 2026)."""
         target, key = self._target_of(ctx), (_connection(ctx), params.uri)
         resources.checked_path(params.uri, target.name)
         if not ctx.session.can_send_request:
-            raise MCPError(t.INVALID_REQUEST, "The server keeps no sessions; use protocol revision 2026-07-28")
+            raise MCPError(t.INVALID_REQUEST, "The server does not keep sessions; use protocol revision 2026-07-28")
         await _begin(target)
         self._forget(key)
         self._subscribed[key] = target.changes().subscribe(
@@ -201,7 +208,7 @@ class McpService:
 async def _called(
     ctx: Context, params: t.CallToolRequestParams, target: McpTarget, tool: ToolSpec, call: McpCall
 ) -> t.CallToolResult | t.InputRequiredResult:
-    """Run a tool. A delete of many memories runs only after a confirmation."""
+    """Run a tool. A delete of many memories must be confirmed first."""
     asked = None
     if deletes(tool.name, call.arguments):
         asked = await target.run(lambda: mass_delete(target.store, call.arguments), is_read=True)
@@ -219,16 +226,15 @@ async def _called(
 
 
 class _Bus:
-    """Passes the changes of a store to one event stream."""
+    """Passes the changes of a memory store to one event stream."""
 
     def __init__(self, target: McpTarget) -> None:
         self._target = target
 
     async def publish(self, event: ServerEvent) -> None:
-        """Do nothing: changes are read from the store."""
+        """Do nothing. Changes are read from the memory store instead."""
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Call the listener for each event."""
         return self._target.changes().subscribe(listener, self._target.may_continue)
 
 
@@ -262,7 +268,7 @@ def _uri(name: str, path: str, _: str) -> str:
 
 
 def _overwrites(store: MemoryStore) -> bool:
-    """Return True if memory_create can replace a text, or if the settings that say so cannot be read."""
+    """Return whether `memory_create` may replace a text. Returns True if the settings cannot be read."""
     try:
         return store.settings().create_overwrites
     except RetentiveError:
@@ -292,7 +298,7 @@ def _result(answer: ToolAnswer) -> t.CallToolResult:
 
 
 def _call_id(ctx: Context) -> str | None:
-    """Return the durable id of a call, or None if the client sent none. Raises `ValueError`."""
+    """Return the id that the client gave to a call, or None. Raises `ValueError` if the id is invalid."""
     given = dict(ctx.meta or {})
     found = next((given[name] for name in CALL_IDS if given.get(name) is not None), None)
     if found is not None and not (isinstance(found, str) and 0 < len(found) <= MAX_CALL_ID_CHARS):
@@ -301,5 +307,5 @@ def _call_id(ctx: Context) -> str | None:
 
 
 def _connection(ctx: Context) -> str:
-    """Return the session id of an HTTP request. Over stdio there is a single connection, named by an empty string."""
+    """Return the id of the session of an HTTP request. The only connection over stdio has the id ""."""
     return "" if ctx.request is None else str(ctx.request.headers.get("mcp-session-id"))

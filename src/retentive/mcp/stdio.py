@@ -30,10 +30,13 @@ CHUNK, MAX_CHUNKS = 1 << 16, 16
 
 
 class BugLog(logging.Formatter):
-    """Logs an error of the package `mcp` as its type and line of code, because its message may quote a memory."""
+    """Formats an error of the package `mcp` as its type and its line of code.
+
+    Its message is left out: it may quote a memory.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the line for a record."""
         kind, _, trace = record.exc_info or (None, None, None)
         frames = traceback.extract_tb(trace)
         place = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
@@ -57,7 +60,10 @@ async def _serve(store: MemoryStore, one_tool: bool) -> None:
 
 
 async def _lines(descriptor: int) -> AsyncIterator[str]:
-    """Yield the lines of the input. A daemon thread reads them, so a blocked read does not keep the process alive."""
+    """Yield the lines of the input.
+
+    A daemon thread reads them, so that a blocked read does not keep the process alive.
+    """
     chunks: asyncio.Queue[bytes] = asyncio.Queue(MAX_CHUNKS)
     reader = partial(_read, descriptor, chunks, asyncio.get_running_loop())
     Thread(target=reader, name="retentive-mcp-input", daemon=True).start()
@@ -73,7 +79,7 @@ async def _lines(descriptor: int) -> AsyncIterator[str]:
 
 
 def _read(descriptor: int, chunks: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop) -> None:
-    """Put the chunks of the input into the queue, then an empty chunk at the end of the input."""
+    """Put the input into a queue in chunks. An empty chunk marks the end of the input."""
     chunk = b"first"
     while chunk:
         try:
@@ -89,7 +95,7 @@ def _read(descriptor: int, chunks: asyncio.Queue[bytes], loop: asyncio.AbstractE
 
 
 def service_of(store: MemoryStore, *, one_tool: bool = False) -> McpService:
-    """Create the handlers for one memory store."""
+    """Return the handlers for one memory store."""
     return McpService(
         fixed_target(store, one_tool=one_tool), instructions=INSTRUCTIONS if one_tool else INSTRUCTIONS + PAST
     )
@@ -98,9 +104,9 @@ def service_of(store: MemoryStore, *, one_tool: bool = False) -> McpService:
 def fixed_target(
     store: MemoryStore, *, one_tool: bool = False
 ) -> Callable[[ServerRequestContext[Any, Any]], McpTarget]:
-    """Return a `target_of` for `McpService` that returns the same memory store for all requests.
+    """Return a `target_of` function for `McpService` that returns the same memory store for every request.
 
-    Quick reads of local storage run without a worker thread, because waking a thread would take longer than the read.
+    Quick reads of local storage run without a worker thread, because waking a thread takes longer than such a read.
     """
     is_local = not is_remote(store)
     name = store.key or store.id

@@ -1,4 +1,4 @@
-"""Definitions of the MCP tools, and functions that run them on a memory store."""
+"""MCP tools: their definitions, and the functions that run them on a memory store."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from retentive.store import MemoryStore
 
 @dataclass(frozen=True, slots=True)
 class McpCall:
-    """A tool call: the store, the arguments, and the durable id of the call if the client sent one.
+    """Call of a tool. `call_id` is the id that stays the same if the client sends the call again, or None.
 
-    `url_of` takes the path and the id of a memory and returns its address.
+    `url_of` returns the URL of a memory. Its arguments are the path and the id of the memory.
     """
 
     store: MemoryStore
@@ -31,7 +31,10 @@ RunMcpTool: TypeAlias = Callable[[McpCall], ToolAnswer]
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool. `properties` are the properties of its JSON schema. The boolean fields become annotations of the tool."""
+    """MCP tool. `properties` are the properties of the JSON schema of its arguments, by name.
+
+    `read_only`, `destructive` and `idempotent` become annotations of the tool.
+    """
 
     name: str
     title: str
@@ -43,15 +46,18 @@ class ToolSpec:
     destructive: bool = False
     idempotent: bool = False
     always_loaded: bool = False
-    """True if Claude Code should always show the tool to the model, without a tool search."""
+    """True if Claude Code should always show the tool to the model, even when it searches for tools on demand."""
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """JSON schema of the arguments. Invalid arguments get an error reply with the expected value."""
+        """JSON schema of the arguments.
+
+        The tool checks them itself: an invalid argument gets a reply with the expected value.
+        """
         return {"type": "object", "properties": dict(self.properties), "required": list(self.required)}
 
     def writes(self, arguments: Arguments) -> bool:
-        """Return True if a call with these arguments may change the store."""
+        """Return whether a call with these arguments may change the memory store."""
         is_view = self.name == ONE_TOOL and arguments.get("command") == "view"
         return not (self.read_only or is_view)
 
@@ -73,12 +79,12 @@ _FILE = _text("The file. Starts with /memories.")
 
 
 def deletes(name: str, arguments: Arguments) -> bool:
-    """Return True if a call deletes memories."""
+    """Return whether a call deletes memories."""
     return name == "memory_delete" or (name == ONE_TOOL and arguments.get("command") == "delete")
 
 
 def _command(command: str, call: McpCall) -> ToolAnswer:
-    """Run a memory command. The tool determines the command: an argument `command` has no effect."""
+    """Run a memory command. An argument named `command` is ignored."""
     given = {name: value for name, value in call.arguments.items() if name != EXPECTED_COUNT}
     return ToolAnswer.of(call.store.execute({**given, "command": command}, tool_use_id=call.call_id))
 
@@ -278,9 +284,9 @@ AUDITED = {"memory_search": "search", "search": "search", "fetch": "read", "memo
     "memory_diff": "diff",
     "memory_undo": "undo",
 }
-"""Audit log operation of each tool that is not a memory command."""
+"""Name in the audit log of each tool that is not a memory command."""
 
 
 def run(tool: ToolSpec, call: McpCall) -> ToolAnswer:
-    """Run a tool. Invalid input and storage errors are returned as answers."""
+    """Run a tool, and return its answer. Errors in the input and errors of storage become answers too."""
     return answered(call.store, AUDITED.get(tool.name, "command"), lambda: tool.run(call))

@@ -1,4 +1,4 @@
-"""URIs of memories: `memory://STORE/PATH`, with the path below /memories, percent-encoded."""
+"""URIs of memories: `memory://STORE/PATH`. PATH is relative to /memories. Both parts are percent-encoded."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ SCHEME = "memory://"
 
 
 def template(store: str) -> str:
-    """URI template of the memories of a store."""
+    """Return the URI template of the memories in a memory store."""
     return f"{SCHEME}{quote(store, safe='')}/{{+path}}"
 
 
 def uri_of(store: str, path: str) -> str:
-    """URI of the memory at a path."""
+    """Return the URI of the memory at a path."""
     return f"{SCHEME}{quote(store, safe='')}/{quote(path.removeprefix(f'{ROOT}/'))}"
 
 
 def path_in(uri: str, store: str) -> str | None:
-    """Return the path of the memory that a URI names, or None for any other URI and for a URI of another store.
+    """Return the path in the URI of a memory. Return None if the URI is malformed or names another memory store.
 
-    A path that leaves /memories is returned unchanged. The store refuses it when it parses the path.
+    The path is not checked: if it leaves /memories, the memory store refuses it later.
     """
     named, slash, path = uri.removeprefix(SCHEME).partition("/")
     if not uri.startswith(SCHEME) or not slash or unquote(named) != store:

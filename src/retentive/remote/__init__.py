@@ -1,6 +1,7 @@
-"""Remote locations: the library over HTTP, with `retentive serve` or Anthropic's hosted memory stores as the server.
+"""Uses the library over HTTP. The server is `retentive serve` or Anthropic's hosted memory stores.
 
-Only the two transports do I/O. Every other method is a generator that yields requests and returns its result.
+Only the two HTTP clients do I/O, one for threads and one for event loops. Every other method is a generator: it yields
+requests, receives their answers, and returns its result.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def is_remote(opened: object) -> bool:
-    """Return True if an open memory store or location is on a server. Imports nothing."""
+    """Return whether an open memory store or location is on a server. Imports nothing."""
     return hasattr(type(opened), "described")
 
 
 def remote_store(store: object) -> RemoteStore | None:
-    """Return the memory store if it is on a server, otherwise None."""
+    """Return the memory store if it is on a server, else None."""
     return cast("RemoteStore", store) if is_remote(store) else None
 
 
 def remote_location(opened: object) -> RemoteLocation | None:
-    """Return the location if it is a server, otherwise None."""
+    """Return the location if it is on a server, else None."""
     return cast("RemoteLocation", opened) if is_remote(opened) else None

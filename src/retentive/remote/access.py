@@ -1,4 +1,4 @@
-"""Address and key of a server, checked before any connection."""
+"""Address and API key of a server. Both are checked before a connection is opened."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ HOSTED = "api.anthropic.com"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach a server. If `hosted` is None, the host name determines it."""
+    """API key and options for connecting to a server.
+
+    If `hosted` is None, the host name decides whether the server has only the routes of the hosted memory stores.
+    """
 
     api_key: str | None = field(default=None, repr=False)
     ca_file: str | None = None
@@ -23,11 +26,14 @@ class Access:
     hosted: bool | None = None
 
     def is_hosted(self, host: str) -> bool:
-        """Return True if the server offers only the routes of the hosted memory stores."""
+        """Return whether the server has only the routes of the hosted memory stores."""
         return host == HOSTED if self.hosted is None else self.hosted
 
     def key(self) -> str:
-        """Return the API key from the argument or the environment. Raises `InvalidInput`, never with the key in it."""
+        """Return the API key from the argument or from the environment.
+
+        Raises `InvalidInput` if it is missing or malformed. The error does not contain the key.
+        """
         found = self.api_key if self.api_key is not None else os.environ.get(VARIABLE, "")
         if not found:
             raise InvalidInput(f"a server needs an API key: pass api_key, or set {VARIABLE}")
@@ -38,7 +44,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Address of a server. `base` ends without a slash."""
+    """Address of a server. `base` is the URL without a slash at its end."""
 
     base: str
     host: str
@@ -46,7 +52,10 @@ class Address:
 
     @classmethod
     def parse(cls, url: str, *, insecure: bool = False) -> Address:
-        """Parse a URL. Raises `InvalidInput`. The message never contains the URL, which may contain a password."""
+        """Return the address in a URL. Raises `InvalidInput`.
+
+        The error does not contain the URL, because the URL may contain a password.
+        """
         try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port

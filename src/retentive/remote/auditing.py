@@ -1,4 +1,4 @@
-"""The audit log of a memory store on a server."""
+"""Audit log of a memory store on a server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RemoteAudit(Audit):
-    """Audit log over HTTP, without anchors, which need direct access to the storage."""
+    """Audit log over HTTP. It has no anchors, because anchors need direct access to the storage."""
 
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
@@ -34,12 +34,12 @@ class RemoteAudit(Audit):
 
     @exchange
     def entries(self, since: datetime | None = None) -> HttpExchange[Iterator[AuditEntry]]:
-        """Entries since a time, oldest first."""
+        """Return the entries since a time, oldest first."""
         return iter([entry for _, entry in (yield from self._exported(since))])
 
     @exchange
     def export(self, since: datetime | None = None) -> HttpExchange[Iterator[str]]:
-        """Stored audit entries since a time, each as one line of JSON."""
+        """Return the entries since a time as they are stored. Each is one line of JSON."""
         return iter([stored for stored, _ in (yield from self._exported(since))])
 
     def _exported(self, since: datetime | None) -> HttpExchange[list[tuple[str, AuditEntry]]]:
@@ -53,7 +53,7 @@ class RemoteAudit(Audit):
     def verify(
         self, *, expect: Iterable[Head | str] = (), anchor: str | None = None, key: AnchorKey | str | None = None
     ) -> HttpExchange[Verified]:
-        """Verify that every entry is present, unchanged and in order. The server verifies."""
+        """Verify on the server that every entry is present, unchanged and in order."""
         if anchor is not None or key is not None:
             raise no_route("audit.verify with an anchor")
         heads = [str(Head.parse(each) if isinstance(each, str) else each) for each in expect]
@@ -78,7 +78,7 @@ def _entry(line: bytes) -> tuple[str, AuditEntry]:
 
 
 def _problem(text: str | None) -> Problem | None:
-    """Parse a problem from its text, such as `entry 3: altered`."""
+    """Return the problem in a text such as `entry 3: altered`."""
     if text is None:
         return None
     number, _, what = text.removeprefix("entry ").partition(": ")

@@ -1,4 +1,7 @@
-"""The HTTP client: two thin transports, sync and async, that run the same exchanges with the same retries."""
+"""HTTP clients, one for threads and one for event loops. Both run the same exchanges with the same retries.
+
+An exchange is a generator that yields requests and receives their answers.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ from retentive.values.extras import pip_install
 try:
     import httpx2
 except ImportError as error:
-    raise InvalidInput(f"a server as location needs an HTTP client: {pip_install('remote')}") from error
+    raise InvalidInput(f"to open the URL of a server, install an HTTP client: {pip_install('remote')}") from error
 
 T = TypeVar("T")
 OK = 200
 CONNECT_S = 10.0
 READ_S = 60.0
 LONG_READ_S = 600.0
-"""For exports and imports, which may take the server minutes."""
+"""Time to wait for an answer to an export or import, in seconds. The server may need minutes."""
 HOSTED_HEADERS = {"anthropic-version": "2023-06-01", "anthropic-beta": "agent-memory-2026-07-22"}
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
 
@@ -35,8 +38,8 @@ _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, htt
 class Client:
     """Connections to one server. Threads and event loops may share it.
 
-    `run` sends the requests of an exchange and returns its result. `run_async` does the same on the running event loop.
-    A cancelled call still runs to its end, like a call on a local location.
+    `run` sends the requests of an exchange and returns the result of the exchange. `run_async` does the same on the
+    running event loop. If a call is cancelled, its exchange still runs to its end, as a call on a local location does.
     """
 
     def __init__(self, address: Address, access: Access) -> None:
@@ -47,7 +50,7 @@ class Client:
         self._process = os.getpid()
 
     def run(self, exchange: HttpExchange[T]) -> T:
-        """Run an exchange in this thread. Raises `RetentiveError`."""
+        """Run an exchange in this thread, and return its result. Raises `RetentiveError`."""
         try:
             request = next(exchange)
             while True:
@@ -62,10 +65,13 @@ class Client:
             return result
 
     async def run_async(self, exchange: HttpExchange[T]) -> T:
-        """Run an exchange on the event loop, to its end even if it is cancelled. Raises `RetentiveError`."""
+        """Run an exchange on the event loop, and return its result. Raises `RetentiveError`.
+
+        If the caller is cancelled, the exchange first runs to its end.
+        """
         try:
             loop = asyncio.get_running_loop()
-        except RuntimeError:  # trio, whose cancellation respects shields
+        except RuntimeError:  # the event loop is trio, where a shield is enough to delay the cancellation
             with anyio.CancelScope(shield=True):
                 return await self._run_async(exchange)
         task = loop.create_task(self._run_async(exchange))
@@ -117,14 +123,16 @@ class Client:
             await anyio.sleep(pause)
 
     def _sync_client(self) -> httpx2.Client:
-        """Return the HTTP client of this process. A forked process must not use or close its parent's connections."""
+        """Return the HTTP client of this process.
+
+        After a fork, the child process must neither use nor close the connections of its parent.
+        """
         if self._process != os.getpid():
             self._kept_open, self._http = self._http, httpx2.Client(**self._options)
             self._process = os.getpid()
         return self._http
 
     def _async_client(self) -> httpx2.AsyncClient:
-        """Return the HTTP client of the running event loop."""
         http = self._async.get(None)
         if http is None:
             http = httpx2.AsyncClient(**self._options)
@@ -142,7 +150,10 @@ class Client:
         return {"method": request.method, "url": request.target, "content": content, "headers": headers, **longer}
 
     def close(self) -> None:
-        """Close the connections of threads. Connections of an event loop close with `aclose` or with the loop."""
+        """Close the connections of threads.
+
+        The connections of an event loop are closed by `aclose` or when the loop ends.
+        """
         self._is_closed = True
         self._http.close()
 
@@ -174,7 +185,6 @@ def _options(address: Address, access: Access) -> dict[str, Any]:
 
 
 def _sent_by(http: httpx2.Client, request: HttpRequest, given: dict[str, Any]) -> HttpAnswer:
-    """Send a request once."""
     if request.upload is not None:
         given = {**given, "content": request.upload()}
     if request.sink is None:
@@ -190,7 +200,6 @@ def _sent_by(http: httpx2.Client, request: HttpRequest, given: dict[str, Any]) -
 
 
 async def _sent_by_async(http: httpx2.AsyncClient, request: HttpRequest, given: dict[str, Any]) -> HttpAnswer:
-    """Send a request once."""
     if request.upload is not None:
         given = {**given, "content": _async_pieces(request.upload())}
     if request.sink is None:
@@ -211,7 +220,7 @@ async def _async_pieces(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _empty(sink: IO[bytes]) -> None:
-    """Remove what an earlier attempt wrote."""
+    """Remove the bytes that an earlier attempt of the request wrote."""
     sink.seek(0)
     sink.truncate()
 
@@ -221,7 +230,7 @@ def _answer(response: httpx2.Response) -> HttpAnswer:
 
 
 def _failure(error: httpx2.HTTPError) -> HttpFailure:
-    """Convert an error to the failure of a request. Its message never contains the address."""
+    """Return the failure of a request for an error of the HTTP client. The message does not contain the address."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -1,4 +1,4 @@
-"""Changes and their differences, computed from the versions that a server lists."""
+"""Computes changes and their differences from the versions that a server lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from retentive.values.records import Version
 
 FULL_ID = 39
 Befores = Mapping[str, Version | None]
-"""Maps the id of a version to the previous version of the same memory."""
+"""Maps the id of a version to the previous version of the same memory. None if there is no previous version."""
 
 
 def versions_of(base: str, query: JsonBody, most: int | None = None) -> HttpExchange[list[Version]]:
@@ -25,7 +25,10 @@ def versions_of(base: str, query: JsonBody, most: int | None = None) -> HttpExch
 
 
 def named(base: str, query: JsonBody, revision: Revision) -> HttpExchange[LoggedChange]:
-    """Return the change that a revision names, with only the versions that the query selects. Raises `NotFound`."""
+    """Return the change that a revision names.
+
+    It contains only the versions that the query selects. Raises `NotFound`.
+    """
     if isinstance(revision.base, VersionId) and not revision.back and len(revision.base.text) == FULL_ID:
         version, _ = yield from version_with_text(base, revision.base.text)
         return grouped([version], {})[0]
@@ -47,7 +50,10 @@ def named(base: str, query: JsonBody, revision: Revision) -> HttpExchange[Logged
 
 
 def version_with_text(base: str, version_id: str) -> HttpExchange[tuple[Version, str | None]]:
-    """Return a version and its text. The text is None for a deletion or a redacted version. Raises `NotFound`."""
+    """Return a version and its text.
+
+    The text is None if the version is a deletion or is redacted. Raises `NotFound`.
+    """
     try:
         found = yield HttpRequest("GET", f"{base}/memory_versions/{segment(version_id)}")
     except NotFound:
@@ -56,7 +62,7 @@ def version_with_text(base: str, version_id: str) -> HttpExchange[tuple[Version,
 
 
 def befores(base: str, versions: Iterable[Version]) -> HttpExchange[Befores]:
-    """Fetch the previous version of each version."""
+    """Return the previous version of each of the given versions."""
     found: dict[str, Version | None] = {}
     for memory_id in dict.fromkeys(each.memory_id for each in versions if each.operation != "created"):
         listed = yield from versions_of(base, {"memory_id": memory_id})
@@ -65,7 +71,10 @@ def befores(base: str, versions: Iterable[Version]) -> HttpExchange[Befores]:
 
 
 def differences(base: str, versions: Sequence[Version], before: Befores) -> HttpExchange[tuple[MemoryDifference, ...]]:
-    """Return the difference that each version made, oldest first. `versions` are newest first."""
+    """Return the difference that each version made to its memory, oldest first.
+
+    `versions` must be sorted from newest to oldest. `before` contains their previous versions.
+    """
     found: list[MemoryDifference] = []
     for version in reversed(versions):
         earlier = before.get(version.id)
@@ -76,7 +85,10 @@ def differences(base: str, versions: Sequence[Version], before: Befores) -> Http
 
 
 def difference(base: str, old: Version | None, new: Version | None) -> HttpExchange[MemoryDifference]:
-    """Fetch the texts of two versions and return the difference. None and deletions stand for no memory."""
+    """Return the difference between two versions of a memory.
+
+    If an argument is None or a deletion, the memory did not exist on that side.
+    """
     old, new = (None if each is None or each.operation == "deleted" else each for each in (old, new))
     texts: list[str | None] = []
     for side in (old, new):
@@ -87,7 +99,7 @@ def difference(base: str, old: Version | None, new: Version | None) -> HttpExcha
 
 
 def grouped(versions: Iterable[Version], before: Befores) -> list[LoggedChange]:
-    """Group versions, which are newest first, by the command that wrote them."""
+    """Return the versions grouped by the command that wrote them. `versions` must be sorted from newest to oldest."""
     groups: list[list[Version]] = []
     for each in versions:
         if not groups or (groups[-1][0].revision, groups[-1][0].actor) != (each.revision, each.actor):
@@ -100,13 +112,13 @@ def grouped(versions: Iterable[Version], before: Befores) -> list[LoggedChange]:
 
 
 def _moved(versions: Iterable[Version], before: Befores) -> dict[str, str]:
-    """Earlier paths of renamed memories, by version id."""
+    """Return the previous paths of renamed memories, by version id."""
     pairs = ((each, before.get(each.id)) for each in versions if each.operation == "modified" and each.path)
     return {each.id: old.path for each, old in pairs if old is not None and old.path not in {"", each.path}}
 
 
 def befores_in(versions: Iterable[Version]) -> Befores:
-    """Find the previous version of each version in a list that contains all versions of its memories."""
+    """Return the previous version of each version. The list must contain all versions of its memories, newest first."""
     later: dict[str, Version] = {}
     found: dict[str, Version | None] = {}
     for each in versions:

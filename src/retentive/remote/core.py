@@ -1,4 +1,4 @@
-"""Core of a memory store on a server. It only checks arguments and renders refusals."""
+"""Core of a memory store on a server. It only checks arguments and renders errors in them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from retentive.values.records import Actor
 from retentive.values.replies import REPLIES, Replies, Reply
 
 SAY = Say(REPLIES, lambda text: text)
-"""Texts for connection errors. They contain the paths that the caller gave."""
+"""Renders errors of the connection. Their messages contain paths as the caller gave them."""
 
 
 class RemoteCore:
-    """Replaces a `StoreCore`. Each method that needs the storage raises `InvalidInput`."""
+    """Takes the place of `StoreCore` for a memory store on a server. Methods that need storage raise `InvalidInput`."""
 
     @property
     def replies(self) -> Replies:
@@ -26,15 +26,15 @@ class RemoteCore:
         return REPLIES
 
     def checking(self, name: str | None, actor: Actor | str | None = None) -> AbstractContextManager[None]:
-        """Check arguments without an audit entry: the server audits only the calls that reach it."""
+        """Return a context that writes no audit entry. The server writes entries for the calls that reach it."""
         return nullcontext()
 
     def parsed(self, path: str) -> MemoryPath:
-        """Parse a path given by a program. Raises `InvalidPath`."""
+        """Return the path in an argument of a program. Raises `InvalidPath`."""
         return parsed(path)
 
     def redacted(self, text: str) -> str:
-        """Return the text unchanged, because the server masks sensitive values in its replies."""
+        """Return the text unchanged. The server has already masked sensitive values."""
         return text
 
     def refused(self, name: str | None, error: Refused, *, actor: Actor | str | None = None) -> Reply:

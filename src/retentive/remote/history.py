@@ -1,4 +1,4 @@
-"""The history of a memory store on a server."""
+"""History of a memory store on a server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class RemoteHistory(History):
-    """History over HTTP. Operations without a route raise `InvalidInput`."""
+    """History over HTTP. Operations that have no route raise `InvalidInput`."""
 
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
@@ -65,7 +65,11 @@ class RemoteHistory(History):
         trust: Level | None = None,
         limit: int | None = None,
     ) -> HttpExchange[list[Version]]:
-        """Versions, newest first: of the store, of one memory across renames, or of all memories below a directory."""
+        """Return versions, newest first.
+
+        Without arguments, return the versions of all memories. With `path`, return the versions of the memory at the
+        path, or of all memories below it. Earlier versions of a renamed memory are included.
+        """
         only = LogFilter(actor, since, until, operation, source, session, integration, flag, trust)
         return (yield from self._logged(path, memory_id, only, limit))
 
@@ -76,7 +80,7 @@ class RemoteHistory(History):
         return [] if query is None else (yield from comparing.versions_of(self._store.base, query, limit))
 
     def _query(self, path: str | None, memory_id: str | None, only: LogFilter) -> HttpExchange[JsonBody | None]:
-        """Return the query for the versions of a log, or None if no memory was ever at the path."""
+        """Return the query that selects the versions of a log, or None if no memory was ever at the path."""
         query: JsonBody = {
             "actor": only.actor,
             "operation": only.operation,
@@ -90,7 +94,10 @@ class RemoteHistory(History):
         return None if at is None else query | at
 
     def _at_or_below(self, path: str) -> HttpExchange[JsonBody | None]:
-        """Return query fields for the memory at a path, the memories below it, or the last memory deleted there."""
+        """Return the fields of a query that select the versions of a path, or None if no memory was ever there.
+
+        The fields select the memory at the path, or all memories below it, or the last memory that was deleted there.
+        """
         target, base = objects.parsed(path), self._store.base
         if target.is_root:
             return {}
@@ -113,7 +120,7 @@ class RemoteHistory(History):
     def changes(
         self, path: str | None = None, *, only: LogFilter | None = None, limit: int | None = None
     ) -> HttpExchange[list[LoggedChange]]:
-        """The versions of `log`, grouped by command, newest first. `limit` counts changes."""
+        """Return the versions of `log`, grouped by the command that wrote them, newest first. `limit` counts groups."""
         base, query = self._store.base, (yield from self._query(path, None, only or LogFilter()))
         if query is None:
             return []
@@ -124,9 +131,10 @@ class RemoteHistory(History):
 
     @exchange
     def show(self, revision: Named, path: str | None = None) -> HttpExchange[tuple[Version, str | None]]:
-        """Return the version that a revision (of `path`) names, and its text.
+        """Return the version that a revision names, and its text.
 
-        The text is None for a deletion or a redacted version.
+        With `path`, the revision is counted among the changes at or below that path, so `HEAD` is the newest of them.
+        The text is None if the version is a deletion or is redacted.
         """
         change = yield from self._change_named(revision, path)
         if len(change.versions) > 1:
@@ -142,7 +150,7 @@ class RemoteHistory(History):
 
     @exchange
     def diff(self, old: str, new: str) -> HttpExchange[list[diff.DiffLine]]:
-        """Unified diff between the texts of two versions. The text of a deletion is empty."""
+        """Return a unified diff of the texts of two versions. The text of a deletion is empty."""
         found = yield from self._compared(as_revision(old), as_revision(new))
         if found.reason:
             raise InvalidInput(found.reason)
@@ -167,7 +175,10 @@ class RemoteHistory(History):
         until: Named | None = None,
         only: LogFilter | None = None,
     ) -> HttpExchange[Differences]:
-        """Differences, with texts, that one change made, or between two versions given by their ids."""
+        """Return the differences that one change made, or the differences between two versions. They include the texts.
+
+        `since` and `until` must be ids of versions.
+        """
         if change is not None:
             found = yield from self._change_named(change, path)
             before = yield from comparing.befores(self._store.base, found.versions)
@@ -189,7 +200,10 @@ class RemoteHistory(History):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> HttpExchange[RestoreOutcome]:
-        """Restore a memory, a directory or the whole store (`/memories`) to a moment. The change is atomic."""
+        """Restore a memory, a directory or the whole memory store to an earlier state, as one atomic change.
+
+        The path of the whole memory store is `/memories`.
+        """
         body = {"path": objects.api_path(objects.parsed(path)), "at": objects.moment_text(as_revision(to))}
         return (yield from self._changed("restore", body, mode, actor, origin, dry_run=dry_run))
 
@@ -204,7 +218,10 @@ class RemoteHistory(History):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> HttpExchange[RestoreOutcome]:
-        """Reverse one whole change, given by a revision (of `path` if one is given) or the id of a version."""
+        """Undo one whole change, named by a revision or by the id of a version.
+
+        With `path`, the revision is counted among the changes at or below that path, so `HEAD` is the newest of them.
+        """
         at = None if path is None else objects.api_path(objects.parsed(path))
         body = {"revision": as_revision(change).text, "path": at}
         return (yield from self._changed("undo", body, mode, actor, origin, dry_run=dry_run))
@@ -220,7 +237,10 @@ class RemoteHistory(History):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> HttpExchange[RestoreOutcome]:
-        """Reverse a change by the actor of this request, by default its newest change (at or below `path`)."""
+        """Undo a change that the actor of this request has made.
+
+        Without `change`, this is the newest change of that actor. With `path`, only changes at or below the path count.
+        """
         at = None if path is None else objects.api_path(objects.parsed(path))
         body = {"revision": None if change is None else as_revision(change).text, "path": at, "own": True}
         return (yield from self._changed("undo", body, mode, actor, origin, dry_run=False, request_id=request_id))
@@ -236,7 +256,7 @@ class RemoteHistory(History):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> HttpExchange[RestoreOutcome]:
-        """Reverse all changes of an actor, from newest to oldest, as one change."""
+        """Undo all changes of an actor from newest to oldest, as one change."""
         body = {"actor": by, "since": objects.time_text(since)}
         return (yield from self._changed("undo", body, mode, actor, origin, dry_run=dry_run))
 
@@ -264,7 +284,10 @@ class RemoteHistory(History):
     def redact(
         self, version_ids: Sequence[str] = (), *, all_of: str | None = None, actor: Actor | str | None = None
     ) -> HttpExchange[Removed]:
-        """Permanently remove the text, path, size and hash of versions: either of all of them or of none."""
+        """Permanently remove the text, path, size and hash of several versions.
+
+        If one of them fails, none is changed.
+        """
         if isinstance(version_ids, str):
             version_ids = (version_ids,)
         path = None if all_of is None else objects.api_path(objects.parsed(all_of))
@@ -286,7 +309,10 @@ class RemoteHistory(History):
 
     @exchange
     def text_at(self, path: str, at: Named) -> HttpExchange[tuple[Version, str]]:
-        """Return the version and text of the memory that was at a path at a moment. Raises `NotFound`."""
+        """Return the version and the text of the memory at a path, as it was at a time or revision.
+
+        Raises `NotFound`.
+        """
         moment = objects.time_text(at) if isinstance(at, datetime) else str(at)
         query = {"path": objects.api_path(objects.parsed(path)), "at": moment}
         found = yield HttpRequest("GET", f"{self._store.base}/memory", query, actor=self._store.sender())
@@ -296,7 +322,7 @@ class RemoteHistory(History):
     def blame(
         self, path: str, *, source: str | None = None, trust: Level | None = None
     ) -> HttpExchange[list[BlameLine]]:
-        """Each line of the memory at a path with the version that added it. Raises `NotFound`."""
+        """Return each line of the memory at a path, with the version that added the line. Raises `NotFound`."""
         LogFilter(source=source, trust=trust)
         memory_id = (yield from self._store.loaded(path))[0].id
         route = f"{self._store.base}/memories/{segment(memory_id)}/blame"
@@ -325,7 +351,7 @@ class RemoteHistory(History):
         limit: int = 20,
         texts: bool = False,
     ) -> HttpExchange[ListPage[ListedVersion, str]]:
-        """Return one page of at most 100 versions (20 with texts), newest first."""
+        """Return one page of versions, newest first. A page has at most 100 versions, or 20 with texts."""
         if oldest_first:
             raise no_route("history.page with oldest_first")
         if limit < 1:
@@ -341,7 +367,10 @@ class RemoteHistory(History):
 
     @exchange
     def feed(self, after: str = "", *, limit: int = 500) -> HttpExchange[Feed]:
-        """Return all changes of the store after a cursor, oldest first, as versions and events."""
+        """Return all changes of the memory store after a cursor, oldest first.
+
+        A change that created no version is returned as an event.
+        """
         found = yield from self._fed(after, limit)
         items = (
             objects.version(each) if each["type"] == "memory_version" else objects.store_event(each)
@@ -351,7 +380,7 @@ class RemoteHistory(History):
 
     @exchange
     def newest(self) -> HttpExchange[str]:
-        """Cursor of the newest change, for `feed`."""
+        """Return the cursor of the newest change, for `feed`."""
         return str((yield from self._fed("", 1))["newest"])
 
     def _fed(self, after: str, limit: int) -> HttpExchange[JsonBody]:

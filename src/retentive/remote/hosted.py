@@ -1,8 +1,8 @@
-"""Anthropic's hosted memory stores, and other servers that offer only the same routes.
+"""Anthropic's hosted memory stores, and other servers that have only the same routes.
 
-These servers cannot run commands of the memory tool. Instead, the engine's handlers run here, on the part of the store
-that a command needs. Each change is then sent with the hash of the text that was read. If another client changed the
-memory in between, the command runs again.
+These servers cannot run commands of the memory tool. The client first reads the memories that a command needs, and runs
+the command on them with the handlers of the engine. It then sends each change with the hash of the text that was read.
+If another client has changed the memory meanwhile, the server refuses the change and the command runs again.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ if TYPE_CHECKING:
     from retentive.history.history import History
 
 SETTINGS = DEFAULTS.changed({"max_memory_bytes": 102_400})
-"""The default settings with the size limit of hosted stores."""
+"""Default settings, with the maximum memory size of hosted memory stores."""
 MAX_RUNS = 5
 _FASTER = (Conflict, AlreadyExists, NotADirectory)
 
 
 class HostedTree:
-    """The part of a hosted store that a command needs, in the form that the engine's handlers read."""
+    """Copy of the memories that a command needs. The engine runs the command on it instead of on a storage snapshot."""
 
     revision = 0
 
@@ -71,7 +71,7 @@ class HostedTree:
         self.changes: list[Change] = []
 
     def get(self, path: str) -> Entry:
-        """Entry at a path."""
+        """Return the entry at a path."""
         above = next((each for each in ancestors(path) if each in self.known), None)
         below = any(each.startswith(f"{path}/") for each in self.known)
         return Entry(self.known.get(path), self.data.get(path), above, below)
@@ -81,25 +81,25 @@ class HostedTree:
         return (self.known[path] for path in sorted(self.known, key=str.encode) if path.startswith(f"{under}/"))
 
     def walk(self, under: str, *, limit: int | None = None) -> Iterator[tuple[Memory, None]]:
-        """Yield the memories below a path, without texts."""
+        """Yield the memories below a path, without their texts."""
         return ((each, None) for _, each in zip(range(limit or len(self.known)), self.memories(under), strict=False))
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        """Return the path and size of each memory below a path."""
+        """Return the path and the size of each memory below a path."""
         return ((each.path, each.size_bytes) for each in self.memories(under))
 
     def usage(self) -> Usage:
-        """Return zero, because only the server counts the memories of the whole store."""
+        """Return zero, because only the server knows the size of the whole memory store."""
         return Usage(0, 0)
 
     def record(self, changes: Sequence[Change], _: Actor | None) -> list[Recorded]:
-        """Keep the changes so that they can be sent later."""
+        """Keep the changes, to send them to the server later."""
         self.changes += changes
         return [Recorded("" if each.before is None else each.before.id, "") for each in changes]
 
 
 class HostedStore(RemoteStore):
-    """A memory store with only the routes of the hosted API."""
+    """Memory store on a server that has only the routes of the hosted API."""
 
     def performed(
         self,
@@ -109,7 +109,10 @@ class HostedStore(RemoteStore):
         origin: Origin | None = None,
         if_version: str | None = None,
     ) -> HttpExchange[JsonBody]:
-        """Run a command in this process and send its changes. Raises `Refused` for an invalid command."""
+        """Run a command in this process, and send its changes to the server.
+
+        Raises `Refused` if the command is invalid.
+        """
         if actor is not None or any((origin or {}).values()):
             raise no_route("an actor, source or session of a change")
         known = parsed_command(command)
@@ -120,7 +123,7 @@ class HostedStore(RemoteStore):
                 sent = yield from self._send(tree.changes)
             except _FASTER:
                 continue  # another client changed the memory; run the command on its new state
-            except InvalidInput as error:  # the server has a reason, such as an archived store
+            except InvalidInput as error:  # the server refused the change, for example because the store is archived
                 refused = Outcome[Any](SETTINGS, error=Refused("missing"))
                 said = {"content": f"Error: {error}", "error_code": error.code}
                 return self._result(operation, refused, []) | said
@@ -128,7 +131,7 @@ class HostedStore(RemoteStore):
         raise Conflict("other clients kept changing the memory, so nothing was changed")
 
     def loaded(self, path: str) -> HttpExchange[tuple[Memory, str]]:
-        """Return the memory at a path and its text."""
+        """Return the memory at a path and its text. Raises `NotFound`."""
         target = objects.parsed(path)
         tree = yield from self._tree(View(target))
         memory = None if target.is_root else tree.known.get(target.text)
@@ -148,7 +151,10 @@ class HostedStore(RemoteStore):
         return tree
 
     def _read(self, tree: HostedTree, path: MemoryPath) -> HttpExchange[None]:
-        """Read the memory at a path or at a path above it, or else the memories below the path. Starts at the root."""
+        """Read the memory at a path, or else a memory at one of its parent paths, or else all memories below the path.
+
+        The directories are listed one level at a time, from the root down.
+        """
         if path.is_root:
             yield from self._below(tree, path.text)
             return
@@ -169,7 +175,7 @@ class HostedStore(RemoteStore):
         tree.known |= {memory.path: memory for memory in map(objects.memory, found)}
 
     def _send(self, changes: Sequence[Change]) -> HttpExchange[list[JsonBody]]:
-        """Send changes one by one, because the API has no transactions. Returns the memories after the changes."""
+        """Send changes one by one, because the API has no transactions. Return the memories after the changes."""
         sent: list[JsonBody] = []
         for change in changes:
             try:
@@ -178,7 +184,7 @@ class HostedStore(RemoteStore):
                 if not sent:
                     raise
                 done = f"{len(sent)} of {len(changes)} memories were changed, one by one"
-                raise OutcomeUnknown(f"{done}; then: {error}") from None
+                raise OutcomeUnknown(f"{done}, before this error: {error}") from None
         return sent
 
     def _sent(self, change: Change) -> HttpExchange[JsonBody]:
@@ -198,7 +204,7 @@ class HostedStore(RemoteStore):
         return (yield HttpRequest("POST", path, {}, body, repeats=True)) | {"operation": "modified"}
 
     def _result(self, operation: Operation[Any], outcome: Outcome[Any], sent: list[JsonBody]) -> JsonBody:
-        """Build the answer that the command route of a `retentive` server would send."""
+        """Return the answer that the command route of `retentive serve` would send."""
         core = StoreCore(cast("Any", None), self.info)
         reply, path = rendered(core, operation, outcome), paths_named(operation)[-1]
         result, error = outcome.result, outcome.error
@@ -224,14 +230,17 @@ class HostedStore(RemoteStore):
         }
 
     def sender(self, actor: Actor | str | None = None) -> str | None:
-        """Return None: the hosted API records the actor of the API key. Raises `InvalidInput` if an actor is given."""
+        """Return None, because the hosted API records the actor of the API key.
+
+        Raises `InvalidInput` if `actor` is given.
+        """
         if as_actor(actor) is not None:
             raise no_route("an actor of a change")
         return None
 
     @property
     def history(self) -> History:
-        """The versions of the memories."""
+        """Versions of the memories."""
         return HostedHistory(self)
 
     batch = unsupported("batch")
@@ -249,7 +258,7 @@ class HostedStore(RemoteStore):
 
 
 class HostedHistory(RemoteHistory):
-    """History of a hosted store: only `log`, `redact`, and `show` and `diff` by version ids."""
+    """History of a hosted memory store. It has only `log` and `redact`, and `show` and `diff` for version ids."""
 
     changes = unsupported("history.changes")
     differences = unsupported("history.differences")
@@ -263,7 +272,7 @@ class HostedHistory(RemoteHistory):
     def redact(
         self, version_ids: Sequence[str] = (), *, all_of: str | None = None, actor: Actor | str | None = None
     ) -> HttpExchange[Removed]:
-        """Permanently remove the text, path, size and hash of versions, with one request per version."""
+        """Permanently remove the text, path, size and hash of versions. Sends one request for each version."""
         if all_of is not None:
             raise no_route("redact with all_of")
         for version_id in version_ids:
@@ -278,7 +287,7 @@ class HostedHistory(RemoteHistory):
 
 
 class HostedLocation(RemoteLocation):
-    """Location of hosted memory stores. A store is created with `create_store` and opened by its id."""
+    """Location of hosted memory stores. A memory store is opened by its id only. `create_store` creates one."""
 
     def _store_of(self, info: StoreInfo) -> HostedStore:
         return HostedStore(self.client, info, None)
@@ -288,7 +297,7 @@ class HostedLocation(RemoteLocation):
 
     def _found(self, id_or_key: str, workspace: str) -> HttpExchange[JsonBody | None]:
         if not id_or_key.startswith("memstore_"):
-            raise InvalidInput("a hosted memory store is opened by its id, memstore_...; create_store creates one")
+            raise InvalidInput("a hosted memory store is opened by its id, memstore_...; create one with create_store")
         try:
             return (yield HttpRequest("GET", f"{STORES}/{segment(id_or_key)}"))
         except NotFound:
@@ -296,7 +305,7 @@ class HostedLocation(RemoteLocation):
 
 
 def parsed_command(command: object) -> Command | Clear:
-    """Parse a command of the memory tool, or a command that only applications may use. Raises `Refused`."""
+    """Return the command in the input of a tool call, or a command that only applications may use. Raises `Refused`."""
     if isinstance(command, Command | Clear):
         return command
     name = command.get("command") if isinstance(command, Mapping) else None
@@ -309,7 +318,10 @@ def parsed_command(command: object) -> Command | Clear:
 
 
 def _run(command: Command | Clear, tree: HostedTree, if_version: str | None) -> tuple[Operation[Any], Outcome[Any]]:
-    """Run a command on a tree. A refusal is part of the outcome."""
+    """Run a command on the memories in `tree`.
+
+    Return the operation and its outcome. A refusal is part of the outcome.
+    """
     snapshot: Any = tree
     if isinstance(command, View):
         view = RunView(command, LineCounts())

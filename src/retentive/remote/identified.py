@@ -1,4 +1,4 @@
-"""Access by id to memories on a server."""
+"""Reads and changes memories on a server by their ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RemoteById(ById):
-    """Memories by id over HTTP."""
+    """Access by id over HTTP."""
 
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
@@ -38,7 +38,7 @@ class RemoteById(ById):
 
     @exchange
     def get(self, memory_id: str) -> HttpExchange[tuple[Memory, str]]:
-        """Return the memory that has the given id, and its text. Raises `NotFound`."""
+        """Return the memory with an id, and its text. Raises `NotFound`."""
         found = yield from self._found(memory_id)
         return objects.memory(found), found["content"]
 
@@ -55,7 +55,7 @@ class RemoteById(ById):
     ) -> HttpExchange[Written]:
         """Replace the text of a memory, its path, or both, in one version. `Written.memory` is the memory afterwards.
 
-        The server rejects a text with sensitive values, even where a local store would redact the text.
+        The server refuses a text with sensitive values. A local memory store may redact them instead.
         """
         if text is None and path is None:
             raise InvalidInput("specify a text, a path or both")
@@ -77,7 +77,7 @@ class RemoteById(ById):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> HttpExchange[Written]:
-        """Delete the memory that has the given id. `Written.memory` is its last state."""
+        """Delete the memory with an id. `Written.memory` is its last state."""
         found = objects.memory((yield from self._found(memory_id)))
         query = {"expected_content_sha256": if_sha256, **origin_of(**origin)}
         yield HttpRequest("DELETE", self._path(memory_id), query, actor=self._store.sender(actor), repeats=True)

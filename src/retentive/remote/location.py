@@ -26,10 +26,10 @@ STORES = "/v1/memory_stores"
 
 
 class RemoteLocation(Retentive):
-    """A server with memory stores. Threads and event loops may share it."""
+    """Server with memory stores. Threads and event loops may share it."""
 
     repeats_creations = True
-    """True if the server creates only one store even if a request is sent several times."""
+    """True if the server creates only one memory store when a request is sent several times."""
 
     def __init__(self, address: Address, access: Access, *, actor: Actor | None, create: bool) -> None:
         self.client = Client(address, access)
@@ -48,7 +48,7 @@ class RemoteLocation(Retentive):
 
     @property
     def described(self) -> RemoteLocation:
-        """Copy of the location whose methods return exchanges instead of results."""
+        """Copy of the location. Its methods return exchanges instead of results."""
         location = copy(self)
         location._run = lambda found: found  # noqa: SLF001 - the same class
         return location
@@ -57,9 +57,10 @@ class RemoteLocation(Retentive):
     def store(
         self, id_or_key: str | None = None, *, name: str | None = None, workspace: str = DEFAULT_WORKSPACE
     ) -> HttpExchange[RemoteStore]:
-        """Open a memory store by id, or by its key in the workspace of the API key.
+        """Return an open memory store, named by its id or by its key in the workspace of the API key.
 
-        A store with a new key is created if the API key allows it, unless the location was opened with `create=False`.
+        If the key is new, the memory store is created, unless the location was opened with `create=False`. Raises
+        `NotFound` if it does not exist and may not be created.
         """
         key = DEFAULT_KEY if id_or_key is None else id_or_key
         found = yield from self._found(key, workspace)
@@ -95,12 +96,12 @@ class RemoteLocation(Retentive):
         return found
 
     def through(self, integration: str) -> RemoteLocation:
-        """Return this object: the server records its own integration."""
+        """Return this location. The server records an integration of its own."""
         return self
 
     @exchange
     def stores(self) -> HttpExchange[list[StoreInfo]]:
-        """All memory stores that the API key may see, oldest first."""
+        """Return all memory stores that the API key may see, oldest first."""
         found = yield from pages(STORES, include_archived=True)
         return [objects.store_info(each) for each in reversed(found)]
 
@@ -114,7 +115,7 @@ class RemoteLocation(Retentive):
         key: str | None = None,
         workspace: str = DEFAULT_WORKSPACE,
     ) -> HttpExchange[StoreInfo]:
-        """Create a memory store. If the workspace has a store with this key, return that store unchanged."""
+        """Create a memory store. If the workspace already has one with this key, return it unchanged."""
         if workspace != DEFAULT_WORKSPACE:
             raise InvalidInput(_WORKSPACE)
         given = {} if key is None else {"key": key}
@@ -124,7 +125,7 @@ class RemoteLocation(Retentive):
 
     @exchange
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> HttpExchange[StoreInfo]:
-        """Return the memory store with the given id or key. Raises `NotFound`."""
+        """Return the memory store with an id or a key. Raises `NotFound`."""
         return objects.store_info((yield from self._existing(id_or_key, workspace)))
 
     @exchange
@@ -138,7 +139,7 @@ class RemoteLocation(Retentive):
         after: str | None = None,
         limit: int = 20,
     ) -> HttpExchange[ListPage[StoreInfo, str]]:
-        """Return one page of at most 100 memory stores, newest first."""
+        """Return one page of memory stores, newest first. A page has at most 100."""
         query = {
             "include_archived": include_archived,
             "created_at[gte]": objects.time_text(created_from),
@@ -160,7 +161,10 @@ class RemoteLocation(Retentive):
         workspace: str = DEFAULT_WORKSPACE,
         actor: Actor | str | None = None,
     ) -> HttpExchange[StoreInfo]:
-        """Change the name, description or metadata. None keeps a value, but inside `metadata` it removes the entry."""
+        """Change the name, the description or the metadata. An argument that is None changes nothing.
+
+        A value of None inside `metadata` removes that entry.
+        """
         found = yield from self._existing(id_or_key, workspace)
         body = {"name": name, "description": description, "metadata": metadata}
         path = f"{STORES}/{found['id']}"
@@ -179,13 +183,16 @@ class RemoteLocation(Retentive):
     def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> HttpExchange[Removed]:
         """Permanently remove a memory store with its memories, versions and records."""
         found = yield from self._existing(id_or_key, DEFAULT_WORKSPACE)
-        with suppress(NotFound):  # it existed a moment ago: an earlier attempt erased it, but its answer was lost
+        with suppress(NotFound):  # an earlier attempt of this request has erased it, and its answer was lost
             yield HttpRequest("DELETE", f"{STORES}/{found['id']}", actor=self._sender(actor), repeats=True)
         return Removed(0, pending=False)
 
     @exchange
     def upload(self, pieces: Callable[[], Iterator[bytes]], key: str | None) -> HttpExchange[JsonBody]:
-        """Import a store from an export. `pieces` is called for each attempt and returns the bytes of the archive."""
+        """Import a memory store from an archive.
+
+        `pieces` returns the bytes of the archive; it is called for each attempt.
+        """
         request = HttpRequest("POST", "/v1/memory_store_imports", {"key": key}, repeats=True, upload=pieces)
         return (yield request)
 

@@ -1,4 +1,7 @@
-"""Decorator for methods that are exchanges, and replacements for methods that no server offers."""
+"""Decorator for methods that are exchanges, and stand-ins for methods that no server has a route for.
+
+An exchange is a generator that yields requests and receives their answers.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ PAGE = 100
 
 
 class Runs(Protocol):
-    """Object whose methods are exchanges. `_run` runs an exchange, or returns it so that an event loop can run it.
+    """Object whose methods are exchanges.
 
-    `default_sender` is the actor of requests that name no actor.
+    `_run` runs an exchange, or returns the exchange so that an event loop can run it. `default_sender` is the actor of
+    requests that name no actor.
     """
 
     default_sender: str | None
@@ -40,7 +44,7 @@ def exchange(method: Callable[Concatenate[R, P], HttpExchange[T]]) -> Callable[C
 
 
 def _sent_by(found: HttpExchange[T], actor: str | None) -> HttpExchange[T]:
-    """Return the exchange with `actor` added to each request that names no actor."""
+    """Return the exchange, with `actor` added to each request that names no actor."""
     try:
         request = next(found)
         while True:
@@ -56,7 +60,7 @@ def _sent_by(found: HttpExchange[T], actor: str | None) -> HttpExchange[T]:
 
 
 def unsupported(name: str) -> Any:
-    """Create a method or property that raises `InvalidInput`, because no route offers it."""
+    """Return a method that raises `InvalidInput`, because servers have no route for it. Also used for properties."""
 
     def refuse(*_: object, **__: object) -> Any:
         raise no_route(name)
@@ -65,14 +69,14 @@ def unsupported(name: str) -> Any:
 
 
 def no_route(name: str) -> InvalidInput:
-    """Create the error for an operation that no route offers."""
+    """Return the error for an operation that servers have no route for."""
     return InvalidInput(
-        f"`{name}` is not possible with the URL of a server; open the location on the machine of the server"
+        f"`{name}` is not available over HTTP; if you run the server, open its location on the machine of the server"
     )
 
 
 def pages(path: str, *, most: int | None = None, **query: object) -> HttpExchange[list[JsonBody]]:
-    """Fetch all objects of a paged list, or the first `most`."""
+    """Return all objects of a paged list, or the first `most` objects."""
     found: list[JsonBody] = []
     page: str | None = None
     while most is None or len(found) < most:

@@ -1,4 +1,4 @@
-"""Conversion of the JSON objects in answers to values of the library, and of commands to JSON."""
+"""Converts the JSON objects in answers to values of the library, and commands to JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STEPS: Mapping[str, What] = {"deleted": "deleted", "renamed": "moved", "created
 
 
 def parsed(path: str) -> MemoryPath:
-    """Parse a path given by a program. Raises `InvalidPath`."""
+    """Return the path in an argument of a program. Raises `InvalidPath`."""
     if not isinstance(path, str):
         raise InvalidPath(f"a path must be a string such as /memories/notes.md, not {type(path).__name__}")
     try:
@@ -42,22 +42,22 @@ def parsed(path: str) -> MemoryPath:
 
 
 def api_path(path: MemoryPath) -> str:
-    """Path of a memory in the API: `/x` for `/memories/x`, `/` for the root."""
+    """Return the path that the API uses: `/x` for `/memories/x`, and `/` for the root."""
     return path.text[len(ROOT) :] or "/"
 
 
 def prefix(path: MemoryPath) -> str:
-    """Prefix, in the API, of all paths below a directory."""
+    """Return the prefix that all paths below a directory have in the API."""
     return path.text[len(ROOT) :] + "/"
 
 
 def tool_path(path: str) -> str:
-    """Convert a path of the API to a path below `/memories`."""
+    """Return the path below `/memories` for a path of the API."""
     return ROOT + path.removesuffix("/") if path == "/" else ROOT + path
 
 
 def raw(command: Command | Clear) -> JsonBody:
-    """Convert a command to the input of a tool call."""
+    """Return a command as the input of a tool call."""
     if isinstance(command, Write | Append):
         return {"command": command.name, "path": command.path.written, "file_text": command.text}
     given = {each.name: getattr(command, each.name) for each in fields(command)}
@@ -66,12 +66,12 @@ def raw(command: Command | Clear) -> JsonBody:
 
 
 def time_text(at: datetime | None) -> str | None:
-    """Convert a time to the text that the API accepts."""
+    """Return a time as text for the API, or None for None."""
     return None if at is None else at.isoformat()
 
 
 def time(text: object) -> datetime:
-    """Parse a time in an answer. Raises `Unavailable`."""
+    """Return the time in an answer. Raises `Unavailable` if it is invalid."""
     try:
         return datetime.fromisoformat(str(text))
     except ValueError:
@@ -83,7 +83,7 @@ def _optional_time(text: object) -> datetime | None:
 
 
 def actor(given: JsonBody | None) -> Actor | None:
-    """Parse an actor. Returns None for an unknown type."""
+    """Return the actor in an answer, or None if its type is unknown."""
     if given is None or given.get("type") not in _ACTORS:
         return None
     kind, name = _ACTORS[given["type"]]
@@ -94,7 +94,7 @@ def actor(given: JsonBody | None) -> Actor | None:
 
 
 def store_info(given: JsonBody) -> StoreInfo:
-    """Parse a memory store."""
+    """Return the memory store in an answer."""
     created_at, updated_at = time(given["created_at"]), time(given["updated_at"])
     about = Properties(
         given["name"],
@@ -108,7 +108,7 @@ def store_info(given: JsonBody) -> StoreInfo:
 
 
 def memory(given: JsonBody) -> Memory:
-    """Parse a memory, without its text."""
+    """Return the memory in an answer, without its text."""
     return Memory(
         given["id"],
         tool_path(given["path"]),
@@ -121,7 +121,7 @@ def memory(given: JsonBody) -> Memory:
 
 
 def version(given: JsonBody) -> Version:
-    """Parse a version, without its text."""
+    """Return the version in an answer, without its text."""
     is_deletion = given["operation"] == "deleted"
     return Version(
         given["id"],
@@ -140,7 +140,7 @@ def version(given: JsonBody) -> Version:
 
 
 def _provenance_text(given: JsonBody | None) -> str | None:
-    """Convert the provenance of a version to the text that storage uses."""
+    """Return the provenance of a version as the text that storage keeps."""
     if given is None:
         return None
     by = [[e["at"], e["actor"], e["session"], e["source"], *e["flags"]] for e in given["contributors"]]
@@ -151,18 +151,21 @@ def _provenance_text(given: JsonBody | None) -> str | None:
 
 
 def store_event(given: JsonBody) -> StoreEvent:
-    """Parse a change that has no version."""
+    """Return the event in an answer. An event is a change that created no version."""
     at = time(given["created_at"])
     return StoreEvent(given["id"], given["event"], at, actor(given["created_by"]), tuple(given["ids"]), given["count"])
 
 
 def moment_text(at: Revision) -> str:
-    """Convert a moment to the text that the API accepts."""
+    """Return a revision or a time as text for the API."""
     return at.base.time.isoformat() if isinstance(at.base, At) and not at.back else at.text
 
 
 def outcome(given: JsonBody, *, dry_run: bool) -> RestoreOutcome:
-    """Parse the result of an undo or restore. Its steps contain no states, and it does not list the undone changes."""
+    """Return the result of an undo or restore.
+
+    Unlike a local result, its steps contain no states and it does not list the changes that were undone.
+    """
     if given["type"] == "error":
         return RestoreOutcome(conflicts=tuple(map(_conflict, given["error"]["conflicts"])), dry_run=dry_run)
     steps = (Step(_STEPS[e["operation"]], e["memory_id"], tool_path(e["path"]), None, None) for e in given["steps"])
@@ -174,7 +177,7 @@ def _conflict(given: JsonBody) -> Conflict:
 
 
 def proposal(given: JsonBody, number: int) -> Proposal:
-    """Parse a proposal, without its texts."""
+    """Return the proposal in an answer, without its texts."""
     at = time(given["created_at"])
     changes = (
         ProposedChange(
@@ -193,7 +196,7 @@ def proposal(given: JsonBody, number: int) -> Proposal:
 
 
 def decision(given: JsonBody) -> DecisionOutcome:
-    """Parse the result of accepting or refusing a proposal."""
+    """Return the result of accepting or refusing a proposal."""
     if given["type"] == "error":
         found = given["error"]["conflicts"]
         return DecisionOutcome(
@@ -206,7 +209,7 @@ def decision(given: JsonBody) -> DecisionOutcome:
 
 
 def sendable(command: object) -> object:
-    """Return a command that can be sent as JSON. Raises `Refused` for a model's input that cannot be sent."""
+    """Return a command in a form that can be sent as JSON. Raises `Refused` if the input of a model cannot be sent."""
     if isinstance(command, Command | Clear):
         return raw(command)
     try:
@@ -217,7 +220,7 @@ def sendable(command: object) -> object:
 
 
 def written(given: JsonBody) -> Written:
-    """Parse the result of a write command."""
+    """Return the result of a command that writes."""
     path, version_id = tool_path(given["path"]), given["memory_version_id"] or ""
     notes, memory_id = tuple(given["notes"]), given["memory_id"] or ""
     return Written(path, version_id, given["change_count"], given["proposed"], notes, memory_id)

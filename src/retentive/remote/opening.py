@@ -1,4 +1,4 @@
-"""Opens a location that is a URL: a server of ours, or Anthropic's hosted memory stores."""
+"""Opens a location whose URL names a server: `retentive serve` or Anthropic's hosted memory stores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def open_location(url: str, access: Access, *, actor: Actor | None, create: bool) -> RemoteLocation:
-    """Open a server, or hosted memory stores. Raises `InvalidInput`."""
+    """Return the location at a URL. Raises `InvalidInput`."""
     address = Address.parse(url, insecure=access.insecure)
     if not access.is_hosted(address.host):
         return RemoteLocation(address, access, actor=actor, create=create)

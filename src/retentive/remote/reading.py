@@ -1,4 +1,4 @@
-"""Methods of a memory store on a server for reads, search, settings, exports and imports."""
+"""Methods of a memory store on a server that read, search, change settings, export and import."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RemoteReads(MemoryStore):
 
     @property
     def base(self) -> str:
-        """Path of the store in the API."""
+        """Path of the memory store in the API."""
         return f"/v1/memory_stores/{segment(self.info.id)}"
 
     def sender(self, actor: Actor | str | None = None) -> str | None:
@@ -61,14 +61,17 @@ class RemoteReads(MemoryStore):
 
     @exchange
     def load_at(self, path: str, at: Revision) -> HttpExchange[tuple[Memory, str]]:
-        """Return the memory that was at a path at a moment, and its text. Raises `NotFound`."""
+        """Return the memory at a path as it was at a time or revision, and its text. Raises `NotFound`."""
         query = {"path": objects.api_path(objects.parsed(path)), "at": objects.moment_text(at)}
         found = yield HttpRequest("GET", f"{self.base}/memory", query, actor=self.sender())
         return objects.memory(found), found["content"]
 
     @exchange
     def memories_at(self, under: str, at: Revision) -> HttpExchange[list[Memory]]:
-        """Return the memories that were below a directory, or the memory that was at the path itself, at a moment."""
+        """Return the memories below a directory, as they were at a time or revision.
+
+        If the path was a memory, return that memory.
+        """
         target, query = objects.parsed(under), {"at": objects.moment_text(at)}
         found = yield from pages(f"{self.base}/memories", path_prefix=objects.prefix(target), at=query["at"])
         if not found and not target.is_root:
@@ -78,7 +81,7 @@ class RemoteReads(MemoryStore):
         return [objects.memory(each) for each in found]
 
     def loaded(self, path: str) -> HttpExchange[tuple[Memory, str]]:
-        """Return the memory at a path and its text."""
+        """Return the memory at a path and its text. Raises `NotFound`."""
         target = objects.parsed(path)
         missing = NotFound(f"there is no memory at {target.written}")
         if target.is_root:
@@ -107,7 +110,10 @@ class RemoteReads(MemoryStore):
         limit: int = 100,
         texts: bool = False,
     ) -> HttpExchange[ListPage[Listed, ListingCursor]]:
-        """Return one page of at most 100 memories (20 with texts) below a directory, in byte order of their paths."""
+        """Return one page of the memories below a directory, in byte order of their paths.
+
+        A page has at most 100 memories, or 20 with texts.
+        """
         target = objects.parsed(under)
         if limit < 1 or depth not in {0, 1}:
             raise InvalidInput("the limit must be at least 1, and the depth 0 or 1")
@@ -128,7 +134,11 @@ class RemoteReads(MemoryStore):
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
     ) -> HttpExchange[list[Version]]:
-        """Return versions, newest first: of the store, at one path, or of one memory across renames."""
+        """Return versions, newest first.
+
+        Without arguments, return the versions of all memories. `path` selects the versions at that path. `memory_id`
+        selects the versions of one memory, also those from before a rename.
+        """
         target = None if path is None else objects.parsed(path)
         above = "/" if target is None else objects.api_path(target).rpartition("/")[0] + "/"
         most = limit if target is None else None
@@ -144,13 +154,13 @@ class RemoteReads(MemoryStore):
 
     @exchange
     def usage(self) -> HttpExchange[Usage]:
-        """Number and total size of the memories."""
+        """Return the number of memories and their total size."""
         found = yield HttpRequest("GET", f"{self.base}/usage")
         return Usage(found["memories"], found["content_size_bytes"])
 
     @exchange
     def settings(self) -> HttpExchange[Settings]:
-        """Effective settings on the server."""
+        """Return the effective settings of the memory store."""
         found = yield HttpRequest("GET", f"{self.base}/settings")
         return DEFAULTS.changed(found["settings"])
 
@@ -158,7 +168,7 @@ class RemoteReads(MemoryStore):
     def change_settings(
         self, changes: Mapping[str, object], *, actor: Actor | str | None = None
     ) -> HttpExchange[Settings]:
-        """Change settings for every process that uses the store. Returns the effective settings."""
+        """Change the settings for every process that uses the memory store. Return the effective settings."""
         DEFAULTS.changed(changes)
         found = yield HttpRequest("POST", f"{self.base}/settings", {}, changes, self.sender(actor), repeats=True)
         return DEFAULTS.changed(found["settings"])
@@ -179,7 +189,7 @@ class RemoteReads(MemoryStore):
         limit: int | None = 20,
         actor: Actor | str | None = None,
     ) -> HttpExchange[Results]:
-        """Search for memories. Returns up to 100, best first. `at` must not be a parsed revision."""
+        """Search memories, and return at most 100 matches, best first. `at` must not be a parsed revision."""
         options = {"paths": list(paths), "source": source, "trust": trust, "at": at, "history": history}
         sent = searching.body(query, mode, under, regex=regex, limit=limit, **options)
         request = HttpRequest("POST", f"{self.base}/search", {}, sent, self.sender(actor), repeats=True)
@@ -195,7 +205,10 @@ class RemoteReads(MemoryStore):
     def upload(
         self, pieces: Callable[[], Iterator[bytes]], under: str, **options: Unpack[ImportOptions]
     ) -> HttpExchange[JsonBody]:
-        """Import a tar file and return the answer. `pieces` is called for each attempt and returns the file's bytes."""
+        """Import a tar file, and return the answer.
+
+        `pieces` returns the bytes of the file; it is called for each attempt.
+        """
         query = {"path_prefix": objects.prefix(objects.parsed(under)), **options}
         request = HttpRequest("POST", f"{self.base}/import", query, actor=self.sender(), repeats=True, upload=pieces)
         return (yield request)

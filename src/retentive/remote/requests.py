@@ -1,4 +1,4 @@
-"""Requests and answers as values, errors in answers, and the rules for retries. Nothing here does I/O."""
+"""Requests and answers as values, the errors in answers, and the rules for retries. This module does no I/O."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ FIRST_PAUSE_S = 0.1
 MAX_PAUSE_S = 5.0
 MAX_RETRY_AFTER_S = 60.0
 _NOTHING_DONE = frozenset({429, 503})
-"""With these statuses the server did not run the request, unless the error code says that the outcome is unknown."""
+"""Statuses of requests that the server did not run, unless the error code is the one of `OutcomeUnknown`."""
 _MAYBE_DONE = frozenset({502, 504})
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One request. `repeats` is True if sending it again cannot make the change twice.
+    """One request.
 
-    `key` is the idempotency key and is the same in all attempts. With `returns_conflicts`, an error that lists
-    conflicts is returned as an answer. `upload` is called for each attempt and returns the pieces of the body. The body
-    of the answer is written to `sink`.
+    `repeats` is True if sending the request twice makes its change only once. `key` is its idempotency key, the same in
+    all attempts. With `returns_conflicts`, an error that lists conflicts is returned like an answer. `upload` returns
+    the pieces of the body; it is called for each attempt. The body of the answer is written to `sink`.
     """
 
     method: str
@@ -58,33 +58,36 @@ class HttpRequest:
 
     @property
     def is_long(self) -> bool:
-        """True if the request may take the server minutes."""
+        """True if the server may need minutes for the request."""
         return self.upload is not None or self.sink is not None
 
     @property
     def target(self) -> str:
-        """Path and query of the URL. A query value of None is left out."""
+        """Path and query of the URL. Parameters that are None are left out."""
         given = {name: _plain(value) for name, value in self.query.items() if value is not None}
         return f"{self.path}?{urlencode(given, quote_via=quote)}" if given else self.path
 
     @property
     def is_change(self) -> bool:
-        """True unless the request only reads."""
+        """True if the request may change something, False if it only reads."""
         return self.method != "GET"
 
     @property
     def may_repeat(self) -> bool:
-        """True if the request can be sent again although the server may have run it."""
+        """True if the request can be sent again even if the server may already have run it."""
         return self.repeats or not self.is_change
 
     def content(self) -> bytes | None:
-        """Serialize the body. Raises `ValueError`, `TypeError` or `RecursionError` if JSON cannot represent it."""
+        """Return the body as JSON, or None without a body.
+
+        Raises `ValueError`, `TypeError` or `RecursionError` if JSON cannot represent the body.
+        """
         if self.body is None:
             return None
         return json.dumps(self.body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
     def headers(self) -> dict[bytes, bytes]:
-        """Headers of this request, without the headers that the client sends with every request."""
+        """Return the headers of this request. The client adds headers that are the same for all requests."""
         found = {b"content-type": b"application/json"} if self.body is not None else {}
         if self.upload is not None:
             found[b"content-type"] = b"application/x-tar"
@@ -97,14 +100,14 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """Answer of the server."""
+    """Answer of a server."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes = field(repr=False)
 
     def json(self) -> JsonBody:
-        """Parse the body. Raises `Unavailable` if it is not a JSON object."""
+        """Return the JSON object in the body. Raises `Unavailable` if the body is not a JSON object."""
         try:
             value = json.loads(self.content)
         except (ValueError, RecursionError):
@@ -116,7 +119,10 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class HttpFailure:
-    """Failure of a request without an answer. If `was_sent`, the server may have run it. `is_final` forbids retries."""
+    """Failure of a request that got no answer.
+
+    If `was_sent` is True, the server may have run the request. If `is_final` is True, a retry would fail too.
+    """
 
     message: str
     was_sent: bool
@@ -124,11 +130,14 @@ class HttpFailure:
 
 
 HttpExchange: TypeAlias = Generator[HttpRequest, JsonBody, T]
-"""A method of the library: it yields requests, gets the JSON of the answers or their errors, and returns its result."""
+"""Method of the library as a generator. It yields requests, receives the JSON of their answers, and returns its result.
+
+If a request fails, its error is raised inside the generator.
+"""
 
 
 class Tries:
-    """The retries of one request."""
+    """Counts the attempts of one request, and decides about retries."""
 
     def __init__(self, request: HttpRequest, tries: int = MAX_TRIES) -> None:
         self._request = request
@@ -136,7 +145,7 @@ class Tries:
         self._pause = FIRST_PAUSE_S
 
     def pause_after(self, outcome: HttpAnswer | HttpFailure) -> float | None:
-        """Return the seconds to wait before the next attempt, or None if there must be no other attempt."""
+        """Return the seconds to wait before the next attempt, or None if there must be no further attempt."""
         self._left -= 1
         if self._left <= 0 or not self._may_retry(outcome):
             return None
@@ -157,7 +166,10 @@ def _retry_after(answer: HttpAnswer) -> float:
 
 
 def read_answer(request: HttpRequest, outcome: HttpAnswer | HttpFailure) -> JsonBody:
-    """Return the JSON object of an answer. Raises an error of the library for a server or connection error."""
+    """Return the JSON object of an answer.
+
+    Raises an error of the library if the request failed or if the answer is an error.
+    """
     if isinstance(outcome, HttpFailure):
         if outcome.was_sent and request.is_change:
             raise OutcomeUnknown(f"{outcome.message}, so it is unknown if the change is stored")
@@ -199,12 +211,15 @@ _OWN_CODES: Mapping[str, type[RetentiveError]] = {
 
 
 def error_in(request: HttpRequest, answer: HttpAnswer) -> RetentiveError:
-    """Convert an error answer to an error of the library: by its code if it has one, otherwise by its status."""
+    """Return the error of the library for an error answer.
+
+    The error code decides the type of the error. If the code is missing or unknown, the status decides.
+    """
     try:
         error = json.loads(answer.content)["error"]
         message = str(error["message"])
     except (ValueError, RecursionError, KeyError, TypeError):
-        error, message = {}, f"the server answered with status {answer.status}, not as an API of memory stores"
+        error, message = {}, f"the server answered with status {answer.status}, and not with an error of the API"
     code = _code(answer)
     if answer.status in _MAYBE_DONE and request.is_change:
         return OutcomeUnknown(f"{message}; it is unknown if the change is stored")
@@ -219,7 +234,7 @@ def error_in(request: HttpRequest, answer: HttpAnswer) -> RetentiveError:
 
 
 def conflicting_in(given: Mapping[str, object]) -> Conflicting | None:
-    """Return the conflicting memory that an answer names, if any."""
+    """Return the conflicting memory that an answer names, or None."""
     memory_id, path = given.get("conflicting_memory_id"), given.get("conflicting_path")
     is_named = isinstance(memory_id, str) and isinstance(path, str)
     return Conflicting(str(memory_id), f"{ROOT}{path}") if is_named else None
@@ -230,5 +245,5 @@ def _plain(value: object) -> object:
 
 
 def segment(name: str) -> str:
-    """Quote an id as one segment of a path."""
+    """Quote an id for use as one segment of a URL path."""
     return quote(name, safe="")

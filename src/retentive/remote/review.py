@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RemoteReview(Review):
-    """Review over HTTP. Each call can accept or refuse only one proposal."""
+    """Review over HTTP. One call can accept or refuse only one proposal."""
 
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
@@ -34,7 +34,7 @@ class RemoteReview(Review):
 
     @exchange
     def pending(self, *, actor: Actor | str | None = None) -> HttpExchange[list[Proposal]]:
-        """Pending proposals, in order of submission; with `actor`, only the proposals of that actor."""
+        """Return the pending proposals, oldest first. With `actor`, return only the proposals of that actor."""
         who = as_actor(actor)
         found = yield from pages(self._base, actor=None if who is None else str(who))
         return [objects.proposal(each, number) for number, each in enumerate(found)]
@@ -43,7 +43,10 @@ class RemoteReview(Review):
     def show(
         self, proposal_id: str
     ) -> HttpExchange[tuple[Proposal, list[tuple[ProposedChange, str | None, str | None]]]]:
-        """Return a pending proposal, and each of its changes with the text before and after the change."""
+        """Return a pending proposal.
+
+        For each of its changes, also return the text before and the text after the change.
+        """
         try:
             found = yield HttpRequest("GET", f"{self._base}/{segment(proposal_id)}")
         except NotFound:

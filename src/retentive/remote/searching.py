@@ -1,4 +1,4 @@
-"""Searches over HTTP: builds the body of a request and parses the results in the answer."""
+"""Searches over HTTP: makes the body of a request, and reads the results in its answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retentive.values.paths import ROOT
 
 
 def body(query: str, mode: str, under: str, *, regex: bool, limit: int | None, **options: object) -> JsonBody:
-    """Build the body of a search request. Options that are not given are left out."""
+    """Return the body of a search request. Options that are empty or None are left out."""
     at = options.pop("at", None)
     given = {**options, "at": objects.time_text(at) if isinstance(at, datetime) else None if at is None else str(at)}
     kept = {name: value for name, value in given.items() if value}
@@ -22,7 +22,7 @@ def body(query: str, mode: str, under: str, *, regex: bool, limit: int | None, *
 
 
 def results(answer: JsonBody, limit: int | None) -> Results:
-    """Parse the results of a search."""
+    """Return the results in the answer to a search."""
     hits = tuple(_hit(each) for each in answer["data"][:limit])
     unknown = {word: tuple(near) for word, near in answer["unknown_words"].items()}
     damaged = tuple(objects.tool_path(path) for path in answer["damaged_paths"])

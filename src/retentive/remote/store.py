@@ -1,4 +1,4 @@
-"""Memory store on a server, with the methods and types of a local memory store."""
+"""Memory store on a server. It has the methods and types of a local memory store."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 
 class RemoteStore(RemoteReads):
-    """A memory store on a server. Threads may share it.
+    """Memory store on a server. Threads may share it.
 
-    `described` is a copy whose methods return exchanges, which an event loop can run.
+    The methods of its copy `described` return exchanges instead of results. An event loop can run these exchanges.
     """
 
     def __init__(self, client: Client, info: StoreInfo, actor: Actor | None) -> None:
@@ -57,19 +57,19 @@ class RemoteStore(RemoteReads):
 
     @property
     def described(self) -> RemoteStore:
-        """Copy of the store whose methods return exchanges instead of results."""
+        """Copy of the memory store. Its methods return exchanges instead of results."""
         store = copy(self)
         store._run = _unchanged  # noqa: SLF001 - the same class
         return store
 
     @property
     def id(self) -> str:
-        """Id of the store, such as `memstore_...`."""
+        """Id of the memory store, such as `memstore_...`."""
         return self.info.id
 
     @property
     def key(self) -> str | None:
-        """Key that the application gave the store."""
+        """Key that the application gave to the memory store."""
         return self.info.key
 
     @property
@@ -79,23 +79,23 @@ class RemoteStore(RemoteReads):
 
     @property
     def actor(self) -> Actor | None:
-        """Actor recorded with changes that name no actor. None means the actor of the API key."""
+        """Actor of changes that name no other actor. None means the actor of the API key."""
         return self._actor
 
     @property
     def replies(self) -> Replies:
-        """Texts for errors in arguments. The server has its own texts for replies."""
+        """Texts for errors in arguments. The server uses its own texts for replies."""
         return REPLIES
 
     def acting_as(self, actor: Actor | str) -> RemoteStore:
-        """Return a copy of the memory store whose requests name this actor. The API key must allow this actor."""
+        """Return a copy of the memory store whose requests name this actor. The API key must permit that."""
         store = copy(self)
         store._actor = as_actor(actor)  # noqa: SLF001 - the same class
         store.default_sender = str(store._actor)  # noqa: SLF001
         return store
 
     def through(self, integration: str) -> RemoteStore:
-        """Return this object: the server records its own integration."""
+        """Return this memory store. The server records an integration of its own."""
         return self
 
     def directory(self) -> str | None:
@@ -112,7 +112,10 @@ class RemoteStore(RemoteReads):
         source: str | None = None,
         session: str | None = None,
     ) -> HttpExchange[Reply]:
-        """Run a command, given parsed or as the raw input of a tool call, and return the reply of the server."""
+        """Run a command, and return the reply of the server.
+
+        `command` is a parsed command or the input of a tool call.
+        """
         if tool_use_id is not None and not isinstance(tool_use_id, str):
             raise InvalidInput(f"a tool_use id must be a string, not {type(tool_use_id).__name__}")
         origin, sender = origin_of(source, session), self.sender(actor)
@@ -127,7 +130,7 @@ class RemoteStore(RemoteReads):
     def clear(
         self, *, actor: Actor | str | None = None, tool_use_id: str | None = None, **origin: Unpack[Origin]
     ) -> Reply:
-        """Delete all memories in one transaction. The arguments are the same as in `execute`."""
+        """Delete all memories in one transaction. The arguments are those of `execute`."""
         return self.execute(Clear(), actor=actor, tool_use_id=tool_use_id, **origin)
 
     def performed(
@@ -138,7 +141,7 @@ class RemoteStore(RemoteReads):
         origin: Origin | None = None,
         if_version: str | None = None,
     ) -> HttpExchange[JsonBody]:
-        """Send a command and return the answer of its route. Raises `Refused` for a command that cannot be sent."""
+        """Send a command, and return the answer of the server. Raises `Refused` if the command cannot be sent."""
         given = objects.sendable(command)
         is_view = isinstance(given, Mapping) and given.get("command") == "view"
         path = f"{self.base}/commands"
@@ -154,7 +157,7 @@ class RemoteStore(RemoteReads):
 
     @exchange
     def answer(self, command: object, if_version: str | None = None) -> HttpExchange[JsonBody]:
-        """Run a command and return the whole answer of the server."""
+        """Run a command, and return the whole answer of the server."""
         return (yield from self.performed(command, self.sender(), None, None, if_version))
 
     def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:
@@ -173,14 +176,17 @@ class RemoteStore(RemoteReads):
     def batch(
         self, commands: Sequence[object], *, actor: Actor | str | None = None, **origin: Unpack[Origin]
     ) -> HttpExchange[list[Written]]:
-        """Run up to 100 commands as one atomic change. Returns the result of each command."""
+        """Run up to 100 commands as one atomic change. Return the result of each command."""
         body: JsonBody = {"commands": [objects.sendable(each) for each in commands], **origin_of(**origin)}
         done = yield HttpRequest("POST", f"{self.base}/batch", {}, body, self.sender(actor), repeats=True)
         return list(map(objects.written, done["results"]))
 
     @exchange
     def view(self, path: str = ROOT, *, view_range: tuple[int, int] | None = None) -> HttpExchange[str]:
-        """Return the text that a model gets for a view of a directory or of a memory's lines. Raises `NotFound`."""
+        """Return the text that a model gets for a view of a directory or of the lines of a memory.
+
+        Raises `NotFound`.
+        """
         done = yield from self.performed({"command": "view", "path": path, "view_range": view_range}, self.sender())
         return Reply(done["content"], done["is_error"], done["error_code"]).raise_for_error().text
 
@@ -191,22 +197,22 @@ class RemoteStore(RemoteReads):
 
     @property
     def history(self) -> History:
-        """History of the store, as far as the server offers it."""
+        """History of the memory store, as far as the server has routes for it."""
         return RemoteHistory(self)
 
     @property
     def review(self) -> Review:
-        """Proposals of actors whose changes need review."""
+        """Proposals by actors whose changes are reviewed."""
         return RemoteReview(self)
 
     @property
     def trust(self) -> Trust:
-        """Trust in the memories: list, confirm, quarantine and release."""
+        """Trust in memories: list, confirm, quarantine and release."""
         return RemoteTrust(self)
 
     @property
     def audit(self) -> Audit:
-        """Audit log: entries, and verification by the server."""
+        """Audit log: entries, and verification on the server."""
         from retentive.remote.auditing import RemoteAudit  # noqa: PLC0415 - rarely needed
 
         return RemoteAudit(self)
@@ -221,7 +227,7 @@ class RemoteStore(RemoteReads):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> RestoreOutcome:
-        """Reverse one whole change, given by a revision such as `HEAD` or the id of a version."""
+        """Undo one whole change. `change` is a revision such as `HEAD`, or the id of a version."""
         return self.history.undo(change, path=path, mode=mode, dry_run=dry_run, actor=actor, **origin)
 
     def undo_by(
@@ -234,7 +240,7 @@ class RemoteStore(RemoteReads):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> RestoreOutcome:
-        """Reverse all changes of an actor, given as a pattern such as `session:s1`."""
+        """Undo all changes of the actors that match a pattern such as `session:s1`."""
         return self.history.undo_by(by, since=since, mode=mode, dry_run=dry_run, actor=actor, **origin)
 
     read_only = unsupported("read_only")
@@ -247,7 +253,7 @@ def _unchanged(found: HttpExchange[T]) -> HttpExchange[T]:
 
 
 def _named(command: object) -> tuple[MemoryPath, ...]:
-    """Return the paths that an error reply names."""
+    """Return the paths of a command, for an error reply."""
     try:
         return paths_of(command if isinstance(command, Command | Clear) else parse(command))
     except Refused:

@@ -1,4 +1,4 @@
-"""Trust in the memories of a store on a server."""
+"""Trust in memories of a memory store on a server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RemoteTrust(Trust):
-    """Trust over HTTP. A change whose answer is lost is not repeated."""
+    """Trust over HTTP. If the answer to a change is lost, the request is not sent again."""
 
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
@@ -34,7 +34,10 @@ class RemoteTrust(Trust):
 
     @exchange
     def doubted(self, under: str = ROOT, *, level: Level | None = None) -> HttpExchange[list[DoubtedMemory]]:
-        """Return the untrusted memories at or below a path, including hidden memories, in byte order of their paths."""
+        """Return the memories at or below a path that are not trusted, in byte order of their paths.
+
+        Includes hidden ones.
+        """
         check_level(level)
         target = objects.parsed(under)
         if level == TRUSTED:
@@ -46,7 +49,7 @@ class RemoteTrust(Trust):
     def page(
         self, under: str = ROOT, *, level: Level | None = None, after: str = "", limit: int = 100
     ) -> HttpExchange[ListPage[DoubtedMemory, str]]:
-        """Return one page of `doubted`, with at most 100 memories."""
+        """Return one page of the memories of `doubted`. A page has at most 100 memories."""
         check_level(level)
         if limit < 1:
             raise InvalidInput(f"the limit must be at least 1, not {limit}")
@@ -59,14 +62,20 @@ class RemoteTrust(Trust):
 
     @exchange
     def levels(self, versions: Iterable[Version]) -> HttpExchange[list[Level]]:
-        """Return the level of each change by itself, regardless of earlier contributors to the text."""
+        """Return the level of trust of each version, judged only by the author of that version.
+
+        Earlier contributors to the text do not count.
+        """
         found = yield HttpRequest("GET", f"{self._store.base}/settings", actor=self._store.sender())
         levels = Levels(DEFAULTS.changed(found["settings"]))
         return [levels.of(author_of(each)) for each in versions]
 
     @exchange
     def confirm(self, path: str, *, actor: Actor | str | None = None) -> HttpExchange[list[str]]:
-        """Trust the present text of a memory, or of all memories below a directory. Returns the paths."""
+        """Record that a person trusts the current text of a memory, or of all memories below a directory.
+
+        Return their paths.
+        """
         target = objects.parsed(path)
         try:
             found = yield self._change("confirm", {"path": objects.api_path(target)}, actor)
@@ -76,13 +85,16 @@ class RemoteTrust(Trust):
 
     @exchange
     def quarantine(self, pattern: str, *, actor: Actor | str | None = None) -> HttpExchange[bool]:
-        """Hide all memories to which an actor, session or source contributed. Returns False if already quarantined."""
+        """Hide all memories with a contributor that matches a pattern.
+
+        A contributor is an actor, a session or a source. Returns False if the pattern was already in quarantine.
+        """
         found = yield self._change("quarantine", {"pattern": check_trust_pattern(pattern)}, actor)
         return bool(found["changed"])
 
     @exchange
     def release(self, pattern: str, *, actor: Actor | str | None = None) -> HttpExchange[bool]:
-        """Reverse `quarantine` for the same pattern. Returns False if it was not in quarantine."""
+        """End the quarantine of a pattern. Returns False if the pattern was not in quarantine."""
         found = yield self._change("release", {"pattern": check_trust_pattern(pattern)}, actor)
         return bool(found["changed"])
 
@@ -95,7 +107,7 @@ def _above(target: MemoryPath) -> str:
 
 
 def _below(target: MemoryPath, given: Iterable[JsonBody]) -> list[DoubtedMemory]:
-    """Keep the memories at or below a path, because the route selects only by directory."""
+    """Return only the memories at or below a path. This is needed because the route can select only by directory."""
     found = map(_doubted, given)
     return [each for each in found if each.path == target.text or each.path.startswith(f"{target.text}/")]
 

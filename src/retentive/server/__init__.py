@@ -1,5 +1,5 @@
-"""HTTP server: the API of the hosted memory stores and our own routes. Needs the extra `server`.
+"""HTTP server with the API of the hosted memory stores and with our own routes. Needs the extra `server`.
 
-One table (`table/`) has every route. The handlers translate a request into operations of the library and render the
-results; they contain no rules.
+The table in `table/` lists every route. A handler translates a request into operations of the library and renders their
+results. Handlers contain no rules about memories.
 """

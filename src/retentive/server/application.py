@@ -1,4 +1,7 @@
-"""The ASGI application: routing, headers, keys, bodies, and answers. Handlers run in worker threads."""
+"""ASGI application: routes each request, checks its key, reads its body and sends the answer.
+
+Handlers run in worker threads.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +66,9 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("retentive.server")
 MIN_BODY_BYTES = 1 << 20
 ESCAPED = 6
-"""JSON escapes can make a text six times longer."""
+"""Size in bytes of the longest JSON escape for one byte of text, such as `\\u001f`."""
 MAX_BODY_BYTES = 64 << 20
-"""Limit of a body for a memory store without `max_memory_bytes`."""
+"""Maximum size of any request body. It is also the limit for a memory store without `max_memory_bytes`."""
 MAX_DISCARDED_BYTES = 8 << 20
 READY_S = 1.0
 _QUICK = frozenset({"retrieve_memory", "read_memory", "retrieve_memory_version", "retrieve_memory_store"})
@@ -73,7 +76,7 @@ _QUICK = frozenset({"retrieve_memory", "read_memory", "retrieve_memory_version",
 
 @dataclass
 class Server:
-    """The state that the endpoints of one process share."""
+    """State shared by all endpoints of one process."""
 
     location: ServedLocation
     workers: Workers
@@ -82,11 +85,11 @@ class Server:
     limits: RateLimits = field(default_factory=RateLimits)
     bodies: BodyBudget = field(default_factory=BodyBudget)
     tokens: Tokens | None = None
-    """OAuth, if it is configured."""
+    """OAuth tokens. None if OAuth is not configured."""
     is_alone: bool = True
-    """True if no other process takes requests at the same address, so that sessions of MCP clients are possible."""
+    """True if this is the only process at its address. Only then can MCP clients have sessions."""
     has_console: bool = False
-    """True if memories have web pages, so that results for MCP clients can link to them."""
+    """True if the server has the console. Results for MCP clients then link to the web pages of memories."""
     is_stopping: bool = False
     mcp: McpEndpoint = field(init=False)
 
@@ -94,13 +97,13 @@ class Server:
         self.mcp = McpEndpoint(self)
 
     def stop(self) -> None:
-        """End the event streams; `/readyz` answers 503 from now on."""
+        """End all event streams. From now on `/readyz` answers 503."""
         self.is_stopping = True
         self.hub.stop()
         self.mcp.stop()
 
     async def answer(self, request: Request, routes: Mapping[str, Route]) -> Response:
-        """Answer one request to a path. `routes` maps the methods of the path to its routes."""
+        """Answer one request. `routes` maps each method that its path supports to a route."""
         try:
             with self.bodies.reserved() as reserve:
                 return await self._answer(request, _route(routes, request.method), reserve)
@@ -112,7 +115,10 @@ class Server:
     def refusal(
         self, scope: Scope, error: HttpError, routes: Mapping[str, Route] | Iterable[str] = (), *, challenge: str = ""
     ) -> Response:
-        """Return the answer for an error. With status 401, it refers to the OAuth metadata of the path `challenge`."""
+        """Return the answer for an error.
+
+        An answer with status 401 refers to the OAuth metadata of the path `challenge`.
+        """
         response = error_response(scope, error, routes)
         if error.status == 401:
             found = "Bearer" if self.tokens is None else self.tokens.challenge(challenge)
@@ -120,7 +126,10 @@ class Server:
         return response
 
     async def admitted(self, request: Request, path: str) -> Caller:
-        """Return the caller of a request to a path, after checking its rate and its workspace. Raises `HttpError`."""
+        """Authenticate a request, check its rate and its workspace, and return its caller.
+
+        `path` is the path of the route, for the log. Raises `HttpError`.
+        """
         caller = await self._caller(request)
         request.scope["state"].update(workspace_id=caller.workspace_id, key_id=caller.key.id, route=path)
         self.limits.check(caller.key.id, caller.key.rate_limit)
@@ -130,7 +139,7 @@ class Server:
     async def _answer_upload(
         self, request: Request, route: Route, call: RouteCall, fields: Mapping[str, Any], reserve: Callable[[int], None]
     ) -> Response:
-        """Answer a request whose body is a file. The store is checked before the body is read."""
+        """Answer a request whose body is a file. Checks the memory store before it reads the body."""
         await self.workers.run(partial(call.answered_by, _check_target, {}))
         upload = await read_upload(request, call.caller.key, reserve)
         try:
@@ -162,7 +171,6 @@ class Server:
     async def _answer_call(
         self, request: Request, route: Route, call: RouteCall, fields: Mapping[str, Any]
     ) -> Response:
-        """Call the handler in a thread, and send its result."""
         if route.method != "GET":
             call = replace(call, request=read_request_key(request.headers, call, fields))
         work = partial(_answered, call, route, fields)
@@ -203,7 +211,10 @@ class Server:
         store: Callable[[], MemoryStore] | None,
         reserve: Callable[[int], None],
     ) -> bytes:
-        """Read a body. The settings of its memory store set the limit. Raises `HttpError` 413 if it is too long."""
+        """Return the body of a request. Raises `HttpError` 413 if it is too long.
+
+        The limit is 1 MiB, or more if the memory store may contain longer memories. The key can set a lower limit.
+        """
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise HttpError(400, "invalid_request_error", "Content-Encoding is not supported", "invalid_input")
         own = key.max_body_bytes or MAX_BODY_BYTES
@@ -219,12 +230,12 @@ class Server:
             if size <= limit:
                 reserve(len(piece))
                 found += piece
-        if size > limit:  # the rest was read too, since most clients read no answer before they have sent their body
+        if size > limit:  # the whole body was read, because most clients send their body before they read an answer
             raise HttpError(413, "request_too_large", f"the body must have at most {limit} bytes", "body_too_large")
         return bytes(found)
 
     async def ready(self, request: Request) -> Response:
-        """Answer of `/readyz`: 200 if the storage can be read within a second and the server is not stopping."""
+        """Answer `/readyz`: 200 if the server is not stopping and can read its storage within one second, else 503."""
         is_ready = not self.is_stopping
         if is_ready:
             try:
@@ -237,7 +248,7 @@ class Server:
         return json_response({"status": "ready"})
 
     async def measured(self, request: Request) -> Response:
-        """Answer of `/metrics`."""
+        """Answer `/metrics`."""
         if self.telemetry.metrics is None:
             return error_response(request.scope, missing("route"))
         text = await to_thread.run_sync(self.telemetry.metrics.text)
@@ -250,7 +261,7 @@ class Server:
 
 
 def _answered(call: RouteCall, route: Route, fields: Mapping[str, Any]) -> RouteAnswer:
-    """Call the handler. An upload is closed when the handler returns, which may be after the deadline."""
+    """Run the handler, then close the uploaded file. The handler may still run after the deadline of the request."""
     if call.uploaded is None:
         return call.answered_by(route.handler, fields)
     if call.uploaded.is_taken():
@@ -260,14 +271,13 @@ def _answered(call: RouteCall, route: Route, fields: Mapping[str, Any]) -> Route
 
 
 def _check_target(call: RouteCall) -> Json:
-    """Check the memory store of a request before its body is read."""
     if "memory_store_id" in call.ids:
         call.check_store()
     return {}
 
 
 def _is_quick(route: Route, fields: Mapping[str, Any]) -> bool:
-    """Return whether a call is short, such as reading one memory or viewing a directory."""
+    """Return whether a call takes little time, such as reading one memory or viewing a directory."""
     if route.name == "run_tool":
         given = fields.get("input")
         return isinstance(given, Mapping) and given.get("command") == "view"
@@ -296,7 +306,7 @@ def _note_use(location: ServedLocation, record: KeyRecord) -> None:
 
 
 def _body_limit(store: Callable[[], MemoryStore] | None) -> int:
-    """Limit of the body for a memory store: escapes can make a text six times longer."""
+    """Return the maximum size of a body for a memory store. JSON escapes can make a memory six times longer."""
     if store is None:
         return MIN_BODY_BYTES
     longest = store().settings().max_memory_bytes
@@ -304,13 +314,13 @@ def _body_limit(store: Callable[[], MemoryStore] | None) -> int:
 
 
 def json_response(value: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer with a JSON object."""
+    """Return an answer with a JSON object."""
     body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     return Response(body, status, headers, media_type="application/json")
 
 
 def error_response(scope: Scope, error: HttpError, routes: Mapping[str, Route] | Iterable[str] = ()) -> Response:
-    """The answer for an error."""
+    """Return the answer for an error, and store the error code for the request log."""
     scope["state"]["code"] = error.code
     headers = error.headers()
     if error.status == 405:
@@ -321,14 +331,14 @@ def error_response(scope: Scope, error: HttpError, routes: Mapping[str, Route] |
 
 
 class _Endpoint:
-    """ASGI application of one path. Starlette passes all methods to it."""
+    """ASGI application for one path. It gets requests with all methods."""
 
     def __init__(self, server: Server, routes: Mapping[str, Route]) -> None:
         self._server = server
         self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if b"%2f" in scope.get("raw_path", b"").lower():  # a proxy in front may take it for a part of a name
+        if b"%2f" in scope.get("raw_path", b"").lower():  # a proxy that does not decode it sees another path
             await _not_found(scope, receive, send)
             return
         response = await self._server.answer(Request(scope, receive), self._routes)
@@ -349,7 +359,7 @@ def server_of(
     is_alone: bool = True,
     has_console: bool = False,
 ) -> Server:
-    """A server for an open location."""
+    """Return a server for an open location."""
     workers = workers or Workers()
     return Server(
         location,
@@ -366,7 +376,10 @@ def server_of(
 def application(
     server: Server, *, on_stop: Callable[[], None] | None = None, more: Iterable[BaseRoute] = ()
 ) -> ASGIApp:
-    """The ASGI application, with the routes `more` in addition. `on_stop` is called after the last request."""
+    """Return the ASGI application.
+
+    `more` are additional routes. `on_stop` is called when the server has stopped, after the last request.
+    """
     by_path: dict[str, dict[str, Route]] = {}
     for route in ROUTES:
         by_path.setdefault(route.path, {})[route.method] = route
@@ -398,7 +411,7 @@ def application(
 
 
 def _stop_at_signals(server: Server) -> None:
-    """End the event streams at SIGTERM, before uvicorn waits for open connections: a stream would block its stop."""
+    """End the event streams at SIGINT and SIGTERM. uvicorn would otherwise wait for the streams and never stop."""
     for each in (signal.SIGINT, signal.SIGTERM):
         before = signal.getsignal(each)
 

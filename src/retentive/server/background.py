@@ -1,4 +1,4 @@
-"""Background threads of a server process: the election of the leader, and the work that only the leader does."""
+"""Background threads of a server process: they elect the leader and do the work that only the leader does."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from retentive.server.schedule import read_schedule
 
 LOG = logging.getLogger("retentive.server")
 Work = Callable[[Callable[[], bool]], None]
-"""A round of work. Its argument returns True as long as the round may go on: the process leads and is not stopping."""
+"""Function that runs one round of work. It gets a function that returns False when the round must end.
+
+The round must end when this process no longer leads or when the server stops.
+"""
 
 
 class Background:
-    """Calls each of `works` again and again, with pauses of `every_s` seconds, while this process leads."""
+    """Threads that call each of `works` repeatedly while this process leads, with pauses of `every_s` seconds."""
 
     def __init__(
         self, leader: Leader, works: Sequence[Work], *, every_s: float = 1.0, on_stop: Callable[[], None] = lambda: None
@@ -38,7 +41,7 @@ class Background:
             each.start()
 
     def stop(self) -> None:
-        """Wait for the running rounds, and give up the lease."""
+        """Wait for the running rounds to end, then release the lease of the leader."""
         self._stop.set()
         for each in reversed(self._threads):
             each.join()
@@ -46,14 +49,14 @@ class Background:
         self._leader.resign()
 
     def may_go_on(self) -> bool:
-        """Return whether a round may take its next step."""
+        """Return whether this process still leads and is not stopping."""
         return self._leader.leads and not self._stop.is_set()
 
     def _elect(self) -> None:
         while not self._stop.is_set():
             was_leading = self._leader.leads
             if self._leader.tick() != was_leading:
-                LOG.info("this process %s", "leads now" if self._leader.leads else "does not lead any more")
+                LOG.info("this process %s the leader", "is now" if self._leader.leads else "is no longer")
             self._stop.wait(RENEWED * self._leader.lease_s)
 
     def _run(self, work: Work) -> None:
@@ -69,7 +72,7 @@ class Background:
 
 
 def start(opened: Retentive, options: ServeOptions) -> Background:
-    """Start the background work of a server process."""
+    """Start the background work of a server process: webhooks and scheduled jobs."""
     leader = Leader(opened.records, lease_s=options.lease_s)
     deliverer = Deliverer(opened, to_private=options.webhooks_to_private)
     jobs = [] if options.schedule is None else read_schedule(options.schedule)

@@ -1,4 +1,4 @@
-"""The arguments of handlers: the location, the caller, and the memory store of the request."""
+"""Arguments of the handlers: the served location, the caller and the request."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 Json: TypeAlias = dict[str, object]
 INTEGRATION = "http"
-"""Name of the server in audit logs."""
+"""Name of this integration in audit logs."""
 NO_STORE = "memory store"
 _MAX_OPEN = 1_000
 
 
 class ServedLocation:
-    """An open location that the server serves. Threads share it."""
+    """Open location with its keys, webhooks and a cache of open memory stores. Threads may share it."""
 
     def __init__(self, opened: Retentive, keys: KeyStore | None = None, *, webhooks_to_private: bool = False) -> None:
         self.opened = opened
@@ -41,9 +41,10 @@ class ServedLocation:
         self._lock = Lock()
 
     def store(self, store_id: str, caller: Caller) -> tuple[StoreInfo, MemoryStore]:
-        """Return the description of a memory store, and the store opened for a caller. Raises `NotFound`.
+        """Return the description of a memory store, and the memory store opened for a caller. Raises `NotFound`.
 
-        An LRU cache keeps both, so the description may be out of date. An open store keeps its own caches.
+        Both are kept in an LRU cache, so the description may be out of date. An open memory store has caches of its
+        own, which are kept with it.
         """
         key = store_id, caller.actor, caller.key.paths
         with self._lock:
@@ -61,7 +62,7 @@ class ServedLocation:
         return found
 
     def info(self, store_id: str) -> StoreInfo:
-        """Description of a memory store. Raises `NotFound`."""
+        """Return the current description of a memory store. Raises `NotFound`."""
         found = self.opened.backend.get_store(store_id) if store_id.startswith("memstore_") else None
         if found is None or found.id != store_id:
             raise NotFound(NO_STORE)
@@ -70,18 +71,22 @@ class ServedLocation:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The sender of a request: the key, and the actor of its changes."""
+    """Sender of a request: its key, and the actor to record for its changes."""
 
     key: KeyRecord
     actor: Actor
 
     @property
     def workspace_id(self) -> str:
-        """Workspace of the key."""
+        """Id of the workspace that the key belongs to."""
         return self.key.workspace_id
 
     def sees(self, info: StoreInfo) -> bool:
-        """Return whether the memory store is in the workspace and within the patterns of the key."""
+        """Return whether the key may see a memory store.
+
+        The memory store must be in the workspace of the key and match the patterns of the key. Erased memory stores and
+        the internal system store are never seen.
+        """
         if info.erased_at is not None or info.id == SYSTEM_STORE:
             return False
         return info.workspace_id == self.workspace_id and self.key.sees(info.id, info.key)
@@ -89,29 +94,29 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class RouteCall:
-    """One request. `ids` are the ids in its path."""
+    """One request. `ids` contains the ids in its path, such as `memory_store_id`."""
 
     location: ServedLocation
     caller: Caller
     method: str
     path: str
-    """Path of the request."""
+    """Path of the URL."""
     last_event_id: str | None = None
-    """The header `Last-Event-ID` of a client that connects again."""
+    """Header `Last-Event-ID`, which a client sends when it reconnects."""
     ids: Mapping[str, str] = field(default_factory=dict)
     request: RequestKey | None = None
-    """From the header `Idempotency-Key`. The operations of a repeated request do not run again."""
+    """Idempotency key of the request. A request with the same key as an earlier one is not run again."""
     uploaded: Upload | None = None
 
     @property
     def upload(self) -> Upload:
-        """The uploaded body. Only routes with an upload have one."""
+        """Uploaded body. Only requests to routes with `upload` have one."""
         assert self.uploaded is not None
         return self.uploaded
 
     @property
     def info(self) -> StoreInfo:
-        """The memory store that the path names. Raises `HttpError` 404 if the caller may not see it."""
+        """Current description of the memory store in the path. Raises `HttpError` 404 if the caller may not see it."""
         try:
             return self._seen(self.location.info(self.ids["memory_store_id"]))
         except NotFound:
@@ -119,9 +124,10 @@ class RouteCall:
 
     @property
     def store(self) -> MemoryStore:
-        """The open memory store that the path names. Raises `HttpError` like `info`.
+        """Memory store in the path, opened for the caller. Raises `HttpError` 404 if the caller may not see it.
 
-        Id, key and workspace of a store never change, so a cached description shows whether the caller may see it.
+        This check uses a cached description. That is safe, since the id, key and workspace of a memory store never
+        change.
         """
         try:
             info, store = self.location.store(self.ids["memory_store_id"], self.caller)
@@ -136,7 +142,10 @@ class RouteCall:
         return info
 
     def answered_by(self, handler: Handler, fields: Mapping[str, object]) -> RouteAnswer:
-        """Return the answer of a handler. If it fails, and the memory store was erased, raise `HttpError` 404."""
+        """Return the answer of a handler.
+
+        If the handler fails because the memory store was erased meanwhile, raise `HttpError` 404 instead of its error.
+        """
         try:
             return handler(self, **fields)
         except (RetentiveError, HttpError):
@@ -145,13 +154,13 @@ class RouteCall:
             raise
 
     def check_store(self) -> None:
-        """Raise `HttpError` 404 if the memory store of the request no longer exists."""
+        """Raise `HttpError` 404 if the memory store in the path does not exist or the caller may not see it."""
         _ = self.info
 
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """An answer that is sent in pieces, such as an export."""
+    """Answer sent in pieces, such as an export."""
 
     pieces: Generator[bytes]
     media_type: str
@@ -159,9 +168,10 @@ class Streamed:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """An answer that sends the changes of a memory store after a cursor, as they happen.
+    """Answer that streams the changes of a memory store as they happen.
 
-    The cursor is the part of a version id that sorts by time. `may_continue` is called before each batch.
+    `after` is the part of a version id that sorts by time. The stream contains the changes after that version.
+    `may_continue` is called before each batch of changes. The stream ends when it returns False.
     """
 
     store: MemoryStore

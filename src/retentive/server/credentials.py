@@ -1,4 +1,4 @@
-"""Headers of a request: the key, the workspace, the beta version and the actor."""
+"""Reads the headers of a request: API key, workspace, beta version, actor and idempotency key."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ if TYPE_CHECKING:
     from starlette.datastructures import Headers
 
 BETAS = {"agent-memory-2026-07-22", "managed-agents-2026-04-01"}
-"""Beta versions of the API. A request may name at most one of these; other names are ignored."""
+"""Beta versions of the API. A request may name at most one of them. Names not in this set are ignored."""
 ACTOR_HEADER = "retentive-actor"
 IDEMPOTENCY_HEADER = "idempotency-key"
 _KEY = re.compile("[!-~]{1,255}")
 METADATA = "/.well-known/oauth-protected-resource"
-"""Path of the metadata of OAuth (RFC 9728)."""
+"""Path of the OAuth metadata (RFC 9728)."""
 MCP = "/mcp"
-"""Path for MCP clients."""
+"""Path that MCP clients connect to."""
 
 
 def key_in(headers: Headers) -> str | None:
-    """Return the text of the key in `X-Api-Key`, or else in `Authorization: Bearer`."""
+    """Return the credential in `X-Api-Key` or, without that header, in `Authorization: Bearer`.
+
+    None if both are missing.
+    """
     given = headers.get("x-api-key")
     if given is not None:
         return given
@@ -40,33 +43,33 @@ def key_in(headers: Headers) -> str | None:
 
 
 def is_token(text: str) -> bool:
-    """Return whether a credential has the form of an OAuth token (JWT)."""
+    """Return whether a credential looks like an OAuth token (a JWT) rather than an API key."""
     return text.count(".") == 2
 
 
 def check_workspace(headers: Headers, key: KeyRecord) -> None:
-    """Raise `HttpError` 403 if the request names a workspace that the key does not belong to."""
+    """Raise `HttpError` 403 if the header `Anthropic-Workspace-Id` names a workspace the key does not belong to."""
     if headers.get("anthropic-workspace-id", key.workspace_id) != key.workspace_id:
         raise forbidden("the key does not belong to this workspace")
 
 
 def check_beta(headers: Headers) -> None:
-    """Raise `HttpError` 400 if the request names both versions of the API."""
+    """Raise `HttpError` 400 if the request names more than one beta version of the API."""
     named = {name.strip() for value in headers.getlist("anthropic-beta") for name in value.split(",")}
     if named >= BETAS:
         raise invalid(f"anthropic-beta: name only one of {', '.join(sorted(BETAS))}")
 
 
 def check_scope(key: KeyRecord, route: Route) -> None:
-    """Raise `HttpError` 403 unless the key has one of the scopes of a route."""
+    """Raise `HttpError` 403 if the key has none of the scopes that the route accepts."""
     if not any(key.allows(scope) for scope in route.scopes):
         raise forbidden(f"the key needs the scope {' or '.join(route.scopes)}")
 
 
 def named_actor(headers: Headers, key: KeyRecord) -> Actor:
-    """Return the actor in the header of a request, or else the actor of the key.
+    """Return the actor in the header `Retentive-Actor` or, without that header, the actor of the key.
 
-    Raises `HttpError` if the key may not act as the actor in the header.
+    Raises `HttpError` 400 if the header is malformed, and 403 if the key may not act as that actor.
     """
     given = headers.get(ACTOR_HEADER)
     if given is None:
@@ -81,12 +84,15 @@ def named_actor(headers: Headers, key: KeyRecord) -> Actor:
 
 
 def read_request_key(headers: Headers, call: RouteCall, fields: Mapping[str, object]) -> RequestKey | None:
-    """Return the idempotency key of a request, or None if it has none. Raises `HttpError`."""
+    """Return the idempotency key of a request with a digest of the request, or None without the header.
+
+    Raises `HttpError` 400 if the header is malformed.
+    """
     given = headers.getlist(IDEMPOTENCY_HEADER)
     if not given:
         return None
     if len(given) > 1 or not _KEY.fullmatch(given[0]):
-        raise invalid("Idempotency-Key: one header with 1 to 255 visible ASCII characters is needed")
+        raise invalid("Idempotency-Key: must be one header with 1 to 255 visible ASCII characters")
     asked = json.dumps(fields, sort_keys=True, default=str)
     if call.uploaded is not None:
         asked += call.uploaded.digest

@@ -1,4 +1,4 @@
-"""Cursors of lists. A cursor works in every process, but only for the list it belongs to."""
+"""Cursors for the pages of a list. Every server process accepts them, but only for the list that they came from."""
 
 from __future__ import annotations
 
@@ -17,13 +17,19 @@ _DIGEST_CHARS = 16
 
 
 def encode(place: Sequence[str], of: str) -> str:
-    """Return a cursor. `place` says where the next page begins; `of` names the list: store, route and filters."""
+    """Return a cursor.
+
+    `place` says where the next page begins. `of` identifies the list: memory store, route and filters.
+    """
     text = json.dumps([_digest(of), *place], ensure_ascii=False, separators=(",", ":"))
     return PREFIX + base64.urlsafe_b64encode(text.encode("utf-8")).decode("ascii").rstrip("=")
 
 
 def decode(page: str, of: str, size: int) -> list[str]:
-    """Return the place in a cursor, which has `size` parts. Raises `HttpError` 400 for a cursor of another list."""
+    """Return the `place` that was encoded in a cursor. It has `size` parts.
+
+    Raises `HttpError` 400 if the cursor is malformed or came from another list.
+    """
     body = page.removeprefix(PREFIX) if page.startswith(PREFIX) else "!"
     try:
         found = json.loads(base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True))
@@ -37,8 +43,8 @@ def decode(page: str, of: str, size: int) -> list[str]:
 
 
 def expired() -> HttpError:
-    """The error for a cursor whose list can no longer be continued completely."""
-    return invalid("page: the list cannot be continued; start again without page", "cursor_expired")
+    """Return the error for a cursor whose list has changed so much that it cannot be continued completely."""
+    return invalid("page: the list has changed and cannot be continued; start again without page", "cursor_expired")
 
 
 def page_of(
@@ -50,7 +56,10 @@ def page_of(
     page: str | None,
     of: str,
 ) -> Json:
-    """Return one page of `found`, which must be complete and sorted by `key`."""
+    """Return one page of `found`, with the cursor of the next page.
+
+    `found` must be the complete list, sorted by `key`. `of` identifies the list, as in `encode`.
+    """
     after = "" if page is None else decode(page, of, 1)[0]
     rest = [each for each in found if key(each) > after]
     shown = rest[:limit]

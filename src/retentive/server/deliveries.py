@@ -1,4 +1,7 @@
-"""Delivery of webhooks by the leader: attempts, pauses between them, and a search for events that were not queued."""
+"""Sends webhooks. Only the leader does this.
+
+A failed delivery is sent again after a pause. A periodic search finds events that no process has queued.
+"""
 
 from __future__ import annotations
 
@@ -24,26 +27,29 @@ from retentive.storage.contract import StoreInfo
 from retentive.values.records import time_in_id
 
 PAUSES_S = (5, 15, 60, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
-"""Pauses after failed attempts, each up to a fifth longer at random. After the last attempt a delivery is dead."""
+"""Pauses after failed attempts.
+
+Each is lengthened at random by up to a fifth. After the last attempt, a delivery is dead.
+"""
 TIMEOUT_S = 10.0
 TOTAL_S = 15.0
 AT_ONCE = 8
 PER_ENDPOINT = 2
-"""Maximum of concurrent deliveries to one endpoint, so that a slow endpoint does not delay the others."""
+"""Maximum number of concurrent deliveries to one endpoint, so that a slow endpoint does not delay the others."""
 SWEEP_S = 30.0
-"""Pause between searches for changes that no server announced, such as changes from the command line."""
+"""Pause between searches for events that no process has queued, such as changes made on the command line."""
 KEPT_DAYS = 30
-"""Dead deliveries are removed after this time."""
+"""Age at which dead deliveries are removed."""
 MAX_DELIVERIES = 1_000
-"""Maximum of pending deliveries of an endpoint, and also of its dead ones.
+"""Maximum number of pending deliveries of one endpoint, and maximum number of its dead deliveries.
 
-Beyond it, the oldest pending deliveries become dead, and the oldest dead ones are removed.
+When there are more, the oldest pending deliveries become dead, and the oldest dead deliveries are removed.
 """
 Send = Callable[[Endpoint, Delivery], int]
 
 
 class Deliverer:
-    """Announces new events and sends the deliveries that are due, once per call."""
+    """Queues new events and sends the deliveries that are due. Each call runs one round."""
 
     def __init__(
         self,
@@ -65,7 +71,7 @@ class Deliverer:
         self._swept_at = 0.0
 
     def __call__(self, may_go_on: Callable[[], bool]) -> None:
-        """Run one round. Slow deliveries go on after it; `close` waits for them."""
+        """Run one round. A slow delivery may continue after the round; `close` waits for it."""
         endpoints = {each.id: each for each in self._webhooks.endpoints()}
         if not endpoints:
             return
@@ -97,7 +103,7 @@ class Deliverer:
         wait([future for _, future in self._running.values()], timeout=0.2)
 
     def sweep(self) -> None:
-        """Announce events that no server has announced, and remove dead deliveries that are old or too many."""
+        """Queue events that no process has queued yet, and remove dead deliveries that are too old or too many."""
         infos = self._opened.stores()
         self._webhooks.announce(infos)
         self._webhooks.announce_deleted(self._webhooks.gone({info.id for info in infos}))
@@ -109,7 +115,7 @@ class Deliverer:
                 self._webhooks.forget(each)
 
     def attempt(self, endpoint: Endpoint, delivery: Delivery) -> None:
-        """Try a delivery once, and store the outcome. Any status from 200 to 299 is a success."""
+        """Try to send a delivery once, and store the outcome. Any status from 200 to 299 counts as success."""
         error = None
         try:
             status = send(endpoint, delivery, int(self._clock()), to_private=self._to_private)
@@ -131,7 +137,7 @@ class Deliverer:
             self._webhooks.failed(delivery, after, is_dead=is_dead)
 
     def _excess(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
-        """Return the oldest deliveries of each endpoint, those beyond its maximum."""
+        """Return the deliveries to drop: for each endpoint, all but the newest `max_deliveries`."""
         kept, excess = Counter[str](), list[Delivery]()
         for each in sorted(deliveries, key=lambda found: datetime.fromisoformat(found.created_at), reverse=True):
             kept[each.endpoint_id] += 1
@@ -140,16 +146,16 @@ class Deliverer:
         return excess
 
     def _drop(self, delivery: Delivery) -> None:
-        """Make a delivery dead before its last attempt, because its endpoint has too many."""
+        """Make a pending delivery dead, because its endpoint has too many pending deliveries."""
         error = f"dropped: more than {self._max_deliveries:,} deliveries were pending"
         self._webhooks.failed(delivery, replace(delivery, error=error), is_dead=True)
 
     def close(self) -> None:
-        """Wait for the running deliveries."""
+        """Wait for the running deliveries to end."""
         self._pool.shutdown()
 
     def _announce_changes(self, endpoints: list[Endpoint]) -> None:
-        """Announce the newest change of each memory store, unless it was announced before."""
+        """Queue an event for the newest change of each memory store, unless that event was queued before."""
         asking = [each for each in endpoints if CHANGED in each.enabled_events and each.state == "enabled"]
         for workspace_id in {each.workspace_id for each in asking}:
             for info in self._opened.backend.list_stores(workspace=workspace_id):
@@ -166,8 +172,8 @@ class Deliverer:
 def send(endpoint: Endpoint, delivery: Delivery, timestamp: int, *, to_private: bool) -> int:
     """Send a delivery, and return the status of the answer. Redirects are not followed.
 
-    The connection uses the IP address that was checked, so that a DNS change in between has no effect. Raises
-    `OSError`, `HTTPException` and `ValueError`.
+    The connection uses the IP address that `resolve` has checked, so a later DNS change has no effect. Raises
+    `OSError`, `HTTPException` or `ValueError`.
     """
     parts = urlsplit(endpoint.url)
     host, is_tls = parts.hostname or "", parts.scheme == "https"
@@ -198,6 +204,6 @@ def send(endpoint: Endpoint, delivery: Delivery, timestamp: int, *, to_private: 
 
 
 def _cut(connection: socket.socket) -> None:
-    """End a connection that takes too long, such as one whose server answers a byte at a time."""
+    """End a connection that takes too long, for example because the receiver sends its answer one byte at a time."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Answers that are files."""
+"""Answers that are sent as files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 
 class ClosingResponse(StreamingResponse):
-    """A streamed answer whose generator is closed even if the client disconnects before the first piece."""
+    """Streamed answer. Its generator is closed even if the client disconnects before the first piece was sent."""
 
     def __init__(self, pieces: Generator[bytes], media_type: str) -> None:
         super().__init__(pieces, media_type=media_type)

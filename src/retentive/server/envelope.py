@@ -1,4 +1,4 @@
-"""Headers that every answer has, answers for bugs, and the log of requests."""
+"""Wraps every request: adds headers to its answer, turns a bug into an answer with status 500, and logs the request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Envelope:
         self._telemetry = telemetry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Pass a request to the application, then log it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -51,19 +51,22 @@ class Envelope:
             _log(scope, state, time.perf_counter() - started)
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and answer 500 for a bug."""
+        """Pass a request to the application. Answer with status 500 if it raises an unexpected exception."""
         state = scope["state"]
         try:
             await self._app(scope, receive, send)
         except Exception as error:
             BUGS.error("request %s failed: %s", state["request_id"], _described(error))
-            if not state["status"]:  # otherwise the answer has begun, and uvicorn cuts the connection
+            if not state["status"]:  # else part of the answer is sent already, and uvicorn closes the connection
                 state["code"] = "error"
                 await _send_bug(state["request_id"], send)
 
 
 def _described(error: BaseException) -> str:
-    """Type and place of an error. Its message is left out, because it may quote a body or a memory."""
+    """Return the type of an error and the places in its traceback.
+
+    The message of the error is left out, because it may quote the body of a request or a memory.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -80,7 +83,7 @@ def _headers(state: dict[str, Any]) -> list[tuple[bytes, bytes]]:
 
 
 def _deprecated(scope: Scope, state: dict[str, Any]) -> list[tuple[bytes, bytes]]:
-    """Return the header of RFC 9745 if the route is deprecated. The warning is logged once."""
+    """Return the header of RFC 9745 if the route is deprecated. Log a warning at its first use."""
     name = f"{scope['method']} {state.get('route')}"
     found = deprecation.find("route", name)
     if found is None:
@@ -103,7 +106,7 @@ async def _send_bug(request_id: str, send: Send) -> None:
 
 
 def _log(scope: Scope, state: dict[str, Any], seconds: float) -> None:
-    """Log one line without bodies, memory paths and queries."""
+    """Log a request as one line of JSON. The line contains no bodies, no memory paths and no queries."""
     if not LOG.isEnabledFor(logging.INFO):
         return
     store_id = scope.get("path_params", {}).get("memory_store_id", "")

@@ -1,4 +1,4 @@
-"""Errors of the API: their status, type and code, and the mapping from the errors of the library."""
+"""Errors of the API: status, type and code of each, and the mapping from errors of the library."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from retentive.values.paths import ROOT
 
 INVALID: Final = "invalid_request_error"
 RETRY_AFTER_S = 1
-"""Both SDKs sleep as long as `retry-after` says."""
+"""Value of the header `retry-after`. Both SDKs sleep for that time."""
 NEVER_RETRIED = frozenset({409, 500, 507})
-"""Both SDKs retry these statuses by default, but a retry would get the same answer."""
+"""Statuses for which a retry would get the same answer. Both SDKs retry them unless a header forbids it."""
 
 BY_CODE: Mapping[str, tuple[int, str]] = {
     "invalid_input": (400, INVALID),
@@ -43,11 +43,11 @@ BY_CODE: Mapping[str, tuple[int, str]] = {
     "closed": (503, "overloaded_error"),
     "outcome_unknown": (503, "overloaded_error"),
 }
-"""Status and type of the error for each code of `retentive.errors`."""
+"""Maps each error code of `retentive.errors` to the HTTP status and the error type of the API."""
 
 
 class HttpError(Exception):
-    """Error answer. `fields` are additional fields of the error object."""
+    """Error that becomes the answer to a request. `fields` are added to the error object in the body."""
 
     def __init__(
         self,
@@ -68,44 +68,47 @@ class HttpError(Exception):
         self.retry_after_s = retry_after_s
 
     def body(self, request_id: str) -> dict[str, object]:
-        """The JSON body."""
+        """Return the body of the answer."""
         error = {"type": self.kind, "message": self.message, "details": {"error_code": self.code}, **self.fields}
         return {"type": "error", "error": error, "request_id": request_id}
 
     def headers(self) -> dict[str, str]:
-        """Headers that control the retries of clients."""
+        """Return the headers that tell clients whether and when to retry."""
         if self.status in {429, 503}:
             return {"retry-after": str(self.retry_after_s)}
         return {"x-should-retry": "false"} if self.status in NEVER_RETRIED else {}
 
 
 def invalid(message: str, code: str = "invalid_input") -> HttpError:
-    """The error for a malformed request."""
+    """Return the error for a malformed request."""
     return HttpError(400, INVALID, message, code)
 
 
 def unauthorized() -> HttpError:
-    """The error for every invalid key, so that the answer does not show why it is invalid."""
+    """Return the error for a missing or invalid key. It is always the same, so it does not reveal what is wrong."""
     return HttpError(401, "authentication_error", "invalid API key", "invalid_key")
 
 
 def forbidden(message: str) -> HttpError:
-    """The error for a key without the necessary scope."""
+    """Return the error for a request that the key does not permit."""
     return HttpError(403, "permission_error", message, "permission_denied")
 
 
 def missing(kind: str) -> HttpError:
-    """The error for something that does not exist, or that the key may not see. It does not contain the id."""
+    """Return the error for an object that does not exist or that the key may not see.
+
+    The message does not contain its id.
+    """
     return HttpError(404, "not_found_error", f"{kind} not found", "not_found")
 
 
 def overloaded(message: str) -> HttpError:
-    """The error for a request that the server cannot take now."""
+    """Return the error for a request that the server cannot handle now."""
     return HttpError(503, "overloaded_error", message, "overloaded")
 
 
 def api_error(error: RetentiveError) -> HttpError:
-    """The answer for an error of the library."""
+    """Return the answer for an error of the library."""
     status, kind = BY_CODE.get(error.code, (500, "api_error"))
     message, fields = str(error).removeprefix("Error: "), {}
     if kind == "memory_path_conflict_error":

@@ -1,4 +1,7 @@
-"""Event streams of changes, without a broker: one poller for each watched memory store of the process."""
+"""Event streams of the changes of memory stores. They need no message broker.
+
+A process has one poller for each memory store that has open streams.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +26,22 @@ BATCH = 500
 POLL_S = 0.25
 KEEP_ALIVE_S = 15.0
 STOPPING = b"event: stopping\ndata: {}\n\n"
-"""Tells a client that the server stops, so that it connects again at once, with the id of its last event."""
+"""Event that tells a client that the server is stopping. The client can reconnect at once with its last event id."""
 
 
 class Run(Protocol):
-    """Runs a function in a worker thread."""
+    """Function that runs another function in a worker thread."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
-        """Return its result."""
+        """Return the result of `work`."""
 
 
 @dataclass(eq=False)
 class _Watch:
-    """A memory store that is polled while it has streams. Setting `poke` wakes the poller; each stream has an event."""
+    """Open streams of one memory store, and the task that polls the memory store.
+
+    `streams` has one event for each open stream; setting the event wakes the stream. Setting `poke` wakes the task.
+    """
 
     streams: set[asyncio.Event] = field(default_factory=set)
     poke: asyncio.Event = field(default_factory=asyncio.Event)
@@ -43,10 +49,10 @@ class _Watch:
 
 
 async def arrived(news: asyncio.Event, within_s: float) -> bool:
-    """Wait for an event for at most `within_s` seconds. Returns whether it was set.
+    """Wait at most `within_s` seconds for an event. Return whether it was set.
 
-    `asyncio.wait_for` of Python 3.11 loses a cancellation that arrives together with the event. The stream of a client
-    that has disconnected would then never end.
+    Source: `asyncio.wait_for` of Python 3.11 loses a cancellation that arrives at the same time as the event. The
+    stream of a disconnected client would then never end.
     """
     try:
         async with asyncio.timeout(within_s):
@@ -57,7 +63,7 @@ async def arrived(news: asyncio.Event, within_s: float) -> bool:
 
 
 class Hub:
-    """The event streams of a process."""
+    """All event streams of a process."""
 
     def __init__(self, run: Run, *, poll_s: float = POLL_S, keep_alive_s: float = KEEP_ALIVE_S) -> None:
         self._run = run
@@ -68,12 +74,12 @@ class Hub:
         self.is_stopping = False
 
     def wake(self, store_id: str) -> None:
-        """Poll a memory store now, because it may have changed. May be called from any thread."""
+        """Poll a memory store at once, because it may have changed. Can be called from any thread."""
         if self._loop is not None and store_id in self._watched:
             self._loop.call_soon_threadsafe(self._poke, store_id)
 
     def stop(self) -> None:
-        """End all streams. May be called from any thread and from a signal handler."""
+        """End all streams. Can be called from any thread and from a signal handler."""
         self.is_stopping = True
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake_all)
@@ -89,7 +95,10 @@ class Hub:
                 news.set()
 
     async def stream(self, events: Events) -> AsyncIterator[bytes]:
-        """The bytes of a stream, until the server stops or the key is revoked."""
+        """Yield the bytes of a stream.
+
+        The stream ends when the server stops or when `events.may_continue` returns False.
+        """
         with self.watching(events.store) as news:
             cursor, is_first = events.after, True
             yield b": connected\n\n"
@@ -109,7 +118,10 @@ class Hub:
             yield STOPPING
 
     async def _next(self, events: Events, cursor: str) -> Feed | None:
-        """Return the next batch, or None to end the stream. A storage failure ends it, and the client reconnects."""
+        """Return the next batch of changes, or None if the stream must end.
+
+        If storage fails, the stream ends too. The client then reconnects.
+        """
 
         def read() -> Feed | None:
             return core_of(events.store).peek(feed(cursor, BATCH)) if events.may_continue() else None
@@ -121,7 +133,7 @@ class Hub:
 
     @contextmanager
     def watching(self, store: MemoryStore) -> Iterator[asyncio.Event]:
-        """Yield an event that is set when a memory store may have changed, or when the server stops."""
+        """Yield an event that is set when a memory store may have changed or when the server stops."""
         self._loop = asyncio.get_running_loop()
         watch = self._watched.setdefault(store.id, _Watch())
         news = asyncio.Event()
@@ -137,16 +149,16 @@ class Hub:
                 watch.task.cancel()
 
     async def _poll(self, store: MemoryStore, watch: _Watch) -> None:
-        """Wake the streams of a store whenever its newest change is a different one."""
+        """Wake the streams of a memory store each time it has a new change."""
         known = ""
         while not self.is_stopping:
-            if not all(news.is_set() for news in watch.streams):  # otherwise all streams read anyway
+            if not all(news.is_set() for news in watch.streams):  # otherwise all streams are awake already
                 known = await self._told(store, watch, known)
             await arrived(watch.poke, self._poll_s)
             watch.poke.clear()
 
     async def _told(self, store: MemoryStore, watch: _Watch, known: str) -> str:
-        """Wake the streams if the newest change is not the known one. Returns the newest change."""
+        """Wake the streams if the newest change is not `known`. Return the newest change."""
         try:
             newest = await self._run(store.history.newest)
         except (RetentiveError, HttpError):

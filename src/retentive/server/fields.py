@@ -1,4 +1,4 @@
-"""Fields of requests: their types, read from JSON or from a query, and their JSON schemas."""
+"""Fields of requests: their types, how to read them from JSON or from a query, and their JSON schemas."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ MAX_LIMIT = 100
 _NOT_TEXT = "must be a string"
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 _IGNORED = frozenset({"beta"})
-"""The SDKs send `?beta=true`."""
+"""Names in a query that are ignored. The SDKs send `?beta=true`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """Type of a field. `read` returns a valid value, or raises `InvalidInput` with a text such as "must be a string".
+    """Type of a field.
 
-    `from_text` converts the text of a query to the JSON value that `read` expects.
+    `read` returns the validated value, or raises `InvalidInput` with a text such as "must be a string". `from_text`
+    converts a string from a query to the JSON value that `read` expects.
     """
 
     schema: Mapping[str, object]
@@ -36,7 +37,7 @@ class FieldType:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Field of a body or of a query. `argument` is the name that the handler uses."""
+    """Field of a JSON body or of a query."""
 
     name: str
     kind: FieldType
@@ -44,21 +45,24 @@ class Field:
     required: bool = False
     default: object = None
     is_patch: bool = False
-    """True if the handler gets the field only when the body has it. Null becomes None."""
+    """True if the handler gets the field only when the request contains it.
+
+    The value is None if the request has null.
+    """
 
     @property
     def argument(self) -> str:
-        """Name of the argument of the handler."""
+        """Name of the argument of the handler, such as `created_at_gte` for the field `created_at[gte]`."""
         return self.name.replace("[", "_").replace("]", "")
 
 
 def required(name: str, kind: FieldType, text: str) -> Field:
-    """A field that must be present and not null."""
+    """Return a field that must be present and not null."""
     return Field(name, kind, text, required=True)
 
 
 def text(max_chars: int | None = None, *, min_chars: int = 0) -> FieldType:
-    """A string with a limited number of characters."""
+    """Return the type of a string with a minimum and a maximum number of characters."""
     schema: dict[str, object] = {"type": "string"}
     if max_chars is not None:
         schema["maxLength"] = max_chars
@@ -84,7 +88,7 @@ def _name(value: object) -> str:
 
 
 NAME = FieldType({"type": "string", "minLength": 1, "maxLength": 255}, _name)
-"""A name without control characters."""
+"""Type of a name: 1 to 255 characters, without control characters."""
 
 
 def _actor_pattern(value: object) -> str:
@@ -102,7 +106,7 @@ ACTOR_PATTERN = FieldType({"type": "string"}, _actor_pattern)
 
 
 NAME_PATTERN = FieldType({"type": "string", "minLength": 1}, _name_pattern)
-"""A pattern of sources, sessions, integrations or flags."""
+"""Type of a pattern for sources, sessions, integrations or flags."""
 
 
 def _rate(value: object) -> str:
@@ -116,7 +120,7 @@ RATE = FieldType({"type": "string", "pattern": RATE_PATTERN}, _rate)
 
 
 def choice(*values: str) -> FieldType:
-    """One of some strings."""
+    """Return the type of a string that must be one of `values`."""
 
     def read(value: object) -> str:
         if value not in values:
@@ -127,7 +131,7 @@ def choice(*values: str) -> FieldType:
 
 
 def integer(low: int, high: int) -> FieldType:
-    """An integer in a range."""
+    """Return the type of an integer from `low` to `high`."""
 
     def read(value: object) -> int:
         if type(value) is not int or not low <= value <= high:
@@ -200,7 +204,7 @@ ANYTHING = FieldType({}, lambda value: value)
 
 
 def texts(check: Callable[[str], object], schema: Mapping[str, object] | None = None) -> FieldType:
-    """A list of strings. `check` raises `InvalidInput` for an invalid string."""
+    """Return the type of a list of strings. `check` raises `InvalidInput` if a string is invalid."""
 
     def read(value: object) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
@@ -215,7 +219,7 @@ def texts(check: Callable[[str], object], schema: Mapping[str, object] | None = 
 
 
 def objects(most: int) -> FieldType:
-    """A list of 1 to `most` objects."""
+    """Return the type of a list with 1 to `most` objects."""
 
     def read(value: object) -> list[dict[str, object]]:
         if (
@@ -231,7 +235,7 @@ def objects(most: int) -> FieldType:
 
 
 def read_query(fields: Sequence[Field], query: bytes) -> dict[str, object]:
-    """Arguments of a handler from the query of a URL. Raises `HttpError`."""
+    """Return the arguments of a handler from the query of a URL. Raises `HttpError`."""
     try:
         decoded = parse_qsl(
             query.decode("ascii"),
@@ -251,7 +255,10 @@ def read_query(fields: Sequence[Field], query: bytes) -> dict[str, object]:
 
 
 def read_fields(fields: Sequence[Field], given: Mapping[str, object]) -> dict[str, object]:
-    """Arguments of a handler from a JSON object. A null field counts as absent. Raises `HttpError`."""
+    """Return the arguments of a handler from a JSON object.
+
+    A field that is null counts as absent. Raises `HttpError`.
+    """
     return _arguments(fields, given)
 
 

@@ -1,4 +1,4 @@
-"""Health check of a container: `python -m retentive.server.health` exits with status 0 if the server answers."""
+"""Health check for containers. `python -m retentive.server.health` exits with status 0 if the server answers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ TIMEOUT_S = 4.0
 
 
 def is_healthy(port: int, *, tls: bool) -> bool:
-    """Return whether the server on the loopback address answers `/healthz`.
+    """Return whether the server on this machine answers `/healthz`.
 
-    The certificate is not verified, because it is for another name.
+    The TLS certificate is not verified, because it names a public host and not 127.0.0.1.
     """
     if tls:
         context = ssl.create_default_context()

@@ -1,4 +1,7 @@
-"""Jobs on a schedule: expiry and retention, collection, audit anchors and backups. The leader runs them."""
+"""Scheduled jobs: expiry and retention, collection of orphans, audit anchors, and backups.
+
+Only the leader runs them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from retentive.store.location_records import LocationRecords
 LOG = logging.getLogger("retentive.server.jobs")
 KIND = "job"
 RETRY_S = 600
-"""A failed job runs again after this time, or earlier if its schedule says so."""
+"""Seconds after which a failed job runs again, unless its schedule is earlier."""
 ORPHANS_HOURS = 24
 BACKUPS = 30
 MayGoOn = Callable[[], bool]
@@ -32,7 +35,11 @@ MayGoOn = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """Record of a job. `state` is waiting, running, succeeded or failed. `beat` increases while the job runs."""
+    """Stored state of a job.
+
+    `state` is waiting, running, succeeded or failed. `holder` names the process that runs the job. `beat` increases
+    while the job runs.
+    """
 
     name: str
     schedule: str
@@ -45,21 +52,22 @@ class JobState:
     message: str = ""
 
     def to_text(self) -> str:
-        """The record as it is stored."""
+        """Return the text that is stored."""
         return json.dumps(asdict(self))
 
 
 def job_states(records: LocationRecords) -> list[JobState]:
-    """The states of all jobs that a server of this location has scheduled, by name."""
+    """Return the states of all jobs that servers of this location have scheduled, sorted by name."""
     return [JobState(**json.loads(text)) for _, text in records.list(KIND)]
 
 
 class Scheduler:
-    """Runs the jobs that are due, one after another, once per call.
+    """Runs the jobs that are due, one after another. Each call runs one round.
 
-    Before a job starts, compare-and-set marks its record as running. While the job runs, the `beat` of the record
-    increases. Another process takes the job over only if it has seen no new beat for the length of a lease, by its own
-    monotonic clock. So a job never runs twice at the same time, even if its process is no longer the leader.
+    Before a job starts, its record is marked as running by compare-and-set. While the job runs, a thread increases the
+    `beat` in the record. Another process may take the job over only if the beat has not changed for the length of a
+    lease. It measures that time with its own monotonic clock. So a job never runs in two processes at once, even if the
+    process that runs it is no longer the leader.
     """
 
     def __init__(
@@ -82,7 +90,7 @@ class Scheduler:
         self._seen: dict[str, tuple[str, float]] = {}
 
     def __call__(self, may_go_on: MayGoOn) -> None:
-        """One round."""
+        """Run one round."""
         for job in self._jobs:
             if not may_go_on():
                 return
@@ -92,7 +100,10 @@ class Scheduler:
                     self._run(job, begun, may_go_on)
 
     def _begun(self, job: ScheduledJob) -> JobState | None:
-        """Mark a job as running if it is due, and return its new record. Return None if it is not due or runs."""
+        """Mark a job as running if it is due, and return its new record.
+
+        Return None if it is not due or already runs.
+        """
         now, text = self._now(), self._records.get(KIND, job.name)
         if text is None or (known := JobState(**json.loads(text))).schedule != job.schedule:
             first = now if job.at is None else job.due_after(now)
@@ -107,7 +118,7 @@ class Scheduler:
         return begun
 
     def _is_alive(self, job: ScheduledJob, text: str) -> bool:
-        """Return True if the job is marked as running and its record has changed within a lease."""
+        """Return whether a job is marked as running and its record has changed within the last lease."""
         if json.loads(text)["state"] != "running":
             return False
         seen, at = self._seen.get(job.name, ("", 0.0))
@@ -139,9 +150,9 @@ class Scheduler:
 
     @contextmanager
     def _beating(self, begun: JobState) -> Iterator[Callable[[], JobState | None]]:
-        """Renew the record of a job while it runs.
+        """Increase the beat in the record of a job until the block ends.
 
-        Yields a function that returns the record, or None if another process has taken the job over.
+        Yields a function that returns the current record, or None if another process has taken the job over.
         """
         ended, present = Event(), [begun]
 
@@ -169,7 +180,7 @@ class Scheduler:
 
 
 def _stores(opened: Retentive, may_go_on: MayGoOn) -> Iterator[tuple[StoreInfo, MemoryStore]]:
-    """Yield the memory stores that can be opened, until the job is interrupted."""
+    """Yield each memory store that can be opened. Stop when the job must end."""
     for info in opened.stores():
         if not may_go_on():
             return
@@ -178,7 +189,7 @@ def _stores(opened: Retentive, may_go_on: MayGoOn) -> Iterator[tuple[StoreInfo, 
 
 
 def _sweep(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
-    """Delete expired memories, and remove old versions."""
+    """Delete expired memories and old versions."""
     stores = expired = pruned = jumps = 0
     for _, store in _stores(opened, may_go_on):
         swept = store.sweep()
@@ -189,7 +200,7 @@ def _sweep(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
 
 
 def _collect(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
-    """Delete orphans in object storage."""
+    """Delete orphans from object storage."""
     older_than_s = float(job.fields.get("older_than_hours", ORPHANS_HOURS)) * 3_600
     stores = deleted = 0
     for info, _ in _stores(opened, may_go_on):
@@ -199,7 +210,7 @@ def _collect(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
 
 
 def _anchor(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
-    """Anchor the audit log of each memory store that has one, in a separate file."""
+    """Anchor the audit log of each audited memory store, in a file of its own."""
     anchored = unchanged = 0
     for info, store in _stores(opened, may_go_on):
         if store.settings().audit:
@@ -210,7 +221,7 @@ def _anchor(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
 
 
 def _back_up(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
-    """Back up all memory stores to a new file, and remove the oldest files."""
+    """Back up all memory stores to a new file, then delete the oldest files."""
     from retentive.transfer.export import back_up  # noqa: PLC0415 - slow to import
 
     directory = Path(str(job.fields["directory"]))

@@ -1,4 +1,4 @@
-"""Strict reading of JSON bodies: one object, without duplicate names, NaN or lone surrogates."""
+"""Parses JSON bodies strictly. Duplicate names, NaN and lone surrogates are errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def read_object(body: bytes) -> dict[str, object]:
-    """Parse the body of a request. An empty body is an empty object. Raises `HttpError`."""
+    """Return the JSON object in the body of a request. An empty body counts as an empty object. Raises `HttpError`."""
     if not body:
         return {}
     try:

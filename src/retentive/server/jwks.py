@@ -1,4 +1,4 @@
-"""Public keys of OpenID issuers, and signatures of their tokens."""
+"""Fetches the public keys of OpenID issuers, and verifies the signatures of tokens."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from retentive.errors import InvalidInput
 from retentive.server.errors import overloaded
 
 ALGORITHMS = {"RS256": "RSA", "ES256": "EC"}
-"""Accepted algorithms and their key types. Algorithms with a shared secret and `none` are refused."""
+"""Accepted algorithms, with the key type of each. Algorithms with a shared secret, and `none`, are refused."""
 KEYS_S = 600.0
 REFETCH_S = 30.0
-"""The keys of an issuer are fetched at most once in this time, even if tokens name unknown keys."""
+"""Minimum time between two fetches from an issuer, even if tokens name unknown keys."""
 STALE_S = 3_600.0
-"""Keys are used for this time while the issuer cannot be reached."""
+"""Seconds for which outdated keys stay in use while the issuer cannot be reached."""
 TIMEOUT_S = 5.0
 MAX_BYTES = 1 << 20
 MIN_RSA_BITS = 2_048
@@ -31,7 +31,10 @@ LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def check_url(url: str) -> None:
-    """Raise `InvalidInput` unless a URL is https or local: a key replaced in transit would admit forged tokens."""
+    """Raise `InvalidInput` unless a URL is https or names this machine.
+
+    Without TLS, an attacker on the network could replace a key and forge tokens.
+    """
     parts = urlsplit(url)
     if not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOCAL)) or not parts.hostname:
         raise InvalidInput(f"{url[:200]!r} must be an https URL")
@@ -39,11 +42,11 @@ def check_url(url: str) -> None:
 
 class _NoRedirects(HTTPRedirectHandler):
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Refuse every redirect, so that only checked URLs are used."""
+        """Refuse redirects, so that every URL is checked before it is used."""
 
 
 class KeySource:
-    """Cached keys of an issuer, by id. Threads may share it."""
+    """Cached public keys of one issuer. Threads may share it."""
 
     def __init__(self, issuer: str, jwks_uri: str | None, monotonic: Callable[[], float]) -> None:
         self._issuer = issuer
@@ -55,7 +58,10 @@ class KeySource:
         self._lock = Lock()
 
     def find(self, algorithm: str, key_id: str) -> RSAKey | ECKey | None:
-        """Return a key or None. Fetches again for an unknown id. Raises `HttpError` 503 if the keys are too old."""
+        """Return the key with an id, or None. An unknown id makes it fetch the keys again.
+
+        Raises `HttpError` 503 if the issuer cannot be reached and the cached keys are too old.
+        """
         now = self._monotonic()
         is_due = (algorithm, key_id) not in self._keys or self._fetched_at + KEYS_S <= now
         if is_due and self._lock.acquire(blocking=not self._keys):  # while one thread fetches, others use known keys
@@ -66,7 +72,7 @@ class KeySource:
             finally:
                 self._lock.release()
         if self._fetched_at + KEYS_S + STALE_S <= now:
-            raise overloaded("the keys of the issuer of the token cannot be read")
+            raise overloaded("the server cannot fetch the public keys of the token's issuer")
         return self._keys.get((algorithm, key_id))
 
     def _fetch(self, now: float) -> None:
@@ -76,7 +82,7 @@ class KeySource:
             self._keys = {name: key for each in found for name, key in _usable(each).items()}
             self._fetched_at = now
         except (URLError, OSError, InvalidInput, ValueError, KeyError, TypeError, RecursionError):
-            return  # the known keys are used for STALE_S
+            return  # the cached keys stay in use for STALE_S
 
     def _discovered(self) -> str:
         found = self._json(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
@@ -95,7 +101,7 @@ class KeySource:
 
 
 def verified(text: str, source: KeySource) -> Mapping[str, Any] | None:
-    """Return the claims of a token, or None if its signature is invalid."""
+    """Return the claims of a token, or None if its signature or its format is invalid."""
     try:
         header = jws.extract_compact(text.encode("ascii")).protected
         algorithm, key_id = header.get("alg"), header.get("kid")
@@ -111,7 +117,7 @@ def verified(text: str, source: KeySource) -> Mapping[str, Any] | None:
 
 
 def _usable(given: Any) -> dict[tuple[str, str], RSAKey | ECKey]:
-    """Return `{(algorithm, id): key}`, or an empty dict if the key cannot verify tokens."""
+    """Return `{(algorithm, id): key}`, or an empty dict if this code cannot verify tokens with the key."""
     if not isinstance(given, dict) or given.get("use", "sig") != "sig" or not isinstance(given.get("kid"), str):
         return {}
     public = {name: given[name] for name in ("kty", "kid", "n", "e", "crv", "x", "y") if name in given}

@@ -1,4 +1,4 @@
-"""API keys of a location: creation, changes, and authentication with a cache."""
+"""Stores the API keys of a location, and authenticates requests with a cache."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from retentive.store.location_records import LocationRecords
 KIND = "api_key"
 USED = "api_key_used"
 FIRST = "api_key_first"
-"""Kind of the record with the id of the first key. After a crash, the key itself may be missing."""
+"""Kind of the record that has the id of the first key. After a crash, the key with that id may be missing."""
 CACHE_S = 5.0
-"""Longest delay until other processes notice a revocation."""
+"""Maximum time until every process has noticed that a key was revoked."""
 USED_EVERY_S = 60.0
 _MAX_CACHED = 10_000
 
 
 class KeyOptions(TypedDict, total=False):
-    """Options of a new key, as in `new_key`."""
+    """Options of a new key. `new_key` describes them."""
 
     workspace_id: str
     scopes: tuple[str, ...]
@@ -38,7 +38,7 @@ class KeyOptions(TypedDict, total=False):
 
 
 class KeyStore:
-    """The keys of a location. Threads may share it."""
+    """API keys of a location. Threads may share it."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class KeyStore:
         self._lock = Lock()
 
     def now(self) -> datetime:
-        """Current time."""
+        """Return the current time."""
         return datetime.fromtimestamp(self._clock(), UTC)
 
     def create(self, name: str, **options: Unpack[KeyOptions]) -> NewKey:
@@ -65,7 +65,10 @@ class KeyStore:
         return made
 
     def first(self) -> NewKey | None:
-        """Create an admin key if the location has never had a key. If several processes try, only one creates it."""
+        """Create an admin key if the location has never had a key, else return None.
+
+        If several processes call this at once, only one of them creates a key.
+        """
         marker = self._records.get(FIRST, "first")
         if marker is None and self._records.list(KIND):
             return None
@@ -80,7 +83,7 @@ class KeyStore:
         return made
 
     def get(self, key_id: str, workspace_id: str | None = None) -> KeyRecord:
-        """Return the record of a key. Raises `NotFound`, also for a key outside the given workspace."""
+        """Return the record of a key. Raises `NotFound` if it does not exist or is not in the given workspace."""
         text = self._records.get(KIND, _short(key_id)) if _is_id(key_id) else None
         record = None if text is None else KeyRecord.from_text(text)
         if record is None or workspace_id not in {None, record.workspace_id}:
@@ -88,13 +91,16 @@ class KeyStore:
         return record
 
     def all(self, workspace_id: str | None = None) -> list[KeyRecord]:
-        """Return the records of all keys, or of all keys in the given workspace, newest first."""
+        """Return the records of all keys, newest first. With `workspace_id`, only keys of that workspace."""
         found = [KeyRecord.from_text(text) for _, text in self._records.list(KIND)]
         chosen = (record for record in found if workspace_id in {None, record.workspace_id})
         return sorted(chosen, key=lambda record: (record.created_at, record.id), reverse=True)
 
     def last_uses(self) -> dict[str, str]:
-        """Map the id of each key that was used to the time of its last use, which may be up to a minute late."""
+        """Return when each key was last used, by key id.
+
+        Keys that were never used are missing. Times may be a minute too early.
+        """
         return {ID_PREFIX + short: at for short, at in self._records.list(USED)}
 
     def change(
@@ -106,7 +112,7 @@ class KeyStore:
         status: str | None = None,
         rate_limit: str | None = None,
     ) -> KeyRecord:
-        """Change the name, the status or the rate of a key. Raises `NotFound`, `InvalidInput` and `Conflict`."""
+        """Change the name, the status or the rate limit of a key. Raises `NotFound`, `InvalidInput` or `Conflict`."""
         before = self.get(key_id, workspace_id)
         after = before.changed(name=name, status=status, rate_limit=rate_limit)
         self._records.put(KIND, _short(key_id), after.to_text(), expected=before.to_text())
@@ -115,10 +121,10 @@ class KeyStore:
         return after
 
     def cached(self, text: str) -> tuple[bool, KeyRecord | None]:
-        """Look up the text of a key in the cache, without access to storage.
+        """Look up the text of a key in the cache, without reading storage.
 
-        Returns False and None if `authenticated` must be called. Otherwise returns True and the record, which is None
-        for an invalid key.
+        Returns `(False, None)` if the cache has no current entry; then call `authenticated`. Otherwise returns True and
+        the record of the key, or True and None if the key is invalid.
         """
         key_id = id_in(text)
         known = None if key_id is None else self._cached.get(key_id)
@@ -127,20 +133,20 @@ class KeyStore:
         return True, self._valid(None if known is None else known[1], text)
 
     def authenticated(self, text: str) -> KeyRecord | None:
-        """The record of an active key with this text, or None."""
+        """Return the record of the active key with this text. None if there is no such key."""
         key_id = id_in(text)
         if key_id is None:
             return None
         return self._valid(self._read(key_id), text)
 
     def _read(self, key_id: str) -> KeyRecord | None:
-        """Read a record, and cache it."""
+        """Return the record of a key from storage, and cache it. None if the key does not exist."""
         try:
             record = self.get(key_id)
         except NotFound:
             record = None
         with self._lock:
-            if len(self._cached) >= _MAX_CACHED:  # unknown keys must not push out the known ones
+            if len(self._cached) >= _MAX_CACHED:  # unknown keys are removed first, before keys that exist
                 self._cached = {name: each for name, each in self._cached.items() if each[1] is not None}
             if len(self._cached) >= _MAX_CACHED:
                 self._cached.clear()
@@ -148,7 +154,7 @@ class KeyStore:
         return record
 
     def is_active(self, key: KeyRecord) -> bool:
-        """Return whether a key or an OAuth token is active. For a key, the answer may come from the cache."""
+        """Return whether a key or an OAuth token is active. The answer for a key may come from the cache."""
         if key.id.startswith(TOKEN_PREFIX):
             return key.status_at(self.now()) == "active"
         known = self._cached.get(key.id)
@@ -156,19 +162,22 @@ class KeyStore:
         return record is not None and record.status_at(self.now()) == "active"
 
     def first_exists(self) -> bool:
-        """Return whether a first key was created. Always reads the storage."""
+        """Return whether a first key was ever created. Always reads storage."""
         return self._records.get(FIRST, "first") is not None
 
     def last_use(self, key_id: str) -> str | None:
-        """Time of the last use of a key, which may be up to a minute late."""
+        """Return when a key was last used, or None if it was never used. The time may be a minute too early."""
         return self._records.get(USED, _short(key_id))
 
     def is_use_due(self, key_id: str) -> bool:
-        """Return whether `note_use` would write."""
+        """Return whether `note_use` would write to storage."""
         return self._used.get(key_id, -USED_EVERY_S) + USED_EVERY_S <= self._monotonic()
 
     def note_use(self, key_id: str) -> None:
-        """Record the time of the last use, at most once a minute, outside the transactions of requests."""
+        """Record the current time as the last use of a key, at most once a minute.
+
+        This write is not part of the transaction of the request.
+        """
         if not self.is_use_due(key_id):
             return
         self._used[key_id] = self._monotonic()

@@ -1,4 +1,4 @@
-"""API keys: their text, and the record that is stored for each."""
+"""API keys: how their texts are made and checked, and what is stored for each key."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ KeyStatus: TypeAlias = Literal["active", "inactive", "archived", "expired"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 DEFAULT_SCOPES: tuple[Scope, ...] = ("read", "write")
 OF_PATHS = {"read", "write"}
-"""Scopes that a key limited to paths may have. The other scopes concern whole memory stores."""
+"""Scopes that a key limited to paths may have. The other scopes apply to whole memory stores."""
 DEFAULT_WORKSPACE = "wrkspc_default"
 PREFIX = "rtv_"
 ID_PREFIX = "apikey_"
 TOKEN_PREFIX = "oauth_"  # noqa: S105 - no password
-"""Prefix of the ids of records for OAuth tokens. These records are not stored."""
+"""Prefix of the ids of the records made for OAuth tokens. These records are not stored."""
 _ALPHABET = string.ascii_letters + string.digits
 _ID_CHARS, _SECRET_CHARS, _CHECK_CHARS = 12, 43, 6  # 43 random characters out of 62 have 256 bits
 _LENGTH = len(PREFIX) + _ID_CHARS + 1 + _SECRET_CHARS + _CHECK_CHARS
 _NO_DIGEST = hashlib.sha256(b"").hexdigest()
 RESERVED_ACCOUNT = "svac_job_"
-"""Prefix of the ids of service accounts that stand for jobs of retentive."""
+"""Prefix of the ids of service accounts that are reserved for the jobs of retentive."""
 
 
 class NewKey(NamedTuple):
-    """A new key: its record, and its text, which is shown once and not stored."""
+    """New key. Its record is stored; its text is shown once and never stored."""
 
     record: KeyRecord
     text: str
@@ -47,12 +47,14 @@ class NewKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """Stored data of a key. `digest` is the SHA-256 of its text, which is random, so no slow hash is needed.
+    """Stored record of an API key.
 
-    `stores` are ids of memory stores, or patterns of their keys; if empty, the key sees all stores of the workspace.
-    `paths` are patterns of the paths that the key may see and change; if empty, it sees all paths. `act_as` are
-    patterns of the actors that a request may name. `principal` is an actor, such as `user:ann`. `rate_limit` is a text
-    such as `50/s`, `none` for no limit, or None for the limit of the server.
+    `digest` is the SHA-256 of the text of the key. The text is random, so no slow hash is needed. `stores` lists ids of
+    memory stores, or patterns of their keys; if it is empty, the key sees all memory stores of its workspace. `paths`
+    lists patterns of the paths that the key may see and change; if it is empty, the key may see and change all paths.
+    `act_as` lists patterns of the actors that a request may name. `principal` is the actor that the key belongs to,
+    such as `user:ann`. `rate_limit` is a text such as `50/s`, `none` for no limit, or None for the default limit of the
+    server.
     """
 
     id: str
@@ -73,7 +75,7 @@ class KeyRecord:
     paths: tuple[str, ...] = ()
 
     def status_at(self, now: datetime) -> KeyStatus:
-        """Return the status of the key at a time. An active key may have expired by then."""
+        """Return the status of the key at a time: its stored status, or `expired`."""
         if self.status == "active" and self.expires_at is not None and datetime.fromisoformat(self.expires_at) <= now:
             return "expired"
         return self.status
@@ -83,12 +85,12 @@ class KeyRecord:
         return scope in self.scopes or "admin" in self.scopes
 
     def sees(self, store_id: str, store_key: str | None) -> bool:
-        """Return whether the patterns of the key include a memory store of its workspace."""
+        """Return whether the key may see a memory store of its workspace."""
         return in_patterns(self.stores, store_id, store_key)
 
     @property
     def actor(self) -> Actor:
-        """Actor of the changes made with this key, unless a request names another actor."""
+        """Actor recorded for changes made with this key, unless a request names another actor."""
         named = as_actor(self.principal)
         return Actor("api_key", self.id) if named is None else named
 
@@ -97,12 +99,12 @@ class KeyRecord:
         return any(matches_actor(pattern, actor) for pattern in self.act_as)
 
     def to_text(self) -> str:
-        """The record as it is stored."""
+        """Return the text that is stored."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> KeyRecord:
-        """Read a stored record. Raises `Damaged`."""
+        """Return the record in a stored text. Raises `Damaged`."""
         try:
             given: dict[str, Any] = json.loads(text)
             lists = {name: tuple(given.get(name, ())) for name in ("scopes", "stores", "act_as", "paths")}
@@ -113,7 +115,10 @@ class KeyRecord:
     def changed(
         self, *, name: str | None = None, status: str | None = None, rate_limit: str | None = None
     ) -> KeyRecord:
-        """Return a copy of the record with these changes. Raises `InvalidInput`; an archived key stays archived."""
+        """Return a changed copy of the record. Arguments that are None change nothing.
+
+        Raises `InvalidInput` if a value is invalid, or if an archived key would become active again.
+        """
         if status is not None and self.status == "archived" and status != "archived":
             raise InvalidInput("the API key is archived, which cannot be reversed")
         named = replace(self, name=plain_name("name", name)) if name is not None else self
@@ -137,7 +142,7 @@ def new_key(
     rate_limit: str | None = None,
     max_body_bytes: int | None = None,
 ) -> NewKey:
-    """Make a key. Raises `InvalidInput` for invalid arguments."""
+    """Return a new key. Raises `InvalidInput` if an argument is invalid."""
     for pattern in stores:
         check_name_pattern(pattern)
     for pattern in act_as:
@@ -173,14 +178,14 @@ def new_key(
 
 
 def in_patterns(patterns: tuple[str, ...], store_id: str, store_key: str | None) -> bool:
-    """Return whether one of the patterns matches the id or the key of a store. An empty tuple matches all stores."""
+    """Return whether a pattern matches the id or the key of a memory store. If there are no patterns, return True."""
     return not patterns or any(
         pattern == store_id or (store_key is not None and matches_actor(pattern, store_key)) for pattern in patterns
     )
 
 
 def id_in(text: str) -> str | None:
-    """Return the id of the key with this text, or None if the length or the checksum of the text is wrong."""
+    """Return the id in the text of a key, or None if the length or the checksum of the text is wrong."""
     body = text[:-_CHECK_CHARS]
     if len(text) != _LENGTH or not text.startswith(PREFIX) or not text.isascii():
         return None
@@ -190,13 +195,13 @@ def id_in(text: str) -> str | None:
 
 
 def matches(record: KeyRecord | None, text: str) -> bool:
-    """Return whether a record belongs to the text of a key. An unknown key (None) takes the same time."""
+    """Return whether `text` is the key of a record. The time taken does not reveal whether the record is None."""
     known = _NO_DIGEST if record is None else record.digest
     return hmac.compare_digest(_digest(text), known) and record is not None
 
 
 def principal_of(given: Mapping[str, object] | None) -> str | None:
-    """Return the actor in a principal such as `{"type": "user_actor", "user_id": "ann"}`. Raises `InvalidInput`."""
+    """Return the actor for a principal such as `{"type": "user_actor", "user_id": "ann"}`. Raises `InvalidInput`."""
     if given is None:
         return None
     for kind, (type_, field) in PRINCIPALS.items():
@@ -209,11 +214,11 @@ PRINCIPALS = {
     "user": ("user_actor", "user_id"),
     "service_account": ("service_account_actor", "service_account_id"),
 }
-"""Type and field of the principal of a key, by the kind of the actor."""
+"""Maps the kind of an actor to the `type` of a principal and to the field with its id."""
 
 
 def check_principal(principal: str | None) -> None:
-    """Raise `InvalidInput` for an actor that cannot be the principal of a key."""
+    """Raise `InvalidInput` if an actor cannot be the principal of a key."""
     actor = as_actor(principal)
     if actor is None:
         return

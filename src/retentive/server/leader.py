@@ -1,7 +1,8 @@
-"""One leader among the processes that serve a location, elected by compare-and-set on a record of the location.
+"""Elects one leader among the server processes of a location, by compare-and-set on a stored record.
 
-The clocks of hosts are never compared. The leader renews the record. Another process takes over when it has seen the
-record unchanged for most of a lease, by its own monotonic clock. The old leader has stopped leading before that.
+The leader renews the record regularly. Another process takes over if the record has not changed for most of a lease. It
+measures that time with its own monotonic clock, so clocks of hosts are never compared. By then, the old leader has
+already stopped leading, because it stops earlier (`VALID`) than others take over (`TAKEN`).
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ from retentive.store.location_records import LocationRecords
 KIND, NAME = "leader", "background"
 LEASE_S = 30
 RENEWED = 0.2
-"""Interval, as a fraction of the lease, at which the leader renews the record and the others read it."""
+"""Time between two calls of `tick`, as a fraction of the lease.
+
+In it, the leader renews the record and others read it.
+"""
 VALID = 0.6
-"""Fraction of the lease for which a process leads after it began its last renewal."""
+"""Fraction of the lease for which a process leads, counted from the start of its last renewal."""
 TAKEN = 0.75
-"""Fraction of the lease after which another process takes over a record that has not changed."""
+"""Fraction of the lease after which another process takes over, if the record has not changed."""
 
 
 class Leader:
-    """Membership of a process in the election. `tick` must be called every `RENEWED * lease_s` seconds."""
+    """This process as a member of the election. Call `tick` every `RENEWED * lease_s` seconds."""
 
     def __init__(
         self, records: LocationRecords, *, lease_s: float = LEASE_S, monotonic: Callable[[], float] = time.monotonic
@@ -42,18 +46,18 @@ class Leader:
 
     @property
     def leads(self) -> bool:
-        """Return whether this process leads now, by its own clock."""
+        """True if this process leads now, by its own clock."""
         return self._monotonic() < self._until
 
     @property
     def holder(self) -> str:
-        """Name of this process in the record."""
+        """Id of this process in the record."""
         return self._holder
 
     def tick(self) -> bool:
-        """Renew the lease, or take it if it is free; return whether this process leads.
+        """Renew the lease, or take it if it is free. Return whether this process leads.
 
-        While the storage is unreachable, a leader leads until its lease ends.
+        If storage cannot be reached, the leader keeps leading until its lease ends.
         """
         now = self._monotonic()
         with suppress(RetentiveError):
@@ -68,7 +72,7 @@ class Leader:
         return self.leads
 
     def resign(self) -> None:
-        """Give up the lease, so that another process can lead at once."""
+        """Release the lease, so that another process can lead at once."""
         self._until = 0.0
         with suppress(RetentiveError):
             present = self._records.get(KIND, NAME)

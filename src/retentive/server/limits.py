@@ -1,4 +1,7 @@
-"""Limits of a server: the request rate of each key, shared by the workers of a host, and the memory for bodies."""
+"""Limits of a server: the request rate of each key, and the memory used for request bodies.
+
+The request rates are shared by all server processes of a host.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +22,25 @@ from retentive.server.errors import HttpError, overloaded
 from retentive.server.rates import Rate, rate_of
 
 MAX_RETRY_AFTER_S = 60
-"""Both SDKs sleep as long as `retry-after` says, but ignore longer times than this."""
+"""Longest `retry-after` that both SDKs obey. They ignore longer times."""
 BODY_BYTES = 256 << 20
-"""Maximum size of all bodies that a process holds at the same time."""
+"""Maximum total size of the request bodies that one process holds in memory."""
 _SLOT = struct.Struct("<16sdd")
-"""Digest of a key id, its tokens, and the time when they were counted."""
+"""Bucket in the file: digest of a key id, number of tokens, and time when the tokens were counted."""
 _GROUPS, _SLOTS = 1024, 8
 _PREFIX = "retentive-limits-"
 _UNLOCKED_S = 60
-"""A file younger than this is kept, because its server may not have locked it yet."""
+"""A bucket file younger than this is kept, because the server that created it may not have locked it yet."""
 _GROUP_BYTES = _SLOT.size * _SLOTS
 _FILE_BYTES = _GROUP_BYTES * _GROUPS
 
 
 class Buckets:
-    """Token buckets in a mapped file. All processes that open the same file share them.
+    """Token buckets in a memory-mapped file. All processes that open the same file share the buckets.
 
-    A key has a slot in the group that its digest selects. A group is changed under a lock on its bytes, which the
-    system releases if the process dies. If a group is full, its least recently used bucket is replaced.
+    The digest of a key id selects a group of slots, and the key uses one slot of that group. A process locks the bytes
+    of a group while it changes the group. The operating system releases the lock if the process dies. If a group is
+    full, its least recently used bucket is replaced.
     """
 
     def __init__(self, path: str, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -47,7 +51,7 @@ class Buckets:
         self._lock = Lock()  # a file lock does not exclude other threads of the same process
 
     def take(self, key_id: str, rate: Rate) -> float:
-        """Take a token and return 0. If the bucket is empty, return the seconds until the next token."""
+        """Take a token and return 0. If the bucket is empty, return the number of seconds until the next token."""
         digest = blake2b(key_id.encode(), digest_size=16).digest()
         start = int.from_bytes(digest[:4], "little") % _GROUPS * _GROUP_BYTES
         with self._lock:
@@ -66,27 +70,30 @@ class Buckets:
             at = min(slots, key=lambda each: slots[each][2])
         else:
             _, left, since = slots[at]
-            if since <= now and left >= 0:  # else it is from before a reboot or from a killed process
+            if since <= now and left >= 0:  # else the bucket was written before a reboot or by a killed process
                 tokens = min(tokens, left + (now - since) * rate.per_s)
         missing = max(0.0, 1 - tokens)
         _SLOT.pack_into(self._map, at, digest, tokens if missing else tokens - 1, now)
         return missing / rate.per_s
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         self._map.close()
         os.close(self._file)
 
 
 @contextmanager
 def bucket_file() -> Iterator[str]:
-    """Create a file for `Buckets`, in shared memory if possible, and yield its path. It is removed at the end."""
+    """Create a file for `Buckets`, and yield its path.
+
+    The file is in shared memory if possible, and is removed at the end.
+    """
     directory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - mkstemp makes the name
     for left in Path(directory or tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         _remove_unused(left)
     file, path = tempfile.mkstemp(prefix=_PREFIX, dir=directory)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)  # held while this process lives: others see that the file is in use
+        fcntl.flock(file, fcntl.LOCK_EX)  # held while this process lives, so that no other process removes the file
         yield path
     finally:
         Path(path).unlink(missing_ok=True)
@@ -94,7 +101,7 @@ def bucket_file() -> Iterator[str]:
 
 
 def _remove_unused(path: Path) -> None:
-    """Remove the file of a server that was killed, if no process holds its lock and it is not new."""
+    """Remove the bucket file of a server that was killed. Keep it if a process holds its lock or if it is new."""
     with suppress(OSError), path.open("rb") as file:
         if time.time() - path.stat().st_mtime > _UNLOCKED_S:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -102,7 +109,7 @@ def _remove_unused(path: Path) -> None:
 
 
 class RateLimits:
-    """Checks the request rates of keys. `default` applies to keys without a rate of their own."""
+    """Checks request rates. `default` applies to keys that have no rate limit of their own."""
 
     def __init__(self, buckets: Buckets | None = None, default: str | None = None) -> None:
         self._buckets = buckets
@@ -110,7 +117,7 @@ class RateLimits:
         self._rates = {default: rate_of(default)}
 
     def check(self, key_id: str, own: str | None) -> None:
-        """Count a request. Raises `HttpError` 429 if the key has sent too many."""
+        """Count a request with a key. Raises `HttpError` 429 if the key has sent too many requests."""
         text = self._default if own is None else own
         if text is None or self._buckets is None:
             return
@@ -125,14 +132,17 @@ class RateLimits:
 
 
 class BodyBudget:
-    """Memory for the bodies of requests that a process reads. It belongs to one event loop."""
+    """Limit on the memory for the bodies that a process reads. Used by one event loop only."""
 
     def __init__(self, max_bytes: int = BODY_BYTES) -> None:
         self._left = max_bytes
 
     @contextmanager
     def reserved(self) -> Iterator[Callable[[int], None]]:
-        """Yield a function that reserves bytes until the block ends. It raises `HttpError` 503 if none are left."""
+        """Yield a function that reserves a number of bytes. The end of the block releases them.
+
+        The function raises `HttpError` 503 if too few bytes are left.
+        """
         held = 0
 
         def reserve(count: int) -> None:

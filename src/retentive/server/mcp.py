@@ -1,4 +1,4 @@
-"""`/mcp`: memory stores for MCP clients over streamable HTTP, with the keys, scopes and limits of the API.
+"""Serves memory stores to MCP clients at `/mcp`, over streamable HTTP, with the keys and limits of the API.
 
 The package `mcp` takes a second to import, so it is imported at the first request.
 """
@@ -59,7 +59,10 @@ class McpEndpoint:
             await self._server.refusal(scope, found, challenge=MCP)(scope, receive, send)
 
     async def _answer(self, request: Request, reserve: Callable[[int], None], send: Send) -> None:
-        """Answer a request after checking its caller. Raises `HttpError` only before the answer begins."""
+        """Check the caller and answer a request.
+
+        Raises `HttpError` only before the first byte of the answer is sent.
+        """
         caller = await self._server.admitted(request, MCP)
         _check_origin(request)
         if not (caller.key.allows("read") or caller.key.allows("write")):
@@ -72,7 +75,7 @@ class McpEndpoint:
         await sessions.answer(request.scope, messages, send, self._target(caller, store, request), owner)
 
     def stop(self) -> None:
-        """End the streams of events. May be called from any thread and from a signal handler."""
+        """End the event streams. Can be called from any thread and from a signal handler."""
         if self._sessions is not None and self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._sessions.stop)
 
@@ -83,7 +86,7 @@ class McpEndpoint:
             await self._task
 
     async def _running(self) -> HttpSessions:
-        """Return the sessions. The first request starts them."""
+        """Return the sessions of this process. The first call starts them."""
         async with self._starting:
             if self._sessions is None:
                 try:
@@ -102,7 +105,11 @@ class McpEndpoint:
             await self._is_over.wait()
 
     def _store(self, caller: Caller, given: str | None) -> MemoryStore:
-        """Open the store that the URL names, or the only store of the key, or the default. Raises `HttpError` 404."""
+        """Return the memory store of a request.
+
+        It is the memory store named in the URL, or else the only one that the key may see, or else the default one.
+        Raises `HttpError` 404 if it does not exist or the caller may not see it.
+        """
         name = given or _only(caller.key.stores) or DEFAULT_KEY
         location = self._server.location
         try:
@@ -137,31 +144,34 @@ class McpEndpoint:
         )
 
     def _base(self, request: Request) -> str:
-        """URL at which people reach the server."""
+        """Return the URL under which browsers reach the server."""
         tokens = self._server.tokens
         return str(request.base_url).rstrip("/") if tokens is None else tokens.resource
 
     async def _run(self, work: Callable[[], T], *, is_read: bool = True, is_quick: bool = False) -> T:
-        """Run a function in a worker thread. Raises `RetentiveError` if no thread is free, or if `work` is too slow."""
+        """Run a function in a worker thread.
+
+        Raises `RetentiveError` if no thread is free or the function takes too long.
+        """
         try:
             return await self._server.workers.run(work, is_quick=is_quick)
         except HttpError as error:
             raise (Unavailable if is_read or error.status == 503 else OutcomeUnknown)(error.message) from None
 
     def _changes_of(self, store: MemoryStore) -> StoreChanges:
-        """Return the `StoreChanges` of a store, which all its listeners share."""
+        """Return the watcher of a memory store's changes. All listeners to the memory store share it."""
         from retentive.mcp.changes import StoreChanges  # noqa: PLC0415 - as above
 
         found = self._changes.get(store.id)
         if found is None:
             found = self._changes[store.id] = StoreChanges(store, store.key or store.id, self._run)
-            if len(self._changes) > _MAX_WATCHED:  # its listeners keep a reference
+            if len(self._changes) > _MAX_WATCHED:  # its listeners still have a reference to the removed object
                 self._changes.popitem(last=False)
         return found
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that replays a body that was already read, and then continues with the original."""
+    """Return a `receive` function. Its first call returns `body`; each later call calls the given `receive`."""
     read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:
@@ -177,12 +187,12 @@ def _new_sessions(keeps_sessions: bool) -> HttpSessions:
 
 
 def _page(store: str, _: str, memory_id: str) -> str:
-    """URL of the page of a memory in the web console. It stays valid if the memory is renamed."""
+    """Return the URL of a memory's page in the console. The URL contains the id, so it stays valid after a rename."""
     return f"{store}/id/{memory_id}"
 
 
 def _only(patterns: tuple[str, ...]) -> str | None:
-    """Return the only store that a key sees, or None if it may see several."""
+    """Return the only memory store that a key can see, or None if the key may see several."""
     is_one = len(patterns) == 1 and not {"*", "?"} & set(patterns[0])
     return patterns[0] if is_one else None
 
@@ -200,9 +210,10 @@ def _id_of(server: Server, caller: Caller, key: str) -> str:
 
 
 def _check_origin(request: Request) -> None:
-    """Raise `HttpError` 403 for a page of another site, even if the name of that site resolves to this machine.
+    """Raise `HttpError` 403 if a web page of another site sent the request.
 
-    Source: MCP, "Streamable HTTP", security warning. Such a page does not know the key; this check is a second defence.
+    Also refuses a page whose host name resolves to this machine (DNS rebinding). Source: MCP, "Streamable HTTP",
+    security warning. Such a page does not have the API key; this check is a second defence.
     """
     origin = request.headers.get("origin")
     if origin is None:

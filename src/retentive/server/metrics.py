@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, summed over the worker processes. Labels are routes and codes, never ids."""
+"""Metrics for Prometheus, summed over all worker processes. Their labels are routes and codes, never ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ else:
     IS_INSTALLED = True
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
-"""Environment variable with the directory in which worker processes keep their values."""
+"""Environment variable that names the directory in which the worker processes store their metrics."""
 STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked"})
 METHODS = frozenset({"GET", "POST", "DELETE"})
 STREAMS = "/events"
@@ -26,7 +26,7 @@ _LIVE = re.compile(r"gauge_live\w*_(\d+)\.db")
 
 
 class Metrics:
-    """The metrics of a process. Threads share it."""
+    """Metrics of one process. Threads may share it."""
 
     def __init__(self) -> None:
         of = self._registry = CollectorRegistry()
@@ -48,7 +48,7 @@ class Metrics:
         self._storage = Counter("retentive_storage_errors", "Failures of storage.", ("code",), registry=of)
 
     def count_stream(self, change: int) -> None:
-        """Count an event stream that opens (1) or ends (-1)."""
+        """Count an event stream. `change` is 1 when a stream opens and -1 when it ends."""
         self._streams.inc(change)
 
     def count_request(self, method: str, state: Mapping[str, Any], seconds: float) -> None:
@@ -64,15 +64,15 @@ class Metrics:
             self._storage.labels(code).inc()
 
     def count_commit(self, route: str, method: str) -> None:
-        """Count a change."""
+        """Count a successful change."""
         self._commits.labels(route, method).inc()
 
     def count_wait(self, seconds: float) -> None:
-        """Count the time that a call waited for a thread."""
+        """Record how long a call waited for a thread."""
         self._wait.observe(seconds)
 
     def text(self) -> bytes:
-        """The metrics of all processes of this server, in the format of Prometheus."""
+        """Return the metrics of all worker processes of this server, in the text format of Prometheus."""
         directory = os.environ.get(DIRECTORY)
         if directory is None:
             return generate_latest(self._registry)
@@ -85,7 +85,7 @@ class Metrics:
 
     @property
     def media_type(self) -> str:
-        """Media type of the text."""
+        """Media type of `text`."""
         return CONTENT_TYPE_LATEST
 
 
@@ -99,5 +99,5 @@ def _is_running(process_id: int) -> bool:
 
 @cache
 def metrics() -> Metrics | None:
-    """The metrics of this process; None if prometheus-client is not installed."""
+    """Return the metrics of this process, or None if prometheus-client is not installed."""
     return Metrics() if IS_INSTALLED else None

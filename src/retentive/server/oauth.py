@@ -1,4 +1,4 @@
-"""OAuth 2.1 resource server: access tokens (JWT) of configured OpenID issuers, in addition to API keys.
+"""OAuth 2.1 resource server. It accepts access tokens (JWT) of configured OpenID issuers, in addition to API keys.
 
 Source: RFC 9068 (tokens), RFC 9728 (metadata).
 """
@@ -27,16 +27,20 @@ from retentive.values.patterns import check_actor_pattern, check_name_pattern, m
 
 LEEWAY_S = 30
 CACHE_S = 60.0
-"""A verified token is cached for this time, even if its issuer withdraws the signing key."""
+"""Time for which a verified token is cached.
+
+It stays valid for that time even if its issuer withdraws the signing key.
+"""
 MAX_TOKEN_CHARS = 16 << 10
 _MAX_CACHED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """An issuer of tokens and the meaning of its claims.
+    """Issuer of tokens, and how to read the rights of a caller from the claims of its tokens.
 
-    `workspaces` are patterns of the workspaces that `workspace_claim` may name.
+    The workspace is either `workspace` or the value of the claim `workspace_claim`. That value must match one of the
+    patterns in `workspaces`.
     """
 
     issuer: str
@@ -54,7 +58,7 @@ class Issuer:
     jwks_uri: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInput` for an incomplete issuer."""
+        """Raise `InvalidInput` if fields are missing, invalid or contradictory."""
         check_url(self.issuer)
         if not self.audience:
             raise InvalidInput("audience: required")
@@ -69,9 +73,9 @@ class Issuer:
         check_principal(f"{self.actor_kind}:{self.actor_prefix}x")
 
     def record(self, claims: Mapping[str, Any], now: float) -> KeyRecord:
-        """Return the rights of a token with these claims.
+        """Return the rights of a token, from its claims.
 
-        Raises `InvalidInput`, `ValueError`, `KeyError` or `TypeError`.
+        Raises `InvalidInput`, `ValueError`, `KeyError` or `TypeError` if the token is not acceptable.
         """
         expires_at = _checked_times(claims, now)
         audience = claims["aud"]
@@ -109,9 +113,10 @@ class Issuer:
         return given.split(" ") if isinstance(given, str) else [_text(each) for each in given]
 
     def _stores(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the patterns of stores in a token.
+        """Return the patterns of memory stores that a token gives access to.
 
-        A token without the configured claim is refused, since an empty tuple would allow all stores.
+        Raises an error if the issuer is configured with `stores_claim` and the token has no such claim or an empty one.
+        Without this error, the token would give access to all memory stores, since an empty tuple means all.
         """
         if self.stores_claim is None:
             return ()
@@ -123,7 +128,7 @@ class Issuer:
 
 
 class Tokens:
-    """Verifies tokens. Threads may share it."""
+    """Verifies OAuth tokens, and caches the results. Threads may share it."""
 
     def __init__(
         self,
@@ -142,7 +147,7 @@ class Tokens:
 
     @classmethod
     def from_file(cls, path: str) -> Tokens:
-        """Read a TOML file with `resource` and tables `[[issuers]]`. Raises `InvalidInput`."""
+        """Return the configuration in a TOML file with `resource` and tables `[[issuers]]`. Raises `InvalidInput`."""
         try:
             with open(path, "rb") as file:
                 given = tomllib.load(file)
@@ -152,15 +157,18 @@ class Tokens:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(f"{os.path.basename(path)}: not an OAuth configuration ({error})") from None
         if given or not issuers or len({each.issuer for each in issuers}) < len(issuers):
-            raise InvalidInput(f"{os.path.basename(path)}: must have resource and distinct issuers, and nothing else")
+            raise InvalidInput(f"{os.path.basename(path)}: needs resource and different issuers, and nothing else")
         return cls(resource, issuers)
 
     def challenge(self, path: str = "") -> str:
-        """Value of the header `WWW-Authenticate`, which refers to the metadata of the whole server or of one path."""
+        """Return the value of the header `WWW-Authenticate`.
+
+        It refers to the metadata of the whole server or, with `path`, of one path.
+        """
         return f'Bearer resource_metadata="{self.resource}{METADATA}{path}"'
 
     def metadata(self, path: str = "") -> Json:
-        """Metadata of the whole protected resource, or of one path (RFC 9728, section 3.1)."""
+        """Return the metadata of the whole server or, with `path`, of one path (RFC 9728, section 3.1)."""
         prefixes = {issuer.scope_prefix for issuer, _ in self._issuers.values()}
         return {
             "resource": self.resource + path,
@@ -170,14 +178,17 @@ class Tokens:
         }
 
     def cached(self, text: str) -> KeyRecord | None:
-        """Return the rights of a recently verified token, or None."""
+        """Return the rights of a token that was verified recently. None if it is not in the cache."""
         known = self._cached.get(hashlib.sha256(text.encode("latin-1", "replace")).digest())
         if known is None or known[0] <= self._monotonic() or _is_over(known[1], self._clock()):
             return None
         return known[1]
 
     def authenticated(self, text: str) -> KeyRecord | None:
-        """Rights of a valid token, or None. Raises `HttpError` 503 if the keys of its issuer cannot be read."""
+        """Return the rights of a valid token, or None for an invalid one.
+
+        Raises `HttpError` 503 if the keys of the issuer cannot be fetched.
+        """
         if len(text) > MAX_TOKEN_CHARS or not text.isascii():
             return None
         try:
@@ -211,13 +222,13 @@ def _issuer(given: Mapping[str, Any]) -> Issuer:
 
 
 def _unverified(text: str) -> str:
-    """Return the issuer that a token names, before its signature is verified."""
+    """Return the issuer named in a token. The signature is not verified yet."""
     part = text.split(".")[1]
     return _text(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))["iss"])
 
 
 def _checked_times(claims: Mapping[str, Any], now: float) -> float:
-    """Check `exp`, `nbf` and `iat`, and return `exp`."""
+    """Raise `InvalidInput` if a token is expired or not yet valid, else return its time of expiry (`exp`)."""
     times = {name: claims[name] for name in ("exp", "nbf", "iat") if name == "exp" or name in claims}
     if not all(type(value) in {int, float} for value in times.values()):
         raise InvalidInput("the timestamps in a token must be numbers")

@@ -1,4 +1,4 @@
-"""Objects of the answers, rendered from the values of the library."""
+"""Converts values of the library to the JSON objects in answers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ VERSION_ID = re.compile(r"memver_[0-9a-f]{32}")
 
 
 def time(at: datetime | None) -> str | None:
-    """A time in RFC 3339 format with `Z`; None for None."""
+    """Return a time in RFC 3339 format with `Z`, or None for None."""
     return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def actor(given: Actor | None) -> Json | None:
-    """An actor. A job of retentive is shown as a service account, because the SDK refuses other types."""
+    """Return the JSON object of an actor.
+
+    A job of retentive is shown as a service account, because the SDK refuses other types.
+    """
     if given is None:
         return None
     if given.kind == "job":
@@ -38,12 +41,12 @@ def actor(given: Actor | None) -> Json | None:
 
 
 def api_path(text: str) -> str:
-    """Path in the API: `/x` for the memory `/memories/x`, `/` for the root."""
+    """Return the path that the API shows: `/x` for the memory `/memories/x`, and `/` for the root."""
     return text[len(ROOT) :] or "/"
 
 
 def tool_path(path: str, *, may_be_root: bool = True) -> str:
-    """Convert a path of the API to a path of the memory tool. Raises `HttpError` unless the path is canonical."""
+    """Return the path of the memory tool for a path of the API. Raises `HttpError` if the path is not canonical."""
     if may_be_root and path == "/":
         return ROOT
     if not path.startswith("/"):
@@ -53,12 +56,12 @@ def tool_path(path: str, *, may_be_root: bool = True) -> str:
     except Refused as refusal:
         raise invalid(REPLIES.error(refusal.key, refusal.values).text.removeprefix("Error: "), "invalid_path") from None
     if parsed.text != ROOT + path or parsed.is_root:
-        raise invalid("path: must be in NFC, without empty segments or a trailing /", "invalid_path")
+        raise invalid("path: must be normalized (Unicode NFC), without empty segments or a trailing /", "invalid_path")
     return parsed.text
 
 
 def memory_store(given: StoreInfo) -> Json:
-    """A memory store."""
+    """Return the JSON object of a memory store."""
     return {
         "id": given.id,
         "type": "memory_store",
@@ -75,7 +78,7 @@ def memory_store(given: StoreInfo) -> Json:
 
 
 def memory(given: Memory, store_id: str, content: str | None) -> Json:
-    """A memory. `content` is None in the basic view."""
+    """Return the JSON object of a memory. `content` is None in the basic view."""
     return {
         "id": given.id,
         "type": "memory",
@@ -91,7 +94,10 @@ def memory(given: Memory, store_id: str, content: str | None) -> Json:
 
 
 def memory_version(given: Version, store_id: str, content: str | None) -> Json:
-    """A version. `content` is None in the basic view, and for a deleted or redacted version."""
+    """Return the JSON object of a version.
+
+    `content` is None in the basic view and for a deleted or redacted version.
+    """
     return {
         "id": given.id,
         "type": "memory_version",
@@ -112,7 +118,7 @@ def memory_version(given: Version, store_id: str, content: str | None) -> Json:
 
 
 def _provenance(given: Provenance) -> Json:
-    """Origin of a version, with all contributors to its text."""
+    """Return the JSON object with the origin of a version and with all contributors to its text."""
     return {
         "integration": given.integration,
         "tool_use_id": given.tool_use_id,
@@ -129,7 +135,10 @@ def _provenance(given: Provenance) -> Json:
 
 
 def store_event(given: StoreEvent, store_id: str) -> Json:
-    """A change without a version, such as a redaction. `ids` has at most 100 of the `count` affected ids."""
+    """Return the JSON object of a change that creates no version, such as a redaction.
+
+    `count` is the number of affected ids. `ids` lists at most 100 of them.
+    """
     return {
         "id": given.id,
         "type": "memory_store_event",
@@ -143,7 +152,7 @@ def store_event(given: StoreEvent, store_id: str) -> Json:
 
 
 def actor_with(kind: str, name: str) -> Actor | None:
-    """Return the actor of a kind with the id that the API shows, or None if the id is invalid."""
+    """Return the actor with a kind and with the id shown by the API. None if the id is invalid."""
     if kind == "service_account" and name.startswith(RESERVED_ACCOUNT):
         kind, name = "job", name.removeprefix(RESERVED_ACCOUNT)
     try:
@@ -153,7 +162,7 @@ def actor_with(kind: str, name: str) -> Actor | None:
 
 
 def moment(at: str) -> str | datetime:
-    """Read a field `at`, which has a time or the name of a revision. Raises `HttpError`."""
+    """Return the time, or the name of a revision, in a field `at`. Raises `HttpError` if it is neither."""
     if VERSION_ID.fullmatch(at) or not at[:4].isdecimal():
         return at
     try:
@@ -164,14 +173,17 @@ def moment(at: str) -> str | datetime:
 
 
 def prefix_of(path_prefix: str) -> str:
-    """Convert a `path_prefix` of the API to a prefix of tool paths, which ends with `/`. Raises `HttpError`."""
+    """Return the prefix of paths of the memory tool for a `path_prefix` of the API.
+
+    It ends with `/`. Raises `HttpError`.
+    """
     if not path_prefix.startswith("/") or not path_prefix.endswith("/"):
         raise invalid("path_prefix: must begin and end with /", "invalid_path")
     return ROOT + "/" if path_prefix == "/" else tool_path(path_prefix[:-1]) + "/"
 
 
 def api_key(record: KeyRecord, now: datetime, last_used_at: str | None) -> Json:
-    """A key, without its text."""
+    """Return the JSON object of an API key. It does not contain the text of the key."""
     created_by = as_actor(record.created_by)
     return {
         "id": record.id,

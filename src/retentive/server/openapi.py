@@ -1,4 +1,4 @@
-"""OpenAPI 3.1 document, made from the table of routes. `python -m retentive.server.openapi` prints it."""
+"""Makes the OpenAPI 3.1 document from the table of routes. `python -m retentive.server.openapi` prints it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ ERRORS = {
 }
 STREAM = "stream:"
 LIST = "list:"
-"""Prefixes of `Route.answer`: `stream:` precedes media types, `list:` the schemas of the items of a page."""
+"""Prefixes of `Route.answer`.
+
+`stream:` is followed by media types. `list:` is followed by the names of the schemas of items.
+"""
 
 
 _IDEMPOTENCY_KEY: Final[Json] = {
@@ -45,7 +48,7 @@ _IDEMPOTENCY_KEY: Final[Json] = {
 
 @cache
 def document() -> Json:
-    """The document. Treat it as immutable."""
+    """Return the document. It is cached, so callers must not change it."""
     paths: dict[str, dict[str, object]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)

@@ -1,4 +1,4 @@
-"""Options of the server: one table for the flags of `retentive serve`, its configuration file and the environment."""
+"""Options of the server. One table defines the flags of `retentive serve`, its configuration file and its variables."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from retentive.server.rates import rate_of
 from retentive.server.schedule import read_schedule
 
 PREFIX = "RETENTIVE_SERVE_"
-"""Prefix of the environment variables."""
+"""Prefix of the environment variables for the options."""
 CONFIG = PREFIX + "CONFIG"
 MAX_PORT = 65_535
 THREADS = 40
 QUEUE = 200
-"""Maximum of calls that wait for a thread. Further calls get 503."""
+"""Maximum number of calls that wait for a thread. Further calls get status 503."""
 DEADLINE_S = 60
-"""Shorter than the timeouts of the SDKs (600 s) and of most proxies."""
+"""Default deadline of a request. It is shorter than the timeouts of the SDKs (600 s) and of most proxies."""
 
 
 Default: TypeAlias = "str | int | bool | None"
 
 
 def option(default: Default, text: str, *, metavar: str = "", low: int = 0, high: int | None = None) -> Any:
-    """A field of `ServeOptions` with its description and, for numbers, its range."""
+    """Return a field of `ServeOptions` with its description. For a number, `low` and `high` limit its value."""
     metadata = {"help": text, "metavar": metavar, "low": low, "high": high}
     return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """Options of the server, and the location. The fields with a description are settings (`settings`)."""
+    """Location and options of the server. The fields made by `option` are settings that users can set."""
 
     url: str
     key_file: str | None = None
     bucket_file: str | None = None
-    """File of `Buckets`, which the parent process creates for its workers."""
+    """File of `Buckets` for the request rates. The parent process creates it for its workers."""
     pages: str | None = None
-    """Function that makes more routes, as `module:name`. It gets the server and the options."""
+    """Name of a function that returns more routes, as `module:name`. Its arguments are the server and the options."""
     host: str = option("127.0.0.1", "Address to listen on.")
     port: int = option(8080, "Port; 0 is a free one.", high=MAX_PORT)
     workers: int = option(1, "Number of processes.", low=1, high=64)
@@ -73,12 +73,12 @@ class ServeOptions:
             return False
 
     def address(self, port: int) -> str:
-        """URL of the server."""
+        """Return the URL of the server."""
         scheme = "http" if self.tls_cert is None else "https"
         return f"{scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
 
     def check(self) -> None:
-        """Raise `InvalidInput` for an invalid option, such as an unencrypted address that other machines can reach."""
+        """Raise `InvalidInput` if an option is invalid, or if other machines could connect without TLS."""
         rate_of(self.rate)
         if self.schedule is not None:
             read_schedule(self.schedule)
@@ -90,13 +90,13 @@ class ServeOptions:
         if not self.is_loopback and self.tls_cert is None and not self.insecure_no_tls:
             raise InvalidInput(
                 f"{self.host} can be reached from other machines, so keys and memories need TLS: give --tls-cert and "
-                "--tls-key, or --insecure-no-tls because a proxy in front encrypts the connections"
+                "--tls-key, or give --insecure-no-tls if a proxy in front of the server encrypts the connections"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting of the server, for the command line, the configuration file and the reference page."""
+    """Option that users can set on the command line, in the environment or in the configuration file."""
 
     name: str
     default: Default
@@ -107,7 +107,7 @@ class Setting:
 
     @property
     def flag(self) -> str:
-        """Option of the command line. For a switch that is on by default, this is the flag that turns it off."""
+        """Flag on the command line. For a switch that is on by default, this flag turns it off."""
         words = self.name.replace("_", "-")
         return f"--no-{words}" if self.default is True else f"--{words}"
 
@@ -123,7 +123,7 @@ class Setting:
 
 
 def settings() -> list[Setting]:
-    """All settings, in the order of the help."""
+    """Return all settings, in the order in which the help lists them."""
     return [
         Setting(
             name=each.name,
@@ -142,11 +142,11 @@ LOCATION = {
     "at": ("--at", "RETENTIVE_AT", "Location of the memory."),
     "keys": ("--keys", "RETENTIVE_KEYS_FILE", "Key file of encrypted memory stores."),
 }
-"""Flag, variable and description of each name that a configuration file may have in addition to the settings."""
+"""Additional names in a configuration file, with the flag, the environment variable and the description of each."""
 
 
 def read_configuration(path: str) -> Mapping[str, Any]:
-    """Read the settings in a TOML file. Raises `InvalidInput` for unknown names and values of the wrong type."""
+    """Return the settings in a TOML file. Raises `InvalidInput` if a name is unknown or a value has the wrong type."""
     try:
         with open(path, "rb") as file:
             found = tomllib.load(file)

@@ -1,7 +1,7 @@
-"""HTTP/1.1 for uvicorn, with deadlines, size limits, and refusal of ambiguous requests.
+"""HTTP/1.1 for uvicorn, with deadlines and size limits. Ambiguous requests are refused.
 
-uvicorn waits forever for headers and bodies, and llhttp does not limit their sizes. uvicorn answers malformed requests
-with plain text. Source: uvicorn 0.54, protocols/http/httptools_impl.py.
+uvicorn waits forever for headers and bodies, and answers malformed requests with plain text. Its parser, llhttp, does
+not limit the sizes of headers and bodies. Source: uvicorn 0.54, protocols/http/httptools_impl.py.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ MAX_URL_BYTES = 16 << 10
 MAX_HEADER_BYTES = 64 << 10
 MAX_HEADERS = 100
 MAX_FRAMING = 6
-"""Maximum of bytes on the wire for each byte of a body: a chunk of one byte takes six."""
+"""Maximum number of bytes on the wire per byte of a body. A chunk that contains one byte takes six bytes."""
 HEADERS_S = 20.0
-"""Headers must arrive within this time. A new connection that sends nothing is closed after it."""
+"""Time within which all headers must arrive. A new connection that sends nothing in this time is closed."""
 BODY_S = 30.0
-"""Interval between checks of the rate at which a body arrives."""
+"""Time between two checks that a body arrives fast enough (`MIN_BYTES_PER_S`)."""
 MIN_BYTES_PER_S = 1 << 10
 WRITE_S = 60.0
-"""A client must read some of an answer within this time."""
+"""Time within which a client must read more of an answer. Otherwise the connection is closed."""
 SINGLE = frozenset(
     {
         b"anthropic-workspace-id",
@@ -45,11 +45,11 @@ SINGLE = frozenset(
         b"x-api-key",
     }
 )
-"""Headers that a proxy and this server could read differently if they occurred twice."""
+"""Headers that must not occur twice, because a proxy and this server might each use a different one."""
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """One connection."""
+    """One connection of a client."""
 
     headers_s, body_s, write_s = HEADERS_S, BODY_S, WRITE_S
 
@@ -78,14 +78,17 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse data. A request to switch protocols is answered in HTTP/1.1 (RFC 9110, 7.8) and ends the connection."""
+        """Parse data from the client.
+
+        A request to switch protocols is answered as a normal request (RFC 9110, 7.8). Then the connection is closed.
+        """
         if self._is_ended or self.transport.is_closing():
             return
         self._piece_bytes = len(data)
         self._bytes += len(data)
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:  # httptools does not tell reliably where the next request begins
+        except httptools.HttpParserUpgrade:  # after this, httptools does not report where the next request begins
             self._end()
         except httptools.HttpParserError:
             self._refuse(self._refusal or _malformed("the request is not valid HTTP/1.1"))
@@ -102,7 +105,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._arm(self.body_s if self._is_in_body else self.headers_s)
 
     def on_message_begin(self) -> None:
-        """Note that a request has begun. Empty lines before a request do not call this."""
+        """Note that a request has begun. The parser does not call this for empty lines before a request."""
         super().on_message_begin()
         self._unset_keepalive_if_required()
         self._is_in_headers, self._bytes, self._body_bytes, self._rated_bytes = True, 0, 0, 0
@@ -136,19 +139,19 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def pause_writing(self) -> None:
-        """Start the deadline of a client that does not read."""
+        """Start the deadline for a client that does not read its answer."""
         super().pause_writing()
         self._write_timer = self.loop.call_later(self.write_s, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """End the deadline."""
+        """End the deadline for a client that did not read its answer."""
         super().resume_writing()
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
 
     def _checked(self) -> HttpError | None:
-        """Find the reason to refuse the headers of a request, if there is one."""
+        """Return the error if the headers of a request must be refused, else None."""
         may_be_long = len(self.headers) > MAX_HEADERS or self._bytes + self._piece_bytes > MAX_HEADER_BYTES
         if may_be_long and (len(self.headers) > MAX_HEADERS or _size(self.headers) > MAX_HEADER_BYTES):
             return _too_large(431, "headers", MAX_HEADER_BYTES)
@@ -170,7 +173,10 @@ class HttpProtocol(HttpToolsProtocol):
         return None
 
     def _because(self, error: HttpError) -> HttpError:
-        """Keep an error, because the parser replaces it with its own."""
+        """Store the error, and return it.
+
+        The parser replaces an error raised in a callback with an error of its own.
+        """
         self._refusal = error
         return error
 
@@ -193,7 +199,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.close()  # nothing was sent
 
     def _end(self) -> None:
-        """Read no more, and close the connection after the answers that are due."""
+        """Read no more requests. Close the connection after the last answer has been sent."""
         self._is_ended = True
         latest: RequestResponseCycle | None = self.cycle
         if latest is None or latest.response_complete:
@@ -202,12 +208,12 @@ class HttpProtocol(HttpToolsProtocol):
             latest.keep_alive = False
 
     def _refuse(self, error: HttpError) -> None:
-        """Answer a request that cannot be passed on, and close the connection."""
+        """Answer a request with an error, without passing it to the application. Then close the connection."""
         self._arm(None)
         latest: RequestResponseCycle | None = self.cycle
         is_open = latest is not None and not latest.response_complete
         if is_open and not self._is_in_body:
-            self._end()  # the requests before this one get their answers
+            self._end()  # earlier requests on this connection still get their answers
             return
         has_answer = latest is not None and self._is_in_body and (not is_open or latest.response_started)
         if not has_answer and not self.pipeline:

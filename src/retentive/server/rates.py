@@ -1,4 +1,4 @@
-"""Rates of requests, such as `50/s`."""
+"""Request rates, such as `50/s`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from retentive.errors import InvalidInput
 
 NO_LIMIT = "none"
-"""Rate of a key without a limit, even if the server has a default rate."""
+"""Text for a key without a rate limit, even if the server has a default rate."""
 RATE_PATTERN = r"^(none|[1-9][0-9]{0,6}/[smh])$"
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _RATE = re.compile(r"([1-9][0-9]{0,6})/([smh])", re.ASCII)
@@ -16,14 +16,17 @@ _RATE = re.compile(r"([1-9][0-9]{0,6})/([smh])", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Limit of requests: a bucket of `burst` tokens, to which `per_s` are added each second."""
+    """Limit on requests, as a token bucket. It holds at most `burst` tokens, and gains `per_s` tokens each second."""
 
     burst: int
     per_s: float
 
 
 def rate_of(text: str | None) -> Rate | None:
-    """The rate in a text such as `50/s`, `600/m` or `1000/h`; None for `none`. Raises `InvalidInput`."""
+    """Return the rate in a text such as `50/s`, `600/m` or `1000/h`. Return None for None and for `none`.
+
+    Raises `InvalidInput` if the text is not a rate.
+    """
     if text is None or text == NO_LIMIT:
         return None
     found = _RATE.fullmatch(text)

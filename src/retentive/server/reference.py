@@ -1,4 +1,4 @@
-"""Prints docs/http-api.md, made from the OpenAPI document: `python -m retentive.server.reference`."""
+"""Makes docs/http-api.md from the OpenAPI document. `python -m retentive.server.reference` prints it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ code is stable; the SDK has it as `error_code`. Answers with the status 409, 500
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of docs/http-api.md."""
     parts = [INTRODUCTION]
     paths = cast("Mapping[str, Mapping[str, Any]]", document()["paths"])
     for path, operations in paths.items():
@@ -76,7 +76,6 @@ def _answer(operation: Mapping[str, Any]) -> str:
 
 
 def _shape(schema: Mapping[str, Any]) -> str:
-    """A schema on one line."""
     for name in ("anyOf", "oneOf"):
         if name in schema:
             return " or ".join(_shape(each) for each in schema[name])

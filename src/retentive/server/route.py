@@ -1,4 +1,7 @@
-"""A row of the table of routes. Routing, field checks, scopes, the OpenAPI document and an isolation test use it."""
+"""Row in the table of routes.
+
+Routing, the checks of fields and scopes, the OpenAPI document, and a test of the isolation of workspaces use the table.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,11 @@ _NAMES = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route. The key needs one of its `scopes`. The handler gets the `RouteCall` and an argument for each field.
+    """One route.
 
-    `answer` names the schema of the answer. After `list:` it names the schema of the items of a page, after `stream:`
-    the media types of a stream.
+    A key needs one of the `scopes`. The handler gets a `RouteCall` and one argument for each field. `answer` names the
+    schema of the answer. `list:NAME` stands for a page of objects with the schema NAME, and `stream:TYPE` for a stream
+    with the media type TYPE.
     """
 
     method: Method
@@ -31,9 +35,12 @@ class Route:
     query: tuple[Field, ...] = ()
     body: tuple[Field, ...] = ()
     conflicts: bool = False
-    """True if the route may answer 409."""
+    """True if the route can answer with status 409."""
     upload: tuple[str, ...] = ()
-    """Media types of a body that is a file. The body is streamed, and the limit of JSON bodies does not apply."""
+    """Media types of the body if the body is a file.
+
+    Such a body is streamed, so the size limit of JSON bodies does not apply.
+    """
     is_long: bool = False
     """True if the handler may take minutes."""
 

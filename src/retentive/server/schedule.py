@@ -1,4 +1,4 @@
-"""The schedule of a server's jobs: a TOML file with a table for each job."""
+"""Schedule of the jobs of a server. It is a TOML file with one table per job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIELDS: Mapping[str, Mapping[str, type]] = {
     "anchor": {"directory": str, "key": str},
     "backup": {"directory": str, "keep": int},
 }
-"""The jobs and their fields, in addition to `every` and `at`."""
+"""Names of the jobs, with the fields that each may have in addition to `every` or `at`."""
 OPTIONAL = frozenset({"older_than_hours", "keep"})
 _EVERY = re.compile(r"([1-9][0-9]{0,4})(m|h|d)", re.ASCII)
 _UNITS = {"m": 60, "h": 3_600, "d": 86_400}
@@ -27,7 +27,10 @@ _AT = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ScheduledJob:
-    """A job. `schedule` is a text for people. Either `every_s` is set or `at`, which is a time of day in UTC."""
+    """Job, and the times when it runs. `schedule` describes these times for people.
+
+    Exactly one of `every_s` and `at` is set. `at` is a time of day in UTC: hour and minute.
+    """
 
     name: str
     schedule: str
@@ -44,7 +47,7 @@ class ScheduledJob:
 
 
 def read_schedule(path: str) -> list[ScheduledJob]:
-    """The jobs in a file. Raises `InvalidInput`."""
+    """Return the jobs in a file. Raises `InvalidInput`."""
     try:
         found = tomllib.loads(Path(path).read_text("utf-8"))
     except OSError as error:
@@ -59,7 +62,7 @@ def read_schedule(path: str) -> list[ScheduledJob]:
 
 def _job(name: str, given: object) -> ScheduledJob:
     if name not in FIELDS:
-        raise InvalidInput(f"there is no job {name!r}, only {', '.join(FIELDS)}")
+        raise InvalidInput(f"there is no job {name!r}; the jobs are {', '.join(FIELDS)}")
     if not isinstance(given, dict) or ("every" in given) == ("at" in given):
         raise InvalidInput(f'[{name}] needs either every = "1h" or at = "03:00"')
     fields = {key: value for key, value in given.items() if key not in {"every", "at"}}

@@ -1,4 +1,4 @@
-"""JSON schemas of the objects in answers, for the OpenAPI document. Tests compare all answers with them."""
+"""JSON schemas of the objects in answers, for the OpenAPI document. Tests check all answers against them."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ SHA256: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 
 
 def ref(name: str) -> JsonSchema:
-    """Reference to a schema of the document."""
+    """Return a reference to a schema of the document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def const(value: str) -> JsonSchema:
-    """The one string `value`."""
+    """Return the schema of the string `value`."""
     return {"type": "string", "const": value}
 
 
 def enum(*values: str) -> JsonSchema:
-    """One of some strings."""
+    """Return the schema of a string that is one of `values`."""
     return {"type": "string", "enum": list(values)}
 
 
 def nullable(schema: JsonSchema) -> JsonSchema:
-    """The schema, or null."""
+    """Return a schema that also accepts null."""
     return {"anyOf": [schema, {"type": "null"}]}
 
 
 def array(schema: JsonSchema) -> JsonSchema:
-    """A list of values."""
+    """Return the schema of a list."""
     return {"type": "array", "items": schema}
 
 
 def map_of(schema: JsonSchema) -> JsonSchema:
-    """An object with any names and values of one schema."""
+    """Return the schema of an object that may have any names. All its values have the same schema."""
     return {"type": "object", "additionalProperties": schema}
 
 
 def fixed(**properties: JsonSchema) -> JsonSchema:
-    """An object with exactly these properties, all required."""
+    """Return the schema of an object that has exactly these properties. All of them are required."""
     return {
         "type": "object",
         "properties": properties,
@@ -394,7 +394,7 @@ def _with_secret(name: str, secret: str) -> JsonSchema:
 
 
 def all_schemas() -> dict[str, JsonSchema]:
-    """The schemas by name."""
+    """Return all schemas, by name."""
     return {
         **SCHEMAS,
         "new_api_key": _with_secret("api_key", "api_key"),

@@ -1,4 +1,4 @@
-"""`retentive serve`: opens the location, and runs uvicorn in this process or in several worker processes."""
+"""Implements `retentive serve`: opens the location and runs uvicorn, in this process or in several worker processes."""
 
 from __future__ import annotations
 
@@ -41,17 +41,23 @@ if TYPE_CHECKING:
     from retentive.server.tracing import Tracing
 
 VARIABLE = "RETENTIVE_SERVE"
-"""Environment variable that passes the options to worker processes."""
+"""Environment variable with the options, for the worker processes."""
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
 GRACE_S = 30
 QUICK_CALLS = 8
 LOST_CLIENT_MS = 60_000
 KEEP_ALIVE_S = 75
-"""With the 5 s of uvicorn, pooled clients often send a request on a connection that is just being closed."""
+"""Seconds after which an idle connection is closed.
+
+With uvicorn's default of 5 s, clients with connection pools often send a request just when the connection is closed.
+"""
 
 
 class Started(TypedDict):
-    """The report of `serve` once it listens. `first_key` is the text of the first admin key, which is shown once."""
+    """Report that `serve` makes when it starts to listen.
+
+    `first_key` is the text of the first admin key, if one was created. It is shown only once.
+    """
 
     url: str
     first_key: str | None
@@ -60,11 +66,12 @@ class Started(TypedDict):
 def serve(options: ServeOptions, *, on_start: Callable[[Started], None], on_progress: Progress = PROGRESS.info) -> None:
     """Serve a location until SIGTERM or Ctrl-C. Requests that have begun are finished.
 
-    On a loopback address, the first start creates an admin key. `on_progress` gets sentences about the start and the
-    end of workers and about the stop; by default they are logged. Raises `InvalidInput` and the errors of storage.
+    At its first start on a loopback address, the server creates an admin key. `on_progress` gets a sentence when a
+    worker starts or ends and when the server stops; by default the sentences are logged. Raises `InvalidInput` and the
+    errors of storage.
     """
     options.check()
-    _tokens(options)  # so that an error stops the start, not each worker
+    _tokens(options)  # an error in the OAuth file stops the server here, before it starts workers
     log_as_json(requests=options.request_log)
     listener = _listen(options)
     with (
@@ -95,14 +102,17 @@ def serve(options: ServeOptions, *, on_start: Callable[[Started], None], on_prog
 
 
 def from_environment() -> ASGIApp:
-    """The ASGI application of a worker process."""
+    """Return the ASGI application of a worker process."""
     options = ServeOptions(**json.loads(os.environ[VARIABLE]))
     end_with_parent()
     return _application(retentive.open(options.url, keys=_keys(options), sweep=False), options)
 
 
 def serve_here(opened: Retentive, make: Callable[[Server], list[BaseRoute]], on_start: Callable[[str], None]) -> None:
-    """Serve an open location to this machine in this process, until SIGTERM or Ctrl-C. `make` returns more routes."""
+    """Serve an open location from this process to this machine only, until SIGTERM or Ctrl-C.
+
+    `make` returns additional routes.
+    """
     options = ServeOptions("", port=0)
     server = server_of(ServedLocation(opened), telemetry=Telemetry())
     with _listen(options) as listener:
@@ -135,7 +145,7 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
         if traced is not None:
             traced[1]()
 
-    is_local = parse_location(options.url)[0] in {None, "sqlite"}  # a read takes less time than waking a thread
+    is_local = parse_location(options.url)[0] in {None, "sqlite"}  # then a read takes less time than waking a thread
     together = QUICK_CALLS if is_local else 1
     workers = Workers(options.threads, options.queue, deadline_s=options.deadline_s, quick_calls=together)
     limits = RateLimits(Buckets(options.bucket_file) if options.bucket_file else None, options.rate)
@@ -145,7 +155,7 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
 
 
 def _more_routes(server: Server, options: ServeOptions) -> list[BaseRoute]:
-    """Return the routes of a higher layer, which the function named in `options.pages` makes."""
+    """Return the routes made by the function that `options.pages` names. The layer above the server defines it."""
     if options.pages is None:
         return []
     module, _, name = options.pages.partition(":")
@@ -185,7 +195,10 @@ def _config(app: ASGIApp | str, options: ServeOptions) -> uvicorn.Config:
 
 
 def _listen(options: ServeOptions) -> socket.socket:
-    """Return a listening socket. Its protocol is explicit, because otherwise asyncio leaves Nagle's algorithm on."""
+    """Return a listening socket.
+
+    The socket names TCP explicitly. Otherwise asyncio would not turn off Nagle's algorithm for accepted connections.
+    """
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
         listener = socket.create_server((options.host, options.port), family=family, backlog=2048)
@@ -199,7 +212,7 @@ def _listen(options: ServeOptions) -> socket.socket:
 
 
 def _tracing() -> tuple[Tracing, Callable[[], None]] | None:
-    """Return `exporting()` if the environment names an endpoint of OpenTelemetry, else None.
+    """Return the result of `exporting()` if the environment names an OpenTelemetry endpoint, else None.
 
     Raises `InvalidInput` if the packages of OpenTelemetry are not installed.
     """

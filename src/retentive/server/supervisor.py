@@ -1,4 +1,4 @@
-"""Processes of the server: the parent process, which replaces dead workers, and the graceful stop."""
+"""Starts the worker processes of the server, replaces dead ones, and stops them gracefully."""
 
 from __future__ import annotations
 
@@ -18,29 +18,33 @@ from uvicorn.supervisors.multiprocess import Process
 
 CHECK_S = 0.5
 RESTART_S = 1.0
-"""Shortest time between two starts of a worker, for example while the database is unreachable."""
+"""Minimum time between two starts of a worker.
+
+Without it, a worker could restart constantly if the database is down.
+"""
 Progress = Callable[[str], None]
 STOPPING = "Stopping: new connections are refused, and the requests that have begun are finished."
 
 
 class OneProcess(uvicorn.Server):
-    """The server in this process."""
+    """Server that runs in this process, without workers."""
 
     def __init__(self, config: uvicorn.Config, on_progress: Progress) -> None:
         super().__init__(config)
         self._on_progress = on_progress
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop, and report it."""
+        """Stop the server, and report it."""
         self._on_progress(STOPPING)
         await super().shutdown(sockets)
         self._on_progress("Stopped.")
 
 
 class Supervisor(Multiprocess):
-    """The parent process of the workers. SIGTERM and SIGINT stop it; SIGHUP replaces the workers one by one.
+    """Parent process of the workers. SIGTERM and SIGINT stop the server; SIGHUP replaces the workers one by one.
 
-    The base class looks for signals only every 0.5 s, and keeps the listening socket open until all workers have ended.
+    Unlike its base class, it reacts to signals at once, and closes the listening socket before it waits for the
+    workers.
     """
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], on_progress: Progress) -> None:
@@ -52,7 +56,7 @@ class Supervisor(Multiprocess):
         self._started_at: dict[int, float] = {}
 
     def run(self) -> None:
-        """Run the workers until a signal."""
+        """Run the workers until a signal stops the server."""
         for index in range(self.processes_num):
             self.processes.append(self._started(index))
         while not self.should_exit.is_set():
@@ -62,13 +66,13 @@ class Supervisor(Multiprocess):
                 self.keep_subprocess_alive()
         self._on_progress(STOPPING)
         for each in self.sockets:
-            each.close()  # the workers close theirs, so that the system refuses connections from now on
+            each.close()  # the workers close theirs too; then the system refuses new connections
         self.terminate_all()
         self.join_all()
         self._on_progress("Stopped.")
 
     def keep_subprocess_alive(self) -> None:
-        """Replace workers that have ended. Unlike the base class, do not end a worker that is too busy to answer."""
+        """Replace workers that have ended. The base class would also end workers that are too busy to answer it."""
         for index, worker in enumerate(self.processes):
             if worker.process.is_alive() or time.monotonic() < self._started_at[index] + RESTART_S:
                 continue
@@ -80,7 +84,7 @@ class Supervisor(Multiprocess):
             self.processes[index] = self._started(index)
 
     def _wait(self) -> None:
-        """Wait for a signal or the end of a worker, for `CHECK_S` at most."""
+        """Wait at most `CHECK_S` for a signal or for the end of a worker."""
         alive = [worker.process.sentinel for worker in self.processes if worker.process.is_alive()]
         readable: Sequence[int] = select.select([self._woken, *alive], [], [], CHECK_S)[0]
         if self._woken in readable:
@@ -101,7 +105,7 @@ def _reason(code: int | None) -> str:
 
 
 def end_with_parent() -> None:
-    """Stop this worker gracefully when its parent has died: nothing else would end it, and it holds the port."""
+    """Stop this worker gracefully when its parent process dies. Otherwise it would run forever and hold the port."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return

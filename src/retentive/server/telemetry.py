@@ -1,4 +1,4 @@
-"""Observation of requests and memory operations: metrics, spans, and logs as JSON without contents."""
+"""Observes requests and memory operations: metrics, spans, and JSON logs that contain no memory texts."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ if TYPE_CHECKING:
 
 LOGGERS = ("retentive", "uvicorn", "mcp")
 PROGRESS = logging.getLogger("retentive.server.progress")
-"""Log of workers that start or end, and of the server's stop."""
+"""Log of the start and end of workers and of the stop of the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """Metrics and spans of a server. Either may be absent."""
+    """Metrics and tracing of a server. Each is None if it is not configured."""
 
     metrics: Metrics | None = None
     tracing: Tracing | None = None
 
     @contextmanager
     def request(self, scope: Scope, state: Mapping[str, Any]) -> Iterator[None]:
-        """Observe a request. `state` has its route, status and code when the block ends."""
+        """Measure a request until the block ends.
+
+        By then, `state` must contain the route, status and code of the request.
+        """
         started, metrics = time.perf_counter(), self.metrics
         is_stream = metrics is not None and scope["path"].endswith(STREAMS)
         if metrics is not None and is_stream:
@@ -53,7 +56,7 @@ class Telemetry:
     def observed(
         self, route: Route, call: RouteCall, fields: Mapping[str, Any], work: Callable[[], RouteAnswer]
     ) -> Callable[[], RouteAnswer]:
-        """Wrap the call of a handler for a thread, so that its wait, its span and its change are recorded."""
+        """Return a function that calls `work` and records its wait for a thread, its span and its change."""
         queued, metrics = time.perf_counter(), self.metrics
 
         def run() -> RouteAnswer:
@@ -83,7 +86,7 @@ class Telemetry:
 
 
 def _command(fields: Mapping[str, Any]) -> str:
-    """Return the command of a tool_use block, or an empty string for anything else."""
+    """Return the command in the input of a tool_use block, or an empty string if there is none."""
     given = fields.get("input")
     found = given.get("command") if isinstance(given, Mapping) else None
     return found if isinstance(found, str) else ""
@@ -100,10 +103,13 @@ def _is_error(answer: RouteAnswer) -> bool:
 
 
 class JsonLog(logging.Formatter):
-    """Formats log records as lines of JSON. An exception is logged as its type and code lines, without its message."""
+    """Formats log records as lines of JSON.
+
+    An exception is logged as its type and its lines of code. Its message is left out, because it may quote a memory.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the line for a record."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, object] = {"time": at, "level": record.levelname.lower(), "logger": record.name}
         fields = getattr(record, "fields", None)
@@ -115,7 +121,7 @@ class JsonLog(logging.Formatter):
 
 
 def log_as_json(*, requests: bool) -> None:
-    """Write the logs of the server to standard error as JSON. Requests are logged only if `requests`."""
+    """Write the logs of the server to standard error as JSON. With `requests`, each request is logged too."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLog())
     for name in LOGGERS:
@@ -124,5 +130,5 @@ def log_as_json(*, requests: bool) -> None:
         logger.propagate = False
     logging.getLogger("retentive.server").setLevel(logging.INFO)
     logging.getLogger("retentive.server.requests").setLevel(logging.INFO if requests else logging.WARNING)
-    logging.getLogger("mcp").setLevel(logging.ERROR)  # its warnings quote requests
+    logging.getLogger("mcp").setLevel(logging.ERROR)  # the warnings of this package quote requests
     PROGRESS.setLevel(logging.INFO)

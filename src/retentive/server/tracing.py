@@ -1,7 +1,8 @@
-"""Spans and metrics for OpenTelemetry: HTTP and generative-AI semantic conventions.
+"""Spans and metrics for OpenTelemetry, named by its conventions for HTTP and for generative AI.
 
-Each request has a server span, which continues the trace of the client. A memory operation has a span inside it. Spans
-contain no texts, paths or queries, unless `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` asks for them.
+Each request has a server span, which continues the trace of the client. A memory operation has a span inside the span
+of its request. Spans contain no memory texts, paths or queries, unless the environment variable
+`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` turns that on.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ OPERATIONS: Mapping[str, str] = {
     "list_memories": "search_memory",
     "search_memories": "search_memory",
 }
-"""Values of `gen_ai.operation.name`, by the name of the route."""
+"""Maps the name of a route to the value of `gen_ai.operation.name`."""
 COMMANDS: Mapping[str, str] = {
     "view": "search_memory",
     "create": "upsert_memory",
@@ -46,11 +47,11 @@ COMMANDS: Mapping[str, str] = {
     "rename": "update_memory",
     "delete": "delete_memory",
 }
-"""Values of `gen_ai.operation.name`, by the command of the memory tool."""
+"""Maps a command of the memory tool to the value of `gen_ai.operation.name`."""
 
 
 class Tracing:
-    """Makes spans. By default it uses the OpenTelemetry providers of the process."""
+    """Creates spans. By default it uses the OpenTelemetry providers of the process."""
 
     def __init__(self, tracers: TracerProvider | None = None, meters: MeterProvider | None = None) -> None:
         self._tracer = trace.get_tracer("retentive.server", __version__, tracers)
@@ -61,7 +62,10 @@ class Tracing:
 
     @contextmanager
     def request(self, scope: Scope, state: Mapping[str, Any]) -> Iterator[None]:
-        """Span of a request. `state` has its route, status and code when the block ends."""
+        """Create the span of a request.
+
+        When the block ends, `state` must contain the route, status and code of the request.
+        """
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         method, started = scope["method"], time.perf_counter()
         with self._tracer.start_as_current_span(
@@ -81,7 +85,7 @@ class Tracing:
 
     @contextmanager
     def operation(self, name: str, ids: Mapping[str, str], fields: Mapping[str, Any]) -> Iterator[_Operation]:
-        """Span of a memory operation."""
+        """Create the span of a memory operation, and yield it."""
         started, kind = time.perf_counter(), {"gen_ai.operation.name": name}
         with self._tracer.start_as_current_span(
             name, kind=SpanKind.INTERNAL, attributes=kind, record_exception=False, set_status_on_exception=False
@@ -131,7 +135,7 @@ class _Operation:
 
 
 def exporting() -> tuple[Tracing, Callable[[], None]]:
-    """Return a `Tracing` that exports to the endpoint in the environment, and a function that sends the rest."""
+    """Return a `Tracing` that exports to the endpoint in the environment, and a function that flushes and stops it."""
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415 - slow
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - slow
     from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415 - slow

@@ -1,4 +1,4 @@
-"""Bodies of imports, which are written to a temporary file while they arrive."""
+"""Reads the bodies of imports. A body is written to a temporary file while it arrives."""
 
 from __future__ import annotations
 
@@ -18,26 +18,30 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 MAX_UPLOAD_BYTES = 4 << 30
-"""Maximum size of the body of an import, and of the archive in it after decompression."""
+"""Maximum size of the body of an import, and of the decompressed archive in it."""
 MAX_FILES = 100_000
-"""Maximum of files in an import, because an import is one transaction."""
+"""Maximum number of files in an import, because an import is one transaction."""
 MAX_TEXT_BYTES = 64 << 20
-"""Maximum size of a text in an import, because each text is loaded into memory."""
+"""Maximum size of one text in an import, because each text is loaded into memory."""
 UPLOAD_S = 600.0
-"""Deadline of an export or import, equal to the timeout of the SDKs."""
+"""Deadline of an export or import, in seconds. It is the timeout of the SDKs."""
 _PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """The body of an import: a file without a name, and the SHA-256 of its bytes."""
+    """Body of an import: a temporary file, and the SHA-256 of its bytes.
+
+    If a request is cancelled, both its handler and the event loop may want to close the file. The first of them that
+    calls `is_taken` closes it.
+    """
 
     file: IO[bytes] = field(repr=False)
     digest: str
     _owner: list[None] = field(default_factory=lambda: [None], repr=False)
 
     def is_taken(self) -> bool:
-        """Take the file in order to close it later. Return True if it was taken before. Thread-safe."""
+        """Claim the right to close the file. Return True if it was claimed before. Threads may call it."""
         try:
             self._owner.pop()  # atomic
         except IndexError:
@@ -45,15 +49,15 @@ class Upload:
         return False
 
     def give_up(self) -> None:
-        """Close the file if no handler has it."""
+        """Close the file, unless a handler has claimed it."""
         if not self.is_taken():
             self.file.close()
 
 
 async def read_upload(request: Request, key: KeyRecord, reserve: Callable[[int], None]) -> Upload:
-    """Write the body of a request to a file. Raises `HttpError`.
+    """Write the body of a request to a temporary file. Raises `HttpError`.
 
-    The size of the body is limited only by the API key and by `MAX_UPLOAD_BYTES`.
+    The limit is `MAX_UPLOAD_BYTES`, or less if the API key sets a lower limit.
     """
     reserve(_PIECE_BYTES)
     limit = min(key.max_body_bytes or MAX_UPLOAD_BYTES, MAX_UPLOAD_BYTES)
@@ -71,7 +75,7 @@ async def read_upload(request: Request, key: KeyRecord, reserve: Callable[[int],
 
 
 async def _pieces(request: Request) -> AsyncIterator[bytes]:
-    """The body in pieces of 1 MB."""
+    """Yield the body in pieces of about 1 MiB."""
     piece, more = bytearray(), True
     while more:
         message = await request.receive()

@@ -1,4 +1,4 @@
-"""Webhook endpoints, their events, and the deliveries that are due, all stored as records of the location."""
+"""Webhook endpoints, their events and their deliveries, stored as records of the location."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ ENDPOINT, PENDING, DEAD, SEEN, CURSOR = (
     "webhook_seen",
     "webhook_cursor",
 )
-"""Kinds of records. The key of a delivery is `ENDPOINT.EVENT`; records of the last two kinds have the id of a store."""
+"""Kinds of records.
+
+A delivery is stored under the key `ENDPOINT.EVENT`. Records of the last two kinds have the id of a memory store as key.
+"""
 CREATED, ARCHIVED, DELETED = "memory_store.created", "memory_store.archived", "memory_store.deleted"
 CHANGED = "memory.changed"
 EVENTS = (CREATED, ARCHIVED, DELETED, CHANGED)
@@ -43,7 +46,7 @@ List: TypeAlias = Literal["pending", "dead"]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Record of an endpoint. `stores` are the patterns of the API key that created it."""
+    """Stored endpoint. `stores` contains the patterns of the API key that created it."""
 
     id: str
     workspace_id: str
@@ -58,7 +61,7 @@ class Endpoint:
     stores: tuple[str, ...] = ()
 
     def wants(self, event: str, info: StoreInfo, at: datetime) -> bool:
-        """Return whether the endpoint gets this event. It gets no events from before its creation."""
+        """Return whether the endpoint gets an event. It gets only events that happened after its creation."""
         return (
             self.state == "enabled"
             and self.workspace_id == info.workspace_id
@@ -70,7 +73,10 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Record of an event for an endpoint. `due` is a Unix time; `tried_at` and `error` describe the last attempt."""
+    """Stored event for one endpoint.
+
+    `due` is the Unix time of the next attempt. `tried_at` and `error` describe the last attempt.
+    """
 
     endpoint_id: str
     event_id: str
@@ -84,23 +90,23 @@ class Delivery:
 
     @property
     def key(self) -> str:
-        """Key of its record."""
+        """Key under which the delivery is stored."""
         return f"{self.endpoint_id}.{self.event_id}"
 
     def to_text(self) -> str:
-        """The record as it is stored."""
+        """Return the text that is stored."""
         return json.dumps(asdict(self))
 
 
 class Webhooks:
-    """The webhooks of a location. Threads and processes may share them."""
+    """Webhooks of a location. Threads and processes may share them."""
 
     def __init__(self, opened: Retentive) -> None:
         self._opened = opened
         self._records = opened.records
 
     def create(self, workspace_id: str, url: str, events: tuple[str, ...], **options: Any) -> Endpoint:
-        """Create an endpoint with a new secret. Raises `InvalidInput` if the workspace has too many."""
+        """Create an endpoint with a new secret. Raises `InvalidInput` if the workspace has too many endpoints."""
         if len(self.endpoints(workspace_id)) >= MAX_ENDPOINTS:
             raise InvalidInput(f"a workspace has at most {MAX_ENDPOINTS} webhook endpoints")
         now = datetime.now(UTC).isoformat()
@@ -110,19 +116,19 @@ class Webhooks:
         return made
 
     def endpoints(self, workspace_id: str | None = None) -> list[Endpoint]:
-        """The endpoints of a workspace, or all, oldest first."""
+        """Return the endpoints of a workspace or, without `workspace_id`, all endpoints. Oldest first."""
         found = (_endpoint(text) for _, text in self._records.list(ENDPOINT))
         return [each for each in found if workspace_id in {None, each.workspace_id}]
 
     def endpoint(self, endpoint_id: str) -> Endpoint:
-        """An endpoint. Raises `NotFound`."""
+        """Return an endpoint. Raises `NotFound`."""
         text = self._records.get(ENDPOINT, endpoint_id) if _is_id(endpoint_id) else None
         if text is None:
             raise NotFound("there is no such webhook endpoint")
         return _endpoint(text)
 
     def change(self, endpoint_id: str, **changes: Any) -> Endpoint:
-        """Change an endpoint. Raises `NotFound` and `Conflict`."""
+        """Change an endpoint. Raises `NotFound` or `Conflict`."""
         before = self.endpoint(endpoint_id)
         after = replace(before, **changes, updated_at=datetime.now(UTC).isoformat())
         self._records.put(ENDPOINT, endpoint_id, json.dumps(asdict(after)), expected=json.dumps(asdict(before)))
@@ -139,13 +145,16 @@ class Webhooks:
     def deliveries(
         self, state: List, endpoint_id: str = "", *, after: str = "", limit: int | None = None
     ) -> Iterator[Delivery]:
-        """Return the pending or the dead deliveries, of one endpoint or of all, after the event `after`."""
+        """Yield the pending or the dead deliveries, sorted by key.
+
+        With `endpoint_id`, yield only the deliveries of that endpoint whose event ids are greater than `after`.
+        """
         start = f"{endpoint_id}." if endpoint_id else ""
         found = self._records.list(_kind(state), after=start + after, limit=limit)
         return (Delivery(**json.loads(text)) for _, text in takewhile(lambda pair: pair[0].startswith(start), found))
 
     def delivery(self, endpoint_id: str, event_id: str) -> tuple[List, Delivery]:
-        """A delivery and its state. Raises `NotFound`."""
+        """Return a delivery and its state. Raises `NotFound`."""
         for state in ("dead", "pending"):
             key = f"{endpoint_id}.{event_id}"
             text = self._records.get(_kind(state), key) if _is_id(endpoint_id) and _is_id(event_id) else None
@@ -154,7 +163,7 @@ class Webhooks:
         raise NotFound("there is no such delivery")
 
     def retry(self, endpoint_id: str, event_id: str) -> Delivery:
-        """Make a pending or dead delivery due now, with all attempts left. Raises `NotFound`."""
+        """Make a pending or dead delivery due now. It gets all its attempts again. Raises `NotFound`."""
         _, before = self.delivery(endpoint_id, event_id)
         again = replace(before, due=0.0, attempts=0)
         self._records.put(PENDING, again.key, again.to_text())
@@ -162,18 +171,18 @@ class Webhooks:
         return again
 
     def delivered(self, delivery: Delivery) -> None:
-        """Remove a pending delivery that has arrived or is no longer wanted."""
+        """Remove a pending delivery, because it was delivered or because its endpoint no longer wants it."""
         self._records.put(PENDING, delivery.key, None)
 
     def failed(self, before: Delivery, after: Delivery, *, is_dead: bool) -> None:
-        """Store a failed attempt, unless another process has changed the delivery meanwhile."""
+        """Store the result of a failed attempt, unless another process has changed the delivery in the meantime."""
         if is_dead:
             self._records.put(DEAD, after.key, after.to_text())
         try:
             new = None if is_dead else after.to_text()
             self._records.put(PENDING, before.key, new, expected=before.to_text())
         except Conflict:
-            if is_dead:  # somebody retries it, so it is not dead; a crash before the removal would have left both
+            if is_dead:  # a person retried the delivery meanwhile, so it stays pending
                 with suppress(Conflict):
                     self._records.put(DEAD, after.key, None, expected=after.to_text())
 
@@ -182,14 +191,17 @@ class Webhooks:
         self._records.put(DEAD, delivery.key, None)
 
     def note(self, info: StoreInfo) -> None:
-        """Record a store before its deletion. The event needs the workspace, which the tombstone does not have."""
+        """Record the workspace and key of a memory store before it is deleted.
+
+        The event of the deletion needs them, and the tombstone of the memory store does not have them.
+        """
         if self.endpoints(info.workspace_id) and self._records.get(SEEN, info.id) is None:
             self._records.put(SEEN, info.id, _seen_text(info, ()))
 
     def announce(self, infos: Iterable[StoreInfo]) -> None:
-        """Queue the events of memory stores that were created or archived, unless they were queued before.
+        """Queue the events of memory stores that were created or archived. Events queued earlier are left out.
 
-        After a crash, an event may be queued again with the same id.
+        After a crash, an event may be queued twice, both times with the same id.
         """
         endpoints = self.endpoints()
         watched = {each.workspace_id for each in endpoints}
@@ -206,7 +218,7 @@ class Webhooks:
                 self._records.put(SEEN, info.id, _seen_text(info, (*announced, *new)))
 
     def gone(self, present: set[str]) -> list[str]:
-        """Ids of the known memory stores that no longer exist."""
+        """Return the ids of recorded memory stores that no longer exist."""
         return [store_id for store_id, _ in self._records.list(SEEN) if store_id not in present]
 
     def announce_deleted(self, store_ids: Iterable[str]) -> None:
@@ -242,7 +254,7 @@ class Webhooks:
 
 
 def signature(endpoint: Endpoint, event_id: str, timestamp: int, body: str) -> dict[str, str]:
-    """Headers of Standard Webhooks."""
+    """Return the headers that sign a delivery, as Standard Webhooks defines them."""
     key = base64.b64decode(endpoint.secret.removeprefix(SECRET))
     digest = hmac.digest(key, f"{event_id}.{timestamp}.{body}".encode(), "sha256")
     signed = "v1," + base64.b64encode(digest).decode()
@@ -250,7 +262,7 @@ def signature(endpoint: Endpoint, event_id: str, timestamp: int, body: str) -> d
 
 
 def check_url(url: str, *, to_private: bool) -> str:
-    """Return a URL that deliveries may be sent to. Raises `InvalidInput`."""
+    """Return `url` if deliveries may be sent to it. Raises `InvalidInput` otherwise."""
     try:
         parts = urlsplit(url)
         is_valid = bool(parts.hostname) and parts.port != 0 and parts.username is None and not parts.fragment
@@ -263,16 +275,16 @@ def check_url(url: str, *, to_private: bool) -> str:
     try:
         is_allowed = to_private or is_public(parts.hostname or "")
     except ValueError:
-        is_allowed = True  # a name, which is resolved at each delivery
+        is_allowed = True  # a host name; its addresses are checked at each delivery
     if not is_allowed or (parts.hostname == "localhost" and not to_private):
         raise InvalidInput("must not have a private address")
     return url
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address is public. For an IPv6 address with an IPv4 address inside, the latter decides.
+    """Return whether an IP address is public. If an IPv6 address contains an IPv4 address, the IPv4 address decides.
 
-    Raises `ValueError`.
+    Raises `ValueError` if `address` is not an IP address.
     """
     found = ipaddress.ip_address(address)
     if isinstance(found, ipaddress.IPv6Address):
@@ -289,7 +301,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def resolve(host: str, port: int, *, to_private: bool) -> str:
-    """Return an address of a host. Raises `OSError` if any of its addresses is private, unless these are allowed."""
+    """Return an IP address of a host. Raises `OSError` if one of its addresses is private and `to_private` is False."""
     found = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     if not to_private and not all(is_public(each.partition("%")[0]) for each in found):
         raise OSError("the host has a private address")

@@ -1,7 +1,8 @@
-"""Threads for the calls of handlers, with a bounded queue and a deadline.
+"""Threads that run handlers, with a bounded queue and a deadline.
 
-The results of calls that end together reach the event loop together, and quick calls that arrive together may share a
-thread. Passing each call and result separately, as executors do, took a third of the time of a view.
+Calls are passed to threads in batches: quick calls that arrive together may share a thread, and results that are ready
+together reach the event loop together. Passing each call and each result separately, as executors do, took a third of
+the time of a `view` command.
 """
 
 from __future__ import annotations
@@ -21,15 +22,19 @@ from retentive.server.errors import HttpError, overloaded
 T = TypeVar("T")
 THREADS = 40
 QUEUE = 200
-"""Maximum of calls that wait for a thread. Further calls get 503."""
+"""Maximum number of calls that wait for a thread. Further calls get status 503."""
 DEADLINE_S = 60.0
-"""Shorter than the timeouts of the SDKs (600 s) and of most proxies."""
+"""Default deadline of a call. It is shorter than the timeouts of the SDKs (600 s) and of most proxies."""
 _TICK_S = 1.0
 
 
 @dataclass(eq=False, slots=True)
 class _Job:
-    """A call. Either the thread that starts it or the loop that gives it up takes the token, never both."""
+    """A call and its result.
+
+    The token decides whether the call runs. A thread takes the token right before it starts the call. If the deadline
+    passes first, the event loop takes the token, and the call never starts.
+    """
 
     work: Callable[[], object]
     context: Context
@@ -40,7 +45,7 @@ class _Job:
     error: BaseException | None = None
 
     def is_taken(self) -> bool:
-        """Take the token. Return True if it was taken before."""
+        """Take the token. Return True if it was already taken."""
         try:
             self.token.pop()  # atomic
         except IndexError:
@@ -48,7 +53,6 @@ class _Job:
         return False
 
     def run(self) -> None:
-        """Run the call and keep its result or exception."""
         try:
             self.result = self.context.run(self.work)
         except BaseException as error:
@@ -56,7 +60,7 @@ class _Job:
 
 
 class Workers:
-    """Threads for the calls of handlers. It belongs to one event loop."""
+    """Threads that run handlers. Used by one event loop only."""
 
     def __init__(
         self, threads: int = THREADS, queue: int = QUEUE, *, deadline_s: float = DEADLINE_S, quick_calls: int = 1
@@ -74,12 +78,14 @@ class Workers:
         self._timer: asyncio.TimerHandle | None = None
 
     async def run(self, work: Callable[[], T], *, is_quick: bool = False, deadline_s: float | None = None) -> T:
-        """Run a function in a thread. At most `quick_calls` quick functions share a thread, one after the other.
+        """Run a function in a thread, and return its result.
 
-        `deadline_s` replaces the default deadline if it is longer.
+        Up to `quick_calls` quick functions may share a thread, which runs them one after the other. `deadline_s`
+        replaces the default deadline if it is longer.
 
-        Raises `HttpError` 503 if too many calls wait or if no thread was free before the deadline, and 504 if the
-        function did not end before the deadline. After a 504 the function runs to its end, and counts until then.
+        Raises `HttpError` 503 if too many calls are waiting, or if no thread was free before the deadline. Raises
+        `HttpError` 504 if the function was started but has not ended before the deadline. That function continues to
+        its end, and until then it counts as a running call.
         """
         if self._places <= 0:
             raise overloaded("the server is overloaded; try again later")
@@ -102,7 +108,7 @@ class Workers:
         return cast("T", await job.future)
 
     def close(self) -> None:
-        """Wait for the running calls."""
+        """Wait for the running calls to end."""
         for _ in self._threads:
             self._jobs.put(None)
         for thread in self._threads:
@@ -117,7 +123,7 @@ class Workers:
                 self._is_told = True
                 with suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(self._deliver)
-            del jobs, begun  # so that a waiting thread keeps no result alive
+            del jobs, begun  # otherwise a waiting thread would keep results in memory
 
     def _start_quick(self) -> None:
         """Pass the quick calls that arrived in this round of the event loop to threads."""
@@ -126,13 +132,17 @@ class Workers:
             self._jobs.put(jobs[start : start + self._quick_calls])
 
     def _deliver(self) -> None:
-        """Pass on the finished results. `_is_told` is reset first, so that a job that ends later calls this again."""
+        """Hand the finished results to the callers.
+
+        `_is_told` means that a call of this function is scheduled. It is reset first, so that a job that ends while
+        this function runs schedules another call.
+        """
         self._is_told = False
         while self._ended:
             job = self._ended.popleft()
             self._release(job)
             if job.future.done():
-                continue  # it was given up, or its task was cancelled
+                continue  # its deadline has passed, or its task was cancelled
             if job.error is None:
                 job.future.set_result(job.result)
             else:

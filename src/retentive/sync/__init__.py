@@ -1,6 +1,7 @@
 """Two-way synchronisation of a directory of text files with a memory store.
 
-`sync_once` runs rounds until both sides are equal, except for reported differences. A round scans the directory
-(`folder`), lists the memories, plans the steps (`plan`, a pure function of both sides and of the last common state) and
-applies them (`apply`). `watch` synchronises continuously. No text is lost if the saved state is missing or outdated.
+`sync_once` runs rounds until both sides are the same, apart from differences that it reports. A round has four parts:
+it scans the directory (`folder`), lists the memories, plans steps (`plan`), and applies the steps (`apply`). The plan
+compares both sides with their last common state, which is saved in a file (`state`). No text is lost if that file is
+missing or old. `watch` synchronises continuously.
 """

@@ -1,7 +1,8 @@
-"""Apply a plan. Each step first compares the version of the memory, or the text of the file, with the plan.
+"""Applies the steps of a plan.
 
-If it changed in the meantime, the step does nothing, and the next round plans again. Steps never delete the only copy
-of a text: for example, a conflict copy is written before the file is replaced.
+Each step first checks that the memory, or the file, is still as the plan expects. If it has changed, the step does
+nothing, and the next round plans again. Steps never delete the only copy of a text. For example, a conflict copy is
+written before the file is replaced.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from retentive.values.settings import Settings
 
 MOST_COPIES = 20
 MOST_IN_BATCH, MOST_BATCH_BYTES = 100, 500_000
-"""Limits of one batch of pushes: the store's limit of commands, and half the body size that every server accepts."""
+"""Limits of one batch of changes that is sent to the store.
+
+The store accepts this number of commands. The size is half the size of a body that every server accepts.
+"""
 SyncBecame: TypeAlias = Literal[
     "pushed", "written", "merged", "conflict", "renamed", "deleted", "held", "refused", "proposed", "skipped", "waits",
     "warning",
@@ -37,7 +41,10 @@ SyncBecame: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class SyncOutcome:
-    """Outcome for a path. `side` is the changed side: `store`, `directory`, both or empty. `why` gives details."""
+    """Outcome for one path.
+
+    `side` is the side that was changed: `store`, `directory`, both, or none. `why` gives details.
+    """
 
     path: str
     became: SyncBecame
@@ -47,7 +54,10 @@ class SyncOutcome:
 
 @dataclass
 class SyncRound:
-    """Applies the steps of one round, which has read `files` and `memories`, and collects the outcomes."""
+    """Applies the steps of one round, and collects the outcomes.
+
+    `files` and `memories` were read at the start of the round.
+    """
 
     folder: Folder
     store: MemoryStore
@@ -60,7 +70,7 @@ class SyncRound:
     examiner: TextExaminer = field(default_factory=TextExaminer)
 
     def run(self, steps: Sequence[SyncStep], saved: Callable[[], None]) -> None:
-        """Apply the steps. Calls `saved` after every 500 steps to save the state."""
+        """Apply the steps. Call `saved` after every 500 steps, to save the state."""
         new = [step for step in steps if step.act == "push" and step.path not in self.memories]
         for number, (step, text) in enumerate(self._not_created(new), start=1):
             self._try(step.path, partial(self._push, step, text))
@@ -74,7 +84,7 @@ class SyncRound:
         try:
             work()
         except (FileChanged, Conflict, AlreadyExists, NotFound, NotADirectory) as error:
-            self._say(path, "waits", "", str(error))  # another program was faster: the next round plans again
+            self._say(path, "waits", "", str(error))  # another program changed it; the next round plans again
         except OSError as error:
             found = os_error(error)
             if isinstance(found, StoreFull):
@@ -106,7 +116,7 @@ class SyncRound:
                 self.folder.delete(file)
                 self._gone(path, "directory")
             case "hold":
-                why = "more than half of the files are gone; --confirm-deletes deletes the memories"
+                why = "more than half of the files are gone; --confirm-deletes deletes their memories too"
                 self._say(path, "held", "", why)
             case _:
                 self._rename(step)
@@ -122,7 +132,7 @@ class SyncRound:
         self._say(step.to, "renamed", "directory", f"from {step.path}")
 
     def _not_created(self, steps: Iterable[SyncStep]) -> list[tuple[SyncStep, str]]:
-        """Create memories in batches. Returns the steps, with texts, whose memories were not created."""
+        """Create memories in batches. Return the steps whose memories were not created, each with its text."""
         left: list[tuple[SyncStep, str]] = []
         batch: list[tuple[SyncStep, str]] = []
         size = 0
@@ -149,13 +159,13 @@ class SyncRound:
         except RetentiveError as error:
             if error.retryable and not isinstance(error, Conflict):
                 raise
-            return batch  # one by one, so that each is pushed or refused for itself
+            return batch  # the caller sends them one by one, so that a refused one does not stop the others
         for (step, text), written in zip(batch, results, strict=True):
             self._pushed(step.path, text, written)
         return []
 
     def _was_offered(self, path: str) -> bool:
-        """Return True if the present text of the file is already proposed, and report it."""
+        """Return whether the current text of the file was already sent for review. If so, report that."""
         if self.state.offered.get(path) != self.files[path].sha256:
             return False
         self._say(path, "proposed", "store", "it was sent for review")
@@ -220,21 +230,24 @@ class SyncRound:
         self._warn(path, joined.text)
 
     def _as_written(self, path: str, written: Written) -> Memory:
-        """Return the written memory. Raises `FileChanged` if it was changed again since then."""
+        """Return the memory that was written. Raises `FileChanged` if it has changed again since then."""
         memory, _ = self.store.load(path)
         if memory.version_id != written.version_id:
             raise FileChanged
         return memory
 
     def _recorded(self, path: str, memory: Memory, versions: list[str]) -> Written:
-        """Write the text of the file, then the merged text, in one change, so that the history contains both."""
+        """Write the text of the file and then the merged text, in one change. The history then has both."""
         commands: list[dict[str, object]] = [{"command": "write", "path": path, "file_text": text} for text in versions]
         commands[0]["if_version"] = memory.version_id
         return self.store.batch(commands)[-1]
 
     def _copied(self, path: str, text: str) -> str:
-        """Write a conflict copy and return its path, or "" if the same copy exists. Raises `FileChanged`."""
-        for more in range(MOST_COPIES):  # the first name is taken if somebody edited an earlier copy
+        """Write a conflict copy, and return its path.
+
+        Return "" if the same copy exists already. Raises `FileChanged`.
+        """
+        for more in range(MOST_COPIES):  # the first name is in use if somebody has edited an earlier copy
             copy = conflict_name(path, f"{self.machine}{f'-{more}' if more else ''}", text)
             try:
                 self.folder.write(copy, text, None)
@@ -253,7 +266,7 @@ class SyncRound:
         except RetentiveError as error:
             if error.retryable:
                 raise
-            return None  # it was pruned or redacted
+            return None  # the version was pruned or redacted
 
     def _rename_memory(self, step: SyncStep, base: Base, memory: Memory) -> None:
         written = self.store.rename(step.path, step.to, if_version=memory.version_id)
@@ -273,7 +286,10 @@ class SyncRound:
         self._say(path, "deleted", side)
 
     def _secrets(self, path: str, text: str) -> str:
-        """Reason not to send a text with sensitive values that the store would remove or refuse; otherwise empty."""
+        """Return the reason why a text must not be sent to the store, or "" if it may be sent.
+
+        The reason lists the kinds of sensitive values that the store would remove or refuse.
+        """
         if self.settings.sensitive == "off":
             return ""
         examined = self.examiner.examine(self.settings, text, path=path)
@@ -292,7 +308,7 @@ class SyncRound:
 
 
 def conflict_name(path: str, machine: str, text: str) -> str:
-    """Path of the conflict copy of a text that could not be merged. The same text always gets the same path."""
+    """Return the path for the conflict copy of a text. The path is always the same for the same text."""
     stem, dot, suffix = path.rpartition(".")
     if not dot or "/" in suffix:
         stem, dot, suffix = path, "", ""

@@ -1,4 +1,4 @@
-"""Files of a synchronised directory as a scan finds them."""
+"""Files of a synchronised directory, as a scan found them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 
 class FileChanged(Exception):
-    """A file changed during the round. The next round reads it again."""
+    """Error: a file changed during the round. The next round reads it again."""
 
     def __str__(self) -> str:
-        return "another program changed the file, or something is in its way"
+        return "another program changed the file, or another file has its name"
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """File attributes that show if a file changed, without reading its content."""
+    """Attributes of a file that change when its content changes. They are compared without reading the file."""
 
     size_bytes: int
     mtime_ns: int
@@ -24,7 +24,10 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A file of the directory. `name` is its relative name on disk, which may not be in NFC."""
+    """File of the directory.
+
+    `name` is its path in the directory as the file system spells it, perhaps not in Unicode NFC.
+    """
 
     name: str
     sha256: str
@@ -33,10 +36,11 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True)
 class FolderScan:
-    """Result of a scan. `files` are by path of their memory.
+    """Result of a scan.
 
-    `skipped` gives the reason for each path that is left out. `waiting` are paths that are still being written or are
-    not readable. Files below a skipped or waiting path count as unknown, not as deleted.
+    `files` maps the path of a memory to its file. `skipped` maps each path that is left out to the reason. `waiting`
+    contains paths that cannot be read or are still being written. Files below a skipped or waiting path are unknown:
+    they do not count as deleted.
     """
 
     files: Mapping[str, LocalFile]
@@ -46,7 +50,10 @@ class FolderScan:
 
 @dataclass(frozen=True, slots=True)
 class FileStamps:
-    """Stamps of the files in a directory by name (None for an unreadable directory), and the ignore patterns."""
+    """Stamps of all files in a directory, by name, and the ignore patterns.
+
+    A directory that cannot be read has the stamp None.
+    """
 
     ignored: tuple[str, ...]
     stamps: Mapping[str, Stamp | None]

@@ -1,8 +1,8 @@
-"""Access to the synchronised directory: scans of its files, and changes that never overwrite an unexpected text.
+"""Reads and changes the synchronised directory. A change never overwrites a text that the plan does not expect.
 
-Paths are opened one component at a time, starting from an open directory, and links are never followed. A new text is
-written to a temporary file, synced, and exchanged with the old file. The old file is then compared with the expected
-text. If it differs, because another program wrote it in between, the exchange is reversed.
+Paths are opened one component at a time, starting from an open directory, and links are never followed. To replace a
+file, a new file is written, synced to disk and exchanged with the old file. Only then is the old file compared with the
+expected text. If another program has changed it meanwhile, the exchange is reversed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,12 @@ from retentive.values.paths import ROOT, MemoryPath
 
 MARKER, IGNORE = ".retentive-sync", ".retentive-ignore"
 NEW, ASIDE = ".retentive-new-", ".retentive-aside-"
-"""Prefixes of incomplete files, and of complete files under a temporary name. `clean` handles leftovers of a crash."""
+"""Prefixes of temporary files. A file with the first prefix may be incomplete, a file with the second is complete.
+
+`clean` handles files that are left after a crash.
+"""
 SETTLE_S = 0.2
-"""A file that changed less than this time ago may be incomplete, so it waits for a later scan."""
+"""A file that changed less than this number of seconds ago may be incomplete. A later scan reads it."""
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _EMPTY = hashlib.sha256().hexdigest()
@@ -36,7 +39,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Folder:
-    """An open directory. Not thread-safe."""
+    """Open directory. Not thread-safe."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -48,7 +51,7 @@ class Folder:
         os.close(self.descriptor)
 
     def patterns(self) -> tuple[str, ...]:
-        """Return the patterns in the ignore file, which has one pattern per line."""
+        """Return the patterns in the ignore file. It has one pattern per line."""
         try:
             lines = self._read(IGNORE)[0].decode(errors="replace").splitlines()
         except (OSError, FileChanged):
@@ -58,9 +61,10 @@ class Folder:
     def scan(
         self, known: Mapping[str, tuple[str, Stamp | None]], ignored: tuple[str, ...], most_bytes: int
     ) -> FolderScan:
-        """Scan the directory. `known` maps a path to a hash and a stamp: a file with this stamp is not read again.
+        """Scan the directory, and return what was found.
 
-        A recently changed file waits, unless this object wrote it.
+        `known` maps paths to a hash and a stamp. A file that still has this stamp is not read again. A file that
+        changed very recently is not read yet, unless this object wrote it.
         """
         files: dict[str, LocalFile] = {}
         skipped: dict[str, str] = {}
@@ -92,12 +96,12 @@ class Folder:
         return FolderScan(files, skipped, frozenset(waiting))
 
     def stamps(self) -> FileStamps:
-        """Return the stamps of all files, including ignored files, without reading them."""
+        """Return the stamps of all files, also of ignored files. No file is read."""
         stamps = {name: None if entry is None else _stamp(entry) for name, entry in self._walk("")}
         return FileStamps(self.patterns(), stamps)
 
     def text(self, file: LocalFile) -> str:
-        """Return the text of a scanned file. Raises `FileChanged`."""
+        """Return the text of a scanned file. Raises `FileChanged` if it is no longer the same."""
         with _as_changed():
             data, _ = self._read(file.name)
         if hashlib.sha256(data).hexdigest() != file.sha256:
@@ -105,7 +109,10 @@ class Folder:
         return data.decode()
 
     def write(self, path: str, text: str, old: LocalFile | None) -> LocalFile:
-        """Replace the file `old`, or create the file of a path. Raises `FileChanged` if other content is there."""
+        """Replace the file `old`, or create a new file at a path.
+
+        Raises `FileChanged` if the content there is not as expected.
+        """
         name = _name_of(path) if old is None else old.name
         data = text.encode()
         parent, last = os.path.split(name)
@@ -125,7 +132,10 @@ class Folder:
         return LocalFile(name, hashlib.sha256(data).hexdigest(), stamp)
 
     def delete(self, file: LocalFile) -> None:
-        """Delete a scanned file, and any directories that this leaves empty. Raises `FileChanged`."""
+        """Delete a scanned file, and directories that become empty.
+
+        Raises `FileChanged` if the file is no longer the same.
+        """
         parent, last = os.path.split(file.name)
         with _as_changed(), self._parent(parent) as directory:
             temporary = self._free_name(ASIDE)
@@ -148,7 +158,7 @@ class Folder:
             parent = above
 
     def rename(self, file: LocalFile, path: str) -> None:
-        """Move a scanned file to another path. Raises `FileChanged` if that path exists."""
+        """Move a scanned file to another path. Raises `FileChanged` if the file is missing or the path is in use."""
         (old_parent, old), (parent, new) = os.path.split(file.name), os.path.split(_name_of(path))
         with (
             _as_changed(),
@@ -159,7 +169,7 @@ class Folder:
             os.fsync(after)
 
     def marker(self) -> bytes | None:
-        """Return the contents of the marker file, or None if it is missing."""
+        """Return the content of the marker file, or None if it is missing."""
         try:
             return self._read(MARKER)[0]
         except (OSError, FileChanged):
@@ -172,7 +182,11 @@ class Folder:
         os.fsync(self.descriptor)
 
     def clean(self, is_stored: Callable[[str], bool]) -> None:
-        """Remove files that a killed process left. A text whose sha256 is not stored is kept under a visible name."""
+        """Remove temporary files that a killed process has left.
+
+        If the store does not have the text of such a file, the file is kept under a visible name. `is_stored` takes the
+        sha256 of a text.
+        """
         for below, name in self._leftovers(""):
             with self._parent(below) as directory, suppress(FileNotFoundError, FileChanged):
                 sha256 = self._sha256_at(name, directory)
@@ -182,7 +196,7 @@ class Folder:
                     os.unlink(name, dir_fd=directory)
 
     def _put_away(self, name: str, directory: int, ours: str) -> None:
-        """Remove a temporary file with the sha256 `ours`. A file with any other text is kept under a visible name."""
+        """Remove a temporary file if its sha256 is `ours`. If it has any other text, keep it under a visible name."""
         with suppress(FileNotFoundError, FileChanged):
             sha256 = self._sha256_at(name, directory)
             for length in (8, 16, 64) if sha256 != ours else ():
@@ -197,7 +211,7 @@ class Folder:
             os.unlink(name, dir_fd=directory)
 
     def has(self, path: str, text: str) -> bool:
-        """Return True if the file of a path has this text."""
+        """Return whether the file at a path has this text."""
         try:
             return self._read(_name_of(path))[0] == text.encode()
         except (OSError, FileChanged):
@@ -214,9 +228,10 @@ class Folder:
         return found
 
     def _exchange(self, temporary: str, last: str, directory: int, expected: str) -> None:
-        """Exchange a new file with the old file if that has the expected hash. Raises `FileChanged` if not.
+        """Replace an old file with a new one. Raises `FileChanged` if the old file does not have the hash `expected`.
 
-        The old file is removed only after its hash was compared. If the process is killed first, `clean` handles it.
+        The old file is removed only after its hash was compared. If the process is killed before that, `clean` handles
+        the file.
         """
         with _as_changed():
             if self._sha256_at(last, directory) != expected:
@@ -230,7 +245,7 @@ class Folder:
             os.unlink(temporary, dir_fd=directory)
 
     def _walk(self, below: str) -> Iterator[tuple[str, os.stat_result | None]]:
-        """Yield files. A directory that cannot be read, or was just removed, is yielded with None as its entry."""
+        """Yield the name and the attributes of each file. A directory that cannot be read is yielded with None."""
         try:
             with self._parent(below) as directory, os.scandir(directory) as entries:
                 listed = sorted(entry.name for entry in entries if not entry.name.startswith("."))
@@ -267,7 +282,10 @@ class Folder:
         return f"{prefix}{secrets.token_hex(8)}"
 
     def _read(self, name: str) -> tuple[bytes, Stamp]:
-        """Return the bytes and stamp of a regular file. Raises OSError, and `FileChanged` if it changes meanwhile."""
+        """Return the content and the stamp of a regular file.
+
+        Raises OSError, or `FileChanged` if it changes while it is read.
+        """
         parent, last = os.path.split(name)
         with self._parent(parent) as directory, _regular(last, directory) as (file, before):
             data = file.read()
@@ -276,13 +294,13 @@ class Folder:
         return data, before
 
     def _settled_sha256(self, name: str, stamp: Stamp, known: tuple[str, Stamp | None] | None) -> str | None:
-        """Return the hash of a file: None if the file may be incomplete, "" if it is not text."""
+        """Return the hash of a file. Return None if the file may be incomplete, and "" if it is not text."""
         if self._written.get(name) != stamp and abs(time.time_ns() - stamp.mtime_ns) < SETTLE_S * 1e9:
             return None
         return known[0] if known is not None and known[1] == stamp else self._sha256(name, stamp)
 
     def _sha256(self, name: str, stamp: Stamp) -> str | None:
-        """Read a file and return its hash: None if the file changed since its stamp was taken, "" if it is not text."""
+        """Read a file, and return its hash. Return None if it no longer has the stamp, and "" if it is not text."""
         try:
             data, read = self._read(name)
         except (OSError, FileChanged):
@@ -297,7 +315,7 @@ class Folder:
 
     @contextmanager
     def _parent(self, name: str, *, make: bool = False) -> Iterator[int]:
-        """Open a directory inside this directory, without following links."""
+        """Open a directory inside this directory, without following links. With `make`, create it if it is missing."""
         descriptor = os.dup(self.descriptor)
         try:
             for part in filter(None, name.split("/")):
@@ -314,7 +332,10 @@ class Folder:
 
 @contextmanager
 def _regular(name: str, directory: int) -> Iterator[tuple[IO[bytes], Stamp]]:
-    """Open a regular file for reading, and get its stamp. Raises OSError, and `FileChanged` for any other file type."""
+    """Open a regular file for reading, and yield it with its stamp.
+
+    Raises OSError, or `FileChanged` for other kinds of files.
+    """
     descriptor = os.open(name, _READ, dir_fd=directory)
     try:
         entry = os.fstat(descriptor)
@@ -327,7 +348,11 @@ def _regular(name: str, directory: int) -> Iterator[tuple[IO[bytes], Stamp]]:
 
 
 def is_ignored(name: str, patterns: tuple[str, ...]) -> bool:
-    """Return True if a part of a relative name starts with a period, or the name or a part of it matches a pattern."""
+    """Return whether a file is ignored.
+
+    A file is ignored if a part of its relative name starts with a period, or if the name or a part of it matches a
+    pattern.
+    """
     parts = name.split("/")
     if any(part.startswith(".") for part in parts):
         return True
@@ -372,7 +397,7 @@ def _shown(name: str) -> str:
 
 @contextmanager
 def _as_changed() -> Iterator[None]:
-    """Raise `FileChanged` for OS errors that mean that another program removed, created or replaced a file."""
+    """Convert errors of the operating system that show that another program removed, created or replaced a file."""
     try:
         yield
     except (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError):

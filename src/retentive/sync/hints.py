@@ -1,7 +1,7 @@
-"""Hints from the operating system that files in a directory changed, if `watchfiles` is installed.
+"""Notices changes of files with the package `watchfiles`, if it is installed.
 
-Hints may be missing, for example on a network file system or after the directory was renamed, so the caller still scans
-regularly.
+Some changes are not noticed, for example on a network file system or after the directory was renamed. The caller must
+therefore also scan the directory regularly.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from retentive.sync.folder import ASIDE, MARKER, NEW
 
 
 class Hints:
-    """Waits for changes in a directory. Without `watchfiles`, it only waits, and only scans find changes."""
+    """Waits for changes in a directory. Without `watchfiles` it notices none, so that only scans find them."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -32,7 +32,7 @@ class Hints:
         self._thread.join()
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds` for a change. Returns True if a file changed since the last call."""
+        """Wait up to `seconds` for a change. Return whether a file has changed since the last call."""
         found = self._changed.wait(seconds)
         self._changed.clear()
         return found
@@ -51,7 +51,7 @@ class Hints:
             yield_on_timeout=True,
             raise_interrupt=False,
         ):
-            if not begun:  # changes before the watch began give no hints, so cause a scan now
+            if not begun:  # changes made before this moment were not noticed, so the caller must scan now
                 begun = True
                 self._changed.set()
             if any(not path.rpartition("/")[2].startswith((NEW, ASIDE, MARKER)) for _, path in changes):

@@ -1,4 +1,4 @@
-"""Plans the steps that make a directory and a store equal, from both sides and their last common state."""
+"""Plans the steps that make a directory and a memory store the same, from both sides and their last common state."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Act: TypeAlias = Literal[
     "hold",  # a deletion that must be confirmed
 ]
 MOST_UNCONFIRMED = 2
-"""Up to this number, deletions need no confirmation, even if they are more than half of the files."""
+"""Up to this number of deletions needs no confirmation, even if it is more than half of the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncStep:
-    """One act at a path. `to` is the new path of a rename."""
+    """One step at a path. `to` is the new path of a rename."""
 
     act: Act
     path: str
@@ -45,9 +45,10 @@ def plan(
     *,
     confirmed: bool,
 ) -> list[SyncStep]:
-    """Plan the steps for the paths of both sides. `deleted` are ids of memories whose deletion is in the history.
+    """Plan the steps for all paths. `deleted` yields the ids of memories that the history shows as deleted.
 
-    An edit wins over a deletion. If more than half of the files are gone, the deletions are held unless `confirmed`.
+    If one side edits and the other side deletes, the edit wins. If more than half of the files are gone, their memories
+    are deleted only with `confirmed`.
     """
     gone = frozenset(deleted)
     steps = _renamed_memories(bases, files, memories)
@@ -93,7 +94,7 @@ def _both(base: Base | None, file: LocalFile, memory: Memory) -> Act | None:
 def _renamed_memories(
     bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
 ) -> list[SyncStep]:
-    """Plan to rename the files whose memories were renamed in the store. Edits of the files are kept."""
+    """Plan to rename each file whose memory was renamed. Edits of the file are kept."""
     now = {memory.id: path for path, memory in memories.items()}
     found: list[SyncStep] = []
     for path, base in bases.items():
@@ -106,9 +107,9 @@ def _renamed_memories(
 def _renamed_files(
     bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory], busy: set[str]
 ) -> list[SyncStep]:
-    """Plan to rename the memories whose files were renamed.
+    """Plan to rename each memory whose file was renamed.
 
-    A file counts as renamed if its text disappeared at one path and appeared at another, and its memory did not change.
+    A file counts as renamed if its text is missing at one path and new at another, and its memory has not changed.
     """
     gone: defaultdict[str, list[str]] = defaultdict(list)
     for path, base in bases.items():
@@ -137,9 +138,9 @@ def _first_of_each(steps: list[SyncStep]) -> list[SyncStep]:
 
 
 def alike(paths: Iterable[str], known: Iterable[str]) -> set[str]:
-    """Find paths that differ only in case from another path, or from one of its directories.
+    """Return the paths that differ from another path, or from one of its directories, only in upper and lower case.
 
-    Some file systems can hold only one of these paths. Paths that were synchronised before (`known`) are not returned.
+    Some file systems can store only one of them. Paths in `known`, which were synchronised before, are not returned.
     """
     spellings: defaultdict[str, set[str]] = defaultdict(set)
     listed, kept = list(paths), frozenset(known)

@@ -1,4 +1,4 @@
-"""Synchronise a directory with a store, once or continuously."""
+"""Synchronises a directory with a memory store, once or continuously."""
 
 from __future__ import annotations
 
@@ -23,17 +23,24 @@ from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
 
 MOST_ROUNDS = 20
-"""Maximum rounds of one call. Many rounds are needed only while other programs keep changing something."""
+"""Maximum number of rounds in one call.
+
+Many rounds happen only while other programs keep changing files or memories.
+"""
 MOST_LOOKED_AT = 10_000
 RESCAN_S, POLL_S = 30.0, 1.0
-"""Time between checks of the files' stamps (without a hint), and between checks for a new version in the store."""
+"""Seconds between two comparisons of the stamps of files, and between two checks for a new version in the store."""
 FULL_ROUND_S = 600.0
-"""Time between rounds if no check finds a change, because an erased or expired memory leaves no newer version."""
+"""Seconds after which a round runs even if no change was found. An erased or expired memory leaves no newer version."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncOptions:
-    """How to synchronise. `ignored` are patterns in addition to the ignore file; `states` is the folder for states."""
+    """Options of a synchronisation.
+
+    `ignored` contains patterns in addition to the ignore file. `confirmed` permits the deletion of more than half of
+    the memories. `machine` is used in the names of conflict copies. `states` is the folder for the state files.
+    """
 
     ignored: tuple[str, ...] = ()
     confirmed: bool = False
@@ -44,23 +51,23 @@ class SyncOptions:
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """Outcomes, sorted by path. `is_settled` is False if other programs kept changing a side during all rounds."""
+    """Outcomes, sorted by path. `is_settled` is False if files or memories still changed in the last round."""
 
     outcomes: tuple[SyncOutcome, ...]
     is_settled: bool = True
 
     @property
     def needs_attention(self) -> bool:
-        """True if something was not synchronised, or a person must merge a conflict."""
+        """True if something was not synchronised, or if a person must merge a conflict."""
         unsolved = {"conflict", "held", "refused", "waits"}
         return not self.is_settled or any(outcome.became in unsolved for outcome in self.outcomes)
 
 
 @dataclass
 class SyncSession:
-    """A directory and a store that are being synchronised. Created by `opened`.
+    """Directory and memory store that are being synchronised. `opened` creates it.
 
-    `newest` is the newest version in the store before the last round listed the memories.
+    `newest` is the newest version that the store had right before the last round listed its memories.
     """
 
     folder: Folder
@@ -72,7 +79,10 @@ class SyncSession:
     newest: str = ""
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> SyncReport:
-        """Run rounds until nothing is left to do. Raises `RetentiveError` if the store cannot be reached."""
+        """Run rounds until nothing is left to do, and return the outcomes.
+
+        Raises `RetentiveError` if the store is unreachable.
+        """
         found: dict[tuple[str, ...], SyncOutcome] = {}
         for _ in range(MOST_ROUNDS):
             scan, outcomes, acted = self._round(dry=self.options.dry_run)
@@ -92,7 +102,7 @@ class SyncSession:
         return SyncReport(tuple(sorted(found.values(), key=lambda each: (each.path, each.became))), is_settled)
 
     def _round(self, *, dry: bool) -> tuple[FolderScan, list[SyncOutcome], bool]:
-        """Run one round. Returns the scan, the outcomes, and True if another round may find more to do."""
+        """Run one round. Return the scan, the outcomes, and whether another round may find more to do."""
         bases = self.state.bases
         ignored = (*self.options.ignored, *self.folder.patterns())
         known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
@@ -112,7 +122,7 @@ class SyncSession:
             considered, files, memories, self._deleted(considered, files, memories), confirmed=self.options.confirmed
         )
         outcomes = [SyncOutcome(path, "skipped", "", why) for path, why in scan.skipped.items()]
-        outcomes += [SyncOutcome(path, "skipped", "", "another name differs from it only in case") for path in clash]
+        outcomes += [SyncOutcome(path, "skipped", "", "it differs from another path only in case") for path in clash]
         if dry:
             return scan, outcomes + [_planned(step) for step in steps], False
         return scan, *self._applied(steps, files, memories, outcomes)
@@ -142,9 +152,9 @@ class SyncSession:
     def _deleted(
         self, bases: Mapping[str, object], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
     ) -> Iterator[str]:
-        """Yield ids of missing memories whose deletion is in the history.
+        """Yield the ids of missing memories that were deleted, according to the history.
 
-        Other memories may be missing because the store was restored from a backup.
+        A memory can also be missing because the memory store was restored from an older backup.
         """
         present = {memory.id for memory in memories.values()}
         for path in bases:
@@ -160,7 +170,10 @@ class SyncSession:
 
 @contextmanager
 def opened(store: MemoryStore, directory: str, options: SyncOptions | None = None) -> Iterator[SyncSession]:
-    """Open a directory to synchronise it. Raises `InvalidInput`, `NotFound`, and `Unavailable` if it is in use."""
+    """Open a directory for synchronisation.
+
+    Raises `InvalidInput` or `NotFound`, or `Unavailable` if another process uses it.
+    """
     given = options or SyncOptions()
     states = given.states or state_folder(os.environ)
     with opened_folder(directory) as folder:
@@ -176,7 +189,7 @@ def opened(store: MemoryStore, directory: str, options: SyncOptions | None = Non
 
 @contextmanager
 def opened_folder(directory: str) -> Iterator[Folder]:
-    """Open a directory. Raises `InvalidInput`, `NotFound` and `PermissionDenied`."""
+    """Open a directory. Raises `InvalidInput`, `NotFound` or `PermissionDenied`."""
     try:
         folder = Folder(expanded(directory))
     except FileNotFoundError:
@@ -192,16 +205,20 @@ def opened_folder(directory: str) -> Iterator[Folder]:
 
 
 def sync_once(store: MemoryStore, directory: str, options: SyncOptions | None = None) -> SyncReport:
-    """Make a directory and a store equal, except for differences in the report. Safe to call again after a crash."""
+    """Make a directory and a memory store the same, apart from differences in the report.
+
+    Can be repeated after a crash.
+    """
     with opened(store, directory, options) as session:
         return session.run()
 
 
 def watch(session: SyncSession, hints: Callable[[float], bool], report: Callable[[SyncReport], None]) -> None:
-    """Synchronise until `hints` raises. `hints` takes seconds to wait, and returns True if a file changed.
+    """Synchronise until `hints` raises an exception.
 
-    Hints can be missing or wrong, so the stamps of the files are also compared regularly, which takes a hundredth of
-    the time of a round. While the store cannot be reached, it is tried again.
+    `hints` waits for a number of seconds, and returns True if it noticed that a file changed. It may miss changes, so
+    the stamps of the files are also compared regularly. Such a comparison takes a hundredth of the time of a round. If
+    the store cannot be reached, this is reported and tried again.
     """
     seen, looked, full = Glance(), float("-inf"), float("-inf")
     while True:
@@ -225,44 +242,47 @@ def watch(session: SyncSession, hints: Callable[[float], bool], report: Callable
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """Cheap summary of both sides: the newest version in the store and the stamps of the files."""
+    """Summary of both sides that is quick to get: the newest version in the store, and the stamps of the files."""
 
     newest: str = ""
     files: FileStamps | None = None
 
 
 def newest_version(store: MemoryStore) -> str:
-    """Return the id of the newest version in a store, or an empty string if it has no versions."""
+    """Return the id of the newest version in a memory store, or "" if it has no versions."""
     versions = store.versions(limit=1)
     return versions[0].id if versions else ""
 
 
 def machine_name() -> str:
-    """Return the name of this machine in a form that fits in file names."""
+    """Return the name of this machine, in a form that is safe in file names."""
     name = "".join(each if each.isalnum() and each.isascii() else "-" for each in socket.gethostname())
     return name.strip("-")[:40] or "machine"
 
 
 def is_inside(path: str, directory: str) -> bool:
-    """Return True if `path` is the directory or below it."""
+    """Return whether `path` is the directory or below it."""
     real, above = os.path.realpath(path), os.path.realpath(directory)
     return os.path.commonpath([real, above]) == above
 
 
 def _is_in(path: str, left_out: frozenset[str]) -> bool:
-    """Return True if a path or a directory above it is left out."""
+    """Return whether a path, or a directory above it, is left out."""
     while path and path not in left_out:
         path = path.rpartition("/")[0]
     return path != ""
 
 
 def _key(outcome: SyncOutcome) -> tuple[str, ...]:
-    """Return a key. A later outcome replaces an earlier outcome with the same key. Each warning has its own key."""
+    """Return the key of an outcome.
+
+    A later outcome with the same key replaces an earlier one. Each warning has its own key.
+    """
     return outcome.path, outcome.became, outcome.side, outcome.why if outcome.became == "warning" else ""
 
 
 def _is_stored(store: MemoryStore, sha256: str) -> bool:
-    """Return True if a recent version has this hash. Older versions are not checked: the caller then keeps the text."""
+    """Return whether a recent version has this hash. Older versions are not checked; the caller then keeps the text."""
     return any(version.sha256 == sha256 for version in store.versions(limit=MOST_LOOKED_AT))
 
 
@@ -273,7 +293,7 @@ def _planned(step: SyncStep) -> SyncOutcome:
         case "pull":
             return SyncOutcome(step.path, "written", "directory")
         case "merge":
-            return SyncOutcome(step.path, "merged", "store and directory", "or a conflict, if the lines are the same")
+            return SyncOutcome(step.path, "merged", "store and directory", "or a conflict, if both changed a line")
         case "delete_memory":
             return SyncOutcome(step.path, "deleted", "store")
         case "delete_file":

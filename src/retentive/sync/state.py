@@ -1,7 +1,7 @@
-"""The last common state of a directory and a store: one JSON file for each pair.
+"""Last common state of a directory and a memory store. Each pair has its own JSON file.
 
-It contains hashes and ids but no texts. The file is outside the directory. A marker file in the directory names it:
-without the marker, the directory may be unmounted or replaced, so missing files do not count as deleted.
+The file has hashes and ids but no texts. It is outside the directory. A marker file in the directory names it. If the
+marker is missing, the directory may be unmounted or replaced, so missing files do not count as deleted.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A memory at the time when both sides were last the same.
+    """Memory and file of one path, when they were last the same.
 
-    `sha256` is the hash of the version and `local_sha256` the hash of the file. They differ if guards changed the text.
-    `stamp` is None if the file must be read again.
+    `sha256` is the hash of the version, and `local_sha256` the hash of the file. They differ if guards have changed the
+    text. `stamp` is None if the file must be read again.
     """
 
     version_id: str
@@ -39,7 +39,11 @@ class Base:
 
 @dataclass(slots=True)
 class SyncState:
-    """Last common state of all paths. `offered` is the sha256 of each file whose text was sent for review, by path."""
+    """Last common state of all paths.
+
+    `token` names the state file, and is stored in the marker of the directory. `offered` maps the path of each file
+    that was sent for review to the sha256 of its text.
+    """
 
     token: str
     store_id: str
@@ -56,10 +60,10 @@ def state_folder(environment: Mapping[str, str]) -> str:
 
 @contextmanager
 def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool) -> Iterator[SyncState]:
-    """Load the state of a directory and a store, and hold a lock so that no other process synchronises them.
+    """Yield the state of a directory and a memory store, while a lock keeps other processes from synchronising them.
 
-    If the directory was synchronised before but its marker is missing, raises `InvalidInput`, or with `confirmed`
-    treats it as a new directory. Raises `Unavailable` if another process holds the lock.
+    If the directory was synchronised before and its marker is missing, raises `InvalidInput`; with `confirmed`, the
+    directory counts as new instead. Raises `Unavailable` if another process has the lock.
     """
     make_directory(states)
     directory = os.path.realpath(folder.path)
@@ -91,7 +95,7 @@ def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool)
 
 
 def saved_state(folder: Folder, states: str, store_id: str) -> tuple[SyncState | None, float | None]:
-    """Return the state and the time it was saved, in seconds since 1970. Takes no lock."""
+    """Return the state, and the time when it was saved in seconds since 1970. Takes no lock."""
     token = _marked(folder)
     found = None if token is None else _load(states, token)
     if found is None or found.store_id != store_id:
@@ -100,7 +104,7 @@ def saved_state(folder: Folder, states: str, store_id: str) -> tuple[SyncState |
 
 
 def save(state: SyncState, states: str) -> None:
-    """Write the state atomically: a crash leaves either the old or the new state."""
+    """Write the state atomically. A crash leaves either the old state or the new one."""
     kept = {"format": FORMAT, **asdict(state)}
     path = os.path.join(states, f"{state.token}.json")
     descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
@@ -112,17 +116,17 @@ def save(state: SyncState, states: str) -> None:
 
 
 def _token(folder: Folder, states: str, store_id: str, directory: str) -> str | None:
-    """Return the token of the state to use, or None if the directory has no marker.
+    """Return the token that names the state file, or None if the directory has no marker.
 
-    Returns a new token if the state of the marker is missing, belongs to another store, or belongs to another directory
-    that still exists.
+    Return a new token if the marker cannot belong to this pair: its state file is missing, belongs to another memory
+    store, or belongs to another directory that still exists.
     """
     token = _marked(folder)
     found = None if token is None else _load(states, token)
     if token is None:
         return None
     if found is None or found.store_id != store_id:
-        return secrets.token_hex(8)  # the marker is from another store or machine, so this is a first synchronisation
+        return secrets.token_hex(8)  # the marker was written for another store or on another machine
     if found.directory != directory and os.path.exists(os.path.join(found.directory, MARKER)):
         return secrets.token_hex(8)
     return token
@@ -137,7 +141,7 @@ def _marked(folder: Folder) -> str | None:
 
 
 def _load(states: str, token: str) -> SyncState | None:
-    """Load the state with a token. None if it is missing or unreadable; then nothing counts as synchronised."""
+    """Return the state in the state file of a token. Return None if the file is missing or cannot be read."""
     try:
         with open(os.path.join(states, f"{token}.json"), encoding="utf-8") as file:
             kept = json.load(file)

@@ -1,4 +1,4 @@
-"""Reports how far a directory and a store are synchronised, without changing anything and without a lock."""
+"""Reports what has changed in a directory and a memory store since they were last synchronised. Takes no lock."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _CONFLICT = re.compile(r"\.conflict-[A-Za-z0-9-]+-[0-9a-f]{8,64}(?:\.|\Z)")
 
 @dataclass(frozen=True, slots=True)
 class SyncStatus:
-    """Changes of both sides since the last common state. All paths are sorted.
+    """Changes on both sides since the last common state. All paths are sorted.
 
-    `synchronised_at` is the time of the last synchronisation that changed something, or None. `files` is the number of
-    files that were then the same on both sides. `here` are files, and `store` memories, that were created, changed or
-    deleted since then. `awaiting_review` are files that were sent for review, and `conflicts` are conflict copies that
-    still exist.
+    `synchronised_at` is when the last synchronisation changed something, or None if there was none. `files` is the
+    number of files that were the same on both sides then. `here` lists the files, and `store` lists the memories, that
+    were created, changed or deleted since then. `awaiting_review` lists files that were sent for review. `conflicts`
+    lists conflict copies that still exist.
     """
 
     synchronised_at: datetime | None
@@ -36,9 +36,9 @@ class SyncStatus:
 
 
 def sync_status(store: MemoryStore, directory: str, options: SyncOptions) -> SyncStatus:
-    """Compare a directory and a store with their last common state. Changes nothing.
+    """Compare a directory and a memory store with their last common state. Changes nothing.
 
-    Raises `InvalidInput`, `NotFound` and `PermissionDenied` as `opened` does.
+    Raises `InvalidInput`, `NotFound` or `PermissionDenied`.
     """
     settings = store.settings()
     with opened_folder(directory) as folder:
@@ -64,6 +64,6 @@ def sync_status(store: MemoryStore, directory: str, options: SyncOptions) -> Syn
 def _differing(
     old: Mapping[str, str], new: Mapping[str, str], ignored: tuple[str, ...], left_out: set[str]
 ) -> tuple[str, ...]:
-    """Return the paths whose values differ, except paths that are not synchronised."""
+    """Return the paths whose values differ, without paths that are not synchronised."""
     changed = (path for path in sorted({*old, *new} - left_out) if old.get(path) != new.get(path))
     return tuple(path for path in changed if not is_ignored(path.removeprefix(f"{ROOT}/"), ignored))

@@ -9,26 +9,29 @@ from retentive.values.diff import lines, merge
 from retentive.values.paths import ROOT
 
 INDEX = f"{ROOT}/MEMORY.md"
-"""The index of Claude Code's auto memory. It has one line per memory."""
+"""Path of the index of Claude Code's auto memory. The index has one line per memory."""
 INDEX_LINES, INDEX_BYTES = 200, 25_000
-"""The part of the index that Claude Code loads."""
+"""Number of lines and bytes of the index that Claude Code loads."""
 _FRONT = re.compile(r"\A---\n(.*?\n)?---\n", re.DOTALL)
 _KEPT_BY_CLIENT = re.compile(r"^([ \t]*)(modified|originSessionId):.*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Result of a merge. In a conflict both sides changed the same lines, so the other text must be kept in a copy."""
+    """Result of a merge.
+
+    `is_conflict` is True if both sides changed the same lines. Then the other text must be kept in a copy.
+    """
 
     text: str
     is_conflict: bool = False
 
 
 def join(path: str, base: str | None, ours: str, theirs: str) -> Joined:
-    """Merge a file (`ours`) with a memory (`theirs`). In a conflict the result is the text of the memory.
+    """Merge a file (`ours`) with a memory (`theirs`). If they conflict, the result is the text of the memory.
 
-    Lines of the front matter that every client rewrites are taken from the later edit. In the index of the memory
-    directory, lines that both sides added are all kept.
+    In the front matter, lines that every client rewrites are taken from the later edit. In the index of auto memory,
+    all lines that either side added are kept.
     """
     ours, theirs = _with_later_front(ours, theirs)
     merged = merge(base or "", ours, theirs)
@@ -51,7 +54,7 @@ def warnings(path: str, text: str) -> list[str]:
 
 
 def _union(base: str, ours: str, theirs: str) -> str:
-    """Append the lines of the file that are in neither the memory nor the base to the memory."""
+    """Return the text of the memory, followed by the lines of the file that neither the memory nor the base has."""
     known = {*lines(theirs), *lines(base)} | {line.removesuffix("\n") for line in (*lines(theirs), *lines(base))}
     added = [line for line in lines(ours) if line not in known and line.removesuffix("\n") not in known]
     start = theirs if not theirs or theirs.endswith("\n") or not added else theirs + "\n"
@@ -59,7 +62,7 @@ def _union(base: str, ours: str, theirs: str) -> str:
 
 
 def _with_later_front(ours: str, theirs: str) -> tuple[str, str]:
-    """Return both texts, with the front matter lines `modified` and `originSessionId` of the later edit in both."""
+    """Return both texts with the same front matter lines `modified` and `originSessionId`: those of the later edit."""
     fronts = _FRONT.match(ours), _FRONT.match(theirs)
     if fronts[0] is None or fronts[1] is None:
         return ours, theirs

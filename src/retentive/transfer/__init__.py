@@ -1,1 +1,1 @@
-"""Export, import, backup, restore and migration of memory stores. docs/moving.md describes the file format."""
+"""Exports, imports, backups, restores and migrations of memory stores. docs/moving.md describes the file format."""

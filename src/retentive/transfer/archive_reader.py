@@ -1,4 +1,4 @@
-"""Reading of export and backup files. The complete file is verified before any part of it is used."""
+"""Reads export and backup files. A file is verified completely before anything in it is used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from retentive.values.text import TextCheck
 
 T = TypeVar("T")
 ArchiveText: TypeAlias = tuple[str, str, bytes]
-"""Prefix of the section, version id, and bytes of a text."""
+"""Text in a file: the prefix of its section, the id of its version, and its bytes."""
 MAX_TEXT_BYTES = 2**30  # the limit of a database value; each text is loaded into memory
 _STORE_ID = r"memstore_[A-Za-z0-9_-]{1,119}"
 _NAME = re.compile(
@@ -36,7 +36,10 @@ _OPTIONAL = {RECORDS, SIDE_RECORDS}
 
 @dataclass(slots=True)
 class Section:
-    """One memory store in a file. Its iterators share a position in the file, so use only one iterator at a time."""
+    """Section of a file that contains one memory store.
+
+    Its iterators share a position in the file, so use only one of them at a time.
+    """
 
     prefix: str
     _spool: IO[bytes]
@@ -47,33 +50,36 @@ class Section:
 
     @property
     def is_raw(self) -> bool:
-        """True if the store is encrypted and the file contains its texts in encrypted form."""
+        """True if the memory store is encrypted and the file contains its texts in encrypted form."""
         return self.header.seal is not None
 
     def versions(self) -> Iterator[tuple[Version, str | None]]:
-        """The versions, oldest first, each with the id of the version whose entry contains its text.
+        """Yield the versions, oldest first. With each version, yield the id of the version whose entry has its text.
 
-        A text is written only once for consecutive versions that share it.
+        Several versions in a row with the same text share one entry.
         """
         return self._lines("versions.jsonl", lines.parse_version)
 
     def memories(self) -> Iterator[tuple[Memory, str | None]]:
-        """The present memories in order of their paths, each with the id of the version whose entry has its text."""
+        """Yield the current memories, sorted by path.
+
+        With each, yield the id of the version whose entry has its text.
+        """
         return self._lines("memories.jsonl", lines.parse_memory)
 
     def records(self, part: str) -> Iterator[Record]:
-        """Read the records (`RECORDS`) or the side records (`SIDE_RECORDS`)."""
+        """Yield the records (`part` is `RECORDS`) or the side records (`part` is `SIDE_RECORDS`)."""
         return self._lines(part, lines.parse_record)
 
     def begin(self, name: str, text: str | None) -> None:
-        """Record that an entry begins. Raises `Damaged` if the entry is out of order or repeated."""
+        """Note that an entry of this section begins. Raises `Damaged` if the entry is out of order or repeated."""
         part = _ORDER.index("texts" if text is not None else name)
         if part < self._part or (part == self._part and (text is None or text <= self._last_text)):
             raise _misplaced(self.prefix + name)
         self._part, self._last_text = part, text or ""
 
     def read_header(self) -> None:
-        """Parse the description of the store. Raises `Damaged`, `UnknownSchema`."""
+        """Parse the description of the memory store. Raises `Damaged` or `UnknownSchema`."""
         start, size = self._span("store.json")
         self._spool.seek(start)
         self.header = lines.parse_header(self._spool.read(size))
@@ -95,7 +101,7 @@ class Section:
 
 
 class EntryFacts(NamedTuple):
-    """Hash and size of an entry. `is_text` is true if the bytes of the entry can be the text of a memory."""
+    """Name, hash and size of an entry. `is_text` is True if its bytes are valid as the text of a memory."""
 
     digest: str
     size: int
@@ -104,15 +110,16 @@ class EntryFacts(NamedTuple):
 
     @classmethod
     def parse(cls, line: bytes) -> EntryFacts:
-        """Parse a line of the spool: the facts, separated by spaces."""
+        """Return the facts in a line of the temporary file that lists them."""
         digest, size, is_text, name = line.decode().rstrip("\n").split(" ")
         return cls(digest, int(size), is_text == "True", name)
 
 
 class Archive:
-    """An export or a backup. Opening it verifies that the file is complete and unmodified.
+    """Export or backup. Opening it verifies that the file is complete and unmodified.
 
-    Raises `TooLarge` for a text of more than `max_text_bytes`, or for more than `max_bytes` after decompression.
+    Raises `TooLarge` if a text has more than `max_text_bytes`, or if the file has more than `max_bytes` when
+    decompressed.
     """
 
     def __init__(
@@ -138,11 +145,14 @@ class Archive:
 
     @property
     def sections(self) -> list[Section]:
-        """The memory stores in the file, in the order of their texts."""
+        """Memory stores in the file, in the order of the file."""
         return list(self._sections.values())
 
     def exported(self) -> Section:
-        """The memory store in an export. Raises `InvalidInput` for a backup, and for an export with encrypted texts."""
+        """Return the memory store in an export.
+
+        Raises `InvalidInput` if the file is a backup or has encrypted texts.
+        """
         if self.is_backup:
             raise InvalidInput("the file is a backup, not an export; restore it with `retentive restore-backup`")
         (section,) = self.sections
@@ -153,10 +163,7 @@ class Archive:
         return section
 
     def texts(self) -> Iterator[ArchiveText]:
-        """Every text, in the order of the file.
-
-        Raises `Damaged` if the file was modified after it was opened.
-        """
+        """Yield every text, in the order of the file. Raises `Damaged` if the file was modified after it was opened."""
         self._facts.seek(0)
         tar = TarReader(self.raw)
         for name, size in tar.entries():
@@ -185,7 +192,10 @@ class Archive:
                 self._manifest = span
 
     def _take(self, tar: TarReader, name: str, size: int) -> tuple[int, int]:
-        """Read an entry and record its facts. Unless it is a text, spool it. Returns the position in the spool."""
+        """Read an entry and store its facts. Copy it to a temporary file unless it is a text.
+
+        Returns the position and the size of the copy.
+        """
         section, part, text = self._section_of(name)
         if text is not None and size > MAX_TEXT_BYTES:
             raise Damaged(f"the entry {shown(name)} is larger than {MAX_TEXT_BYTES} bytes")
@@ -207,7 +217,7 @@ class Archive:
         return start, size
 
     def _section_of(self, name: str) -> tuple[Section | None, str, str | None]:
-        """The section to which an entry belongs, the part of the section, and the version id if the entry is a text."""
+        """Return the section of an entry, the part of the section, and the id of the version if the entry is a text."""
         if name in {EXPORT, BACKUP, MANIFEST}:
             if name in {EXPORT, BACKUP} and self._sections:
                 raise _misplaced(name)
@@ -247,7 +257,7 @@ class Archive:
             missing = self._spool.readline(left).decode("ascii", "replace").rstrip("\n")[66:]
             raise Damaged(f"the entry {shown(missing)} is missing in the file")
         if head != f"# retentive {lines.FORMAT}: {count} entries\n".encode():
-            self._read_about()  # raises if the format of the file is newer
+            self._read_about()  # raises `UnknownSchema` if the format of the file is newer
             raise Damaged("the manifest of the file cannot be decoded")
 
     def _read_about(self) -> None:
@@ -271,7 +281,7 @@ class Archive:
 
 
 class _SectionCheck:
-    """Checks that the parts of a section agree. Raises `Damaged`."""
+    """Checks that the parts of a section agree with each other. Raises `Damaged`."""
 
     def __init__(self, section: Section) -> None:
         self._section = section
@@ -281,7 +291,10 @@ class _SectionCheck:
         self._replay = Replay()
 
     def run(self, texts: Iterator[EntryFacts]) -> None:
-        """Check versions, memories and records. `texts` yields the texts of the file that are not checked yet."""
+        """Check versions, memories and records.
+
+        Takes the texts of this section from `texts`, which yields all texts in order.
+        """
         header, count = self._section.header, 0
         for version, text_of in self._section.versions():
             self._check_order(version)
@@ -344,12 +357,12 @@ class _SectionCheck:
             self._replay.check_present(memory)
             path, count, size = memory.path, count + 1, size + memory.size_bytes
         if (count, size) != (header.memories, header.size_bytes):
-            raise Damaged(f"the file contains {count} memories with {size} bytes, which differs from its header")
+            raise Damaged(f"the file contains {count} memories with {size} bytes, but its header has other numbers")
 
 
 @contextmanager
 def open_archive(path: str) -> Iterator[Archive]:
-    """Open the export or backup at a path, and verify the file. Raises `NotFound`, `Damaged` and `UnknownSchema`."""
+    """Open the export or backup at a path, verify it, and yield it. Raises `NotFound`, `Damaged` or `UnknownSchema`."""
     with mapped_os_errors(), open(expanded(path), "rb") as raw, opened_archive(raw) as archive:
         yield archive
 
@@ -358,7 +371,7 @@ def open_archive(path: str) -> Iterator[Archive]:
 def opened_archive(
     raw: IO[bytes], *, max_bytes: int | None = None, max_text_bytes: int | None = None
 ) -> Iterator[Archive]:
-    """Verify and yield the export or backup in an open file. Raises `Damaged`, `UnknownSchema` and `TooLarge`."""
+    """Verify the export or backup in an open file, and yield it. Raises `Damaged`, `UnknownSchema` or `TooLarge`."""
     with spool() as spooled, spool() as facts:
         yield Archive(raw, spooled, facts, max_bytes=max_bytes, max_text_bytes=max_text_bytes)
 

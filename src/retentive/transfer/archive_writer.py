@@ -1,4 +1,4 @@
-"""Writing of export and backup files: memory stores, each at one revision, and a manifest of all entries."""
+"""Writes export and backup files: memory stores, each at one revision, and a manifest that lists all entries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from retentive.transfer.versions import VersionIndex, below_encryption, load, ve
 from retentive.values.paths import ROOT
 
 TransferProgress = Callable[[int, int], None]
-"""Function called with the number of versions, files or stores that are done, and their total number."""
+"""Function that shows progress. It gets the number of versions, files or stores that are done, and the total number."""
 
 EXPORT, BACKUP, MANIFEST = "retentive-export.json", "retentive-backup.json", "retentive-manifest.txt"
 RECORDS, SIDE_RECORDS = "records.jsonl", "side_records.jsonl"
@@ -33,7 +33,7 @@ COMPRESSED = (".tar.gz", ".tgz")
 
 
 class ArchiveWriter:
-    """Writes the entries of a file and collects the manifest."""
+    """Writes the entries of a file, and lists them in the manifest."""
 
     def __init__(self, tar: TarWriter, directory: str) -> None:
         self._tar = tar
@@ -48,7 +48,7 @@ class ArchiveWriter:
         self._tar.add(name, len(data), [data], mtime=self._mtime)
 
     def add_lines(self, name: str, text: Iterable[str]) -> None:
-        """Add an entry that consists of lines. The lines need not fit into memory."""
+        """Add an entry that consists of lines. The entry may be larger than the available RAM."""
         digest = hashlib.sha256()
         with spool(self.directory) as file:
             for line in text:
@@ -65,18 +65,18 @@ class ArchiveWriter:
         self._count += 1
 
     def mark(self) -> tuple[int, int, int]:
-        """The current position, for `roll_back`."""
+        """Return the current position, for `roll_back`."""
         return self._tar.mark(), self._manifest.tell(), self._count
 
     def roll_back(self, mark: tuple[int, int, int]) -> None:
-        """Remove the entries that were added after a mark."""
+        """Remove the entries that were added after the position `mark`."""
         position, listed, self._count = mark
         self._tar.roll_back(position)
         self._manifest.seek(listed)
         self._manifest.truncate()
 
     def finish(self) -> None:
-        """Add the manifest and end the file."""
+        """Add the manifest, and end the file."""
         head = f"# retentive {lines.FORMAT}: {self._count} entries\n".encode()
         size = len(head) + self._manifest.tell()
         self._manifest.seek(0)
@@ -85,19 +85,19 @@ class ArchiveWriter:
         self._tar.finish()
 
     def close(self) -> None:
-        """Release temporary files. A file that was not finished is incomplete."""
+        """Close the temporary files. Without a call of `finish` before, the file is incomplete."""
         self._tar.abandon()
         self._manifest.close()
 
 
 def spool(directory: str | None = None) -> IO[bytes]:
-    """Create a temporary file without a name. Closing the file removes it."""
+    """Return a temporary file without a name. Closing the file removes it."""
     return tempfile.TemporaryFile(dir=directory)
 
 
 @contextmanager
 def new_archive(path: str) -> Iterator[ArchiveWriter]:
-    """Create an archive that appears at `path` when the block ends without an error."""
+    """Yield an archive. It appears at `path` when the block ends without an error."""
     path = expanded(path)
     with new_file(path) as raw:
         writer = ArchiveWriter(TarWriter(raw, compressed=path.endswith(COMPRESSED)), os.path.dirname(path) or ".")
@@ -111,10 +111,7 @@ def new_archive(path: str) -> Iterator[ArchiveWriter]:
 
 @dataclass(frozen=True, slots=True)
 class SectionWriter:
-    """Writes the section of one memory store.
-
-    With `records`, it also writes the records and side records of the store.
-    """
+    """Writes the section of one memory store. With `records`, it also writes records and side records."""
 
     archive: ArchiveWriter
     backend: Backend
@@ -125,9 +122,9 @@ class SectionWriter:
     records: bool
 
     def write(self) -> lines.Header:
-        """Add the store at one revision. If the store does not exist, raises `NotFound` and adds nothing.
+        """Add the memory store as it is at one revision. Raises `NotFound` and adds nothing if it does not exist.
 
-        If an encrypted store is read without keys, its data is added in encrypted form.
+        If an encrypted memory store is read without keys, its texts are added in encrypted form.
         """
         store_id = self.info.id
         record_external_edits(self.backend, store_id)
@@ -179,10 +176,10 @@ class SectionWriter:
         )
 
     def _texts(self, snapshot: Snapshot, history: VersionIndex, versions: IO[bytes], *, raw: bool) -> dict[str, str]:
-        """Add all texts and spool the version lines.
+        """Add all texts to the file, and write the lines of the versions to the temporary file `versions`.
 
-        Returns, by memory id, the version whose entry contains the newest text. A text that is the same as in the
-        previous version of the memory, as after a rename, is not added again.
+        A text that is the same as in the previous version of the memory, for example after a rename, is not added
+        again. Returns for each memory, by id, the id of the version whose entry has its newest text.
         """
         last: dict[str, tuple[bytes, str]] = {}
         for done, known in enumerate(history.oldest_first(partial(versions_between, snapshot))):
@@ -202,10 +199,13 @@ class SectionWriter:
 
 
 def record_external_edits(backend: Backend, store_id: str) -> None:
-    """Read the store once, so that a directory backend records external edits in a short separate transaction."""
+    """Read the memory store once.
+
+    This makes a directory backend record external edits in a short transaction of its own.
+    """
     backend.read(store_id, lambda snapshot: deque(snapshot.sizes(ROOT), maxlen=0))
 
 
 def about(what: str) -> dict[str, object]:
-    """Description at the start of a file: the format, and the kind of the file."""
+    """Return the description of a file: its format and its kind."""
     return {"format": lines.FORMAT, "what": what, "made_at": to_datetime(now_us()), "retentive": __version__}

@@ -1,4 +1,4 @@
-"""Contents of a copied memory store except its versions, and functions that create and check the copy."""
+"""Contents of a memory store except its versions. Also creates copies of memory stores, and checks them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ RECORD_KINDS: tuple[str, ...] = (
     "idempotency", "place", "proposal", "proposal.after", "proposal.before", "removal", "reviewed",
     "store.event", "store.head", "swept", "tombstone", "transcript", "transcript.part",
 )  # fmt: skip
-"""Kinds of records that are copied with a memory store. New kinds of `Transaction.put_record` must be added here."""
+"""Kinds of records that are copied with a memory store. Add every new kind of `Transaction.put_record` here."""
 SIDE_RECORD_KINDS: tuple[str, ...] = ("accessed",)
-"""Kinds of side records that are copied with a memory store. New kinds must be added here."""
+"""Kinds of side records that are copied with a memory store. Add every new kind here."""
 Record: TypeAlias = tuple[str, str, str]
 """Kind, key and value of a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Contents of a copied memory store except its versions.
+    """Contents of a memory store to copy, except its versions.
 
-    The contents are the present memories by id, the settings, the properties, the records by kind and key, and in a
-    raw copy the seal.
+    `memories` maps ids to the current memories. `records` maps the kind and key of each record to its value. `seal` is
+    None unless an encrypted memory store is copied in encrypted form.
     """
 
     memories: Mapping[str, Memory]
@@ -41,26 +41,29 @@ class Contents:
 
     @classmethod
     def of(cls, snapshot: Snapshot, *, raw: bool) -> Self:
-        """Read the contents from a snapshot."""
+        """Return the contents of a snapshot. With `raw`, they include the seal."""
         seal = snapshot.seal if raw else None
         return cls(_memories(snapshot), snapshot.settings, _records(snapshot), seal, snapshot.properties)
 
     def usage(self) -> Usage:
-        """The number and the total size of the memories."""
+        """Return the number and the total size of the memories."""
         return Usage(len(self.memories), sum(memory.size_bytes for memory in self.memories.values()))
 
     def complete(self, target: Backend, store_id: str, side_records: Iterable[Record]) -> str:
-        """Complete a copy that has all versions: write settings, seal and records.
+        """Complete a copy that already has all versions: write settings, properties, seal and records.
 
-        Returns a digest of its paths and hashes. Raises `Damaged` if the memories of the copy differ from these
-        contents.
+        Returns a digest of the paths and hashes of the memories in the copy. Raises `Damaged` if these memories differ
+        from `self.memories`.
         """
         target.write(store_id, self._apply)
         _replace_side_records(side_records, target, store_id)
         return target.read(store_id, self._check)
 
     def _apply(self, tx: Transaction) -> None:
-        """Drop memories whose deletion is missing in the history, and store settings, seal and records."""
+        """Write settings, properties, seal and records. Remove memories that the source no longer has.
+
+        Such a memory remains in the copy if the version that deleted it was removed from the history.
+        """
         extra = [memory for memory in tx.memories(ROOT) if memory.id not in self.memories]
         if extra:
             tx.drop(extra)
@@ -88,7 +91,7 @@ class Contents:
 
 
 def digest_of(memories: Iterable[Memory]) -> str:
-    """Digest of the paths and hashes of memories. They must be in the order of their paths."""
+    """Return a digest of the paths and hashes of memories. The memories must be sorted by path."""
     digest = hashlib.sha256()
     for memory in memories:
         digest.update(f"{memory.sha256} {memory.path}\n".encode())
@@ -105,10 +108,10 @@ def create_copy(
     seal: str | None,
     workspace: str = DEFAULT_WORKSPACE,
 ) -> None:
-    """Create the memory store for a copy, unless the target has it. A `seal` is given for a raw copy.
+    """Create the memory store for a copy, unless it exists already.
 
-    A raw copy contains the stored bytes of an encrypted store. Raises `InvalidInput` if another store uses the id or
-    the key.
+    `seal` is given if an encrypted memory store is copied in encrypted form. Raises `InvalidInput` if another memory
+    store uses the id or the key.
     """
     created = target.create_store(
         key=key, name=name, seal=seal, store_id=store_id, created_at=created_at, workspace=workspace
@@ -119,7 +122,7 @@ def create_copy(
 
 
 def check_same(info: StoreInfo, store_id: str, key: str | None) -> None:
-    """Raise `InvalidInput` if a store of the target cannot be a copy of the given store."""
+    """Raise `InvalidInput` if a memory store of the target cannot be the copy of the one with this id and key."""
     if info.erased_at is not None:
         raise InvalidInput(f"the memory store {store_id} was erased in the target, and its id cannot be used again")
     if info.id != store_id:
@@ -129,22 +132,21 @@ def check_same(info: StoreInfo, store_id: str, key: str | None) -> None:
 
 
 def newest_version(snapshot: Snapshot) -> str | None:
-    """The id of the newest version, or None."""
+    """Return the id of the newest version, or None if there are no versions."""
     return next((version.id for version in snapshot.versions(limit=1)), None)
 
 
 def read_records(snapshot: Snapshot) -> Iterator[Record]:
-    """All records of a store."""
+    """Yield all records of a memory store that are copied."""
     return ((kind, key, value) for kind in RECORD_KINDS for key, value in snapshot.records(kind))
 
 
 def read_side_records(backend: Backend, store_id: str) -> Iterator[Record]:
-    """All side records of a store."""
+    """Yield all side records of a memory store that are copied."""
     return ((kind, key, value) for kind in SIDE_RECORD_KINDS for key, value in backend.side_records(store_id, kind))
 
 
 def _replace_side_records(values: Iterable[Record], target: Backend, store_id: str) -> None:
-    """Replace all side records of a store with `values`."""
     wanted: dict[str, dict[str, str | None]] = {kind: {} for kind in SIDE_RECORD_KINDS}
     for kind, key, value in values:
         wanted.setdefault(kind, {})[key] = value

@@ -1,4 +1,4 @@
-"""Exports of one memory store, as plain files or as one file with the history, and backups of a location."""
+"""Exports one memory store, as plain files or as a file with its history, and backs up the stores of a location."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Exported:
-    """Figures of an export. `left_out` lists the paths of memories that were not written, each with the reason.
+    """Result of an export. `left_out` lists the paths of memories that were not written, each with the reason.
 
-    `damaged` is the number of memories in `left_out` whose text is damaged. The other memories in `left_out` have a
-    name that the file system cannot store.
+    `damaged` counts the memories in `left_out` whose text is damaged. The other memories in `left_out` have a name that
+    the file system cannot store.
     """
 
     id: str
@@ -64,7 +64,7 @@ class Exported:
     damaged: int = 0
 
     def add(self, path: str, size_bytes: int, why: str | None) -> None:
-        """Count a memory. `why` is the reason if it was not written."""
+        """Count a memory. `why` is None if it was written, else the reason why it was not."""
         if why is None:
             self.memories += 1
             self.size_bytes += size_bytes
@@ -74,7 +74,7 @@ class Exported:
 
     @classmethod
     def of(cls, header: lines.Header) -> Self:
-        """Figures of one section of an export file."""
+        """Return the result for one section of an export file."""
         return cls(
             id=header.id,
             key=header.key,
@@ -88,11 +88,11 @@ class Exported:
 def export_whole(
     store: MemoryStore, path: str, *, records: bool = False, progress: TransferProgress | None = None
 ) -> Exported:
-    """Write the store with its history, at one revision, to the new file `path`. The store may be in use.
+    """Write the memory store with its history, as it is at one revision, to the new file `path`.
 
-    If the name ends in `.tar.gz` or `.tgz`, the file is compressed. `records` adds records and side records. The file
-    appears under its name only when it is complete. Texts in the file are not encrypted, even if the store is
-    encrypted.
+    The memory store may be in use. If the name ends with `.tar.gz` or `.tgz`, the file is compressed. With `records`,
+    the file also has records and side records. The file gets its name only when it is complete. Texts in the file are
+    not encrypted, even if the memory store is.
     """
     remote = remote_store(store)
     if remote is not None:
@@ -109,11 +109,11 @@ def export_whole(
 def back_up(
     backend: Backend, path: str, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
 ) -> list[Exported]:
-    """Write all memory stores, or those with these ids or keys, to the new file `path`.
+    """Write memory stores with history, settings and records to the new file `path`.
 
-    Each store is written at one revision, with its history, settings and records. The stores may be in use. This needs
-    no keys: encrypted stores are written in encrypted form. A store that is erased during the backup is left out.
-    Raises `NotFound` for an unknown id or key.
+    `stores` lists ids or keys of memory stores. Without it, all memory stores are written. Each is written as it is at
+    one revision, and may be in use. Keys are not needed, since encrypted memory stores are written in encrypted form. A
+    memory store that is erased during the backup is left out. Raises `NotFound` if an id or key is unknown.
     """
     source = below_encryption(backend)
     chosen = [existing_store(source, name) for name in stores] if stores else list(stores_of_users(source))
@@ -129,9 +129,10 @@ def back_up(
 
 
 def export_files(store: MemoryStore, path: str, *, progress: TransferProgress | None = None) -> Exported:
-    """Write the memories, at one revision, to files in the new or empty directory `path`.
+    """Write the memories, as they are at one revision, to files in the new or empty directory `path`.
 
-    `/memories/a/b` becomes `a/b`. The directory appears under its name only when all files are complete and durable.
+    The memory `/memories/a/b` becomes the file `a/b`. The directory gets its name only when all its files are complete
+    and synced to disk.
     """
     target = os.path.abspath(expanded(path))
     core = core_of(store)
@@ -148,7 +149,6 @@ def export_files(store: MemoryStore, path: str, *, progress: TransferProgress | 
 
 
 def _download_files(store: RemoteStore, target: str) -> Exported:
-    """Download the memories of a store on a server to files in `target`."""
     from retentive.transfer.over_http import download_files  # noqa: PLC0415 - rarely needed
 
     done = Exported(id=store.id, key=store.key, revision=0, memories=0, size_bytes=0)

@@ -1,4 +1,4 @@
-"""Creation of files that appear only when they are complete, and mapping of operating system errors."""
+"""Creates files that get their names only when they are complete, and converts errors of the operating system."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | CLOSE_ON_EXEC | BINARY
 
 
 class NameTaken(AlreadyExists):
-    """The name of a new file or directory is in use. Nothing was overwritten."""
+    """Error: the name for a new file or directory is in use. Nothing was overwritten."""
 
 
 @contextmanager
 def new_file(path: str) -> Iterator[IO[bytes]]:
-    """Create a file that only its owner can read.
+    """Yield a new file that only its owner can read.
 
-    The file appears under its name when the block ends without an error, and is then complete and durable. After an
+    The file gets its name when the block ends without an error. By then it is complete and synced to disk. After an
     error, the file is removed. Raises `NameTaken`.
     """
     directory, name = os.path.split(os.path.abspath(path))
@@ -37,7 +37,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
                 file.flush()
                 os.fsync(file.fileno())
             finally:
-                with suppress(OSError):  # on a full disk this fails too; the first error is the one to raise
+                with suppress(OSError):  # on a full disk this fails too, and only the first error is raised
                     file.close()
             check_free(path)
             os.rename(part, path)
@@ -56,7 +56,10 @@ def check_free(path: str) -> None:
 
 @contextmanager
 def mapped_os_errors() -> Iterator[None]:
-    """Convert errors of the operating system to errors of retentive, without the names of files."""
+    """Convert errors of the operating system to errors of retentive.
+
+    Their messages do not contain the names of files.
+    """
     try:
         yield
     except FileNotFoundError:

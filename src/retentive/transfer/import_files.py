@@ -1,4 +1,4 @@
-"""Import of files as memories, through the guarded writer of the engine."""
+"""Imports files as memories. Every rule about writing applies to them."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Became: TypeAlias = Literal["created", "replaced", "same", "exists", "left", "re
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """Result for one file. `why` explains the result; every refused file has it.
+    """Result for one file. `why` explains it. A refused file always has a `why`.
 
-    The outcome `exists` means that the memory exists with another text and was not changed. The outcome `left` means a
-    directory that is never imported, such as `.git`.
+    `exists` means that a memory with another text is at the path, and was kept. `left` means that a directory is never
+    imported, such as `.git`.
     """
 
     name: str
@@ -42,7 +42,7 @@ class FileOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ReadyFile:
-    """A file that can become a memory. Its text is in a temporary file, so it needs no RAM."""
+    """File that can become a memory. Its text is in a temporary file, so that it needs no RAM."""
 
     number: int
     name: str
@@ -51,16 +51,16 @@ class ReadyFile:
     size: int
 
     def text(self, texts: IO[bytes]) -> str:
-        """Read the text."""
+        """Return the text. `texts` is the temporary file."""
         texts.seek(self.start)
         return texts.read(self.size).decode()
 
 
 @dataclass(frozen=True, slots=True)
 class ImportFiles(WriteOperation[list[FileOutcome]]):
-    """Write files as memories in one transaction, with all guards.
+    """Write files as memories in one transaction.
 
-    The refusal of one file does not affect the others.
+    Every rule about writing applies. A refused file does not stop the others.
     """
 
     name = "import"
@@ -70,21 +70,21 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
     overwrite: bool
     dry_run: bool
     replies: Replies
-    refused: tuple[tuple[ReadyFile, FileOutcome], ...] = ()  # files that storage refused in earlier attempts
+    refused: tuple[tuple[ReadyFile, FileOutcome], ...] = ()  # files that storage has refused in this import
 
     def paths(self) -> tuple[str, ...]:
-        """The directory into which the files are imported."""
+        """Return the directory into which the files are imported."""
         return (self.under,)
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> list[FileOutcome]:
-        """Write the files. Raises `RolledBack` with the outcomes of a dry run."""
+        """Write the files, and return the outcome for each. A dry run raises `RolledBack` with these outcomes."""
         outcomes = [*(one for _, one in self.refused), *(self._one(one, tx, writer) for one in self.files)]
         if self.dry_run:
             raise RolledBack(outcomes)
         return outcomes
 
     def without(self, error: RetentiveError) -> ImportFiles | None:
-        """The same import without the file that storage refused."""
+        """Return the same import without the file that storage refused."""
         if not isinstance(error, Refused) or not self.files:
             return None
         at = str(error.values.get("path", ""))
@@ -94,13 +94,19 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
         return replace(self, files=files, refused=refused)
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Number, outcome and reason of each file. The path of the file is left out of the reason."""
+        """Return the number, the outcome and the reason of each file, for the idempotency record.
+
+        The path of the file is removed from the reason.
+        """
         files = (*(one for one, _ in self.refused), *self.files)
         pairs = zip(files, result, strict=True)
         return {"files": [[one.number, _BECAME.index(it.became), *_without_path(it.why, one)] for one, it in pairs]}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> list[FileOutcome]:
-        """The outcomes, with names and paths from the files that the repeated request sends again."""
+        """Return the outcomes of the first attempt.
+
+        Names and paths come from the files that the repeated request has sent again.
+        """
         files = {one.number: one for one in self.files}
         outcomes: list[FileOutcome] = []
         for number, code, *parts in kept["files"]:
@@ -122,7 +128,7 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
             check_free(entry)
             written = writer.put(entry, path, text)
         except Refused as refusal:
-            if refusal.key == "too_large_to_keep":  # storage refused, and may have rolled back the transaction
+            if refusal.key == "too_large_to_keep":  # storage refused the text, and may have rolled back all changes
                 raise
             return _refused(one, refusal, self.replies)
         notes = [self.replies.phrase(note.key, note.values) for note in written.notes if written.altered]
@@ -133,11 +139,11 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
 
 
 class Import:
-    """Import of files into the directory `under` of a store.
+    """Import of files into the directory `under` of a memory store.
 
-    All files are written in one transaction. `dry_run` runs the same transaction and rolls it back. `source` and
-    `session` are recorded in the provenance of each change. If the actor is under review, the changes become a
-    proposal, and `is_proposed` is true after the run. For a store on a server, the actor is the actor of the requests.
+    All files are written in one transaction. With `dry_run`, the transaction is rolled back at its end. The provenance
+    of each change has the `source` and the `session`. If the changes of the actor are reviewed, they become a proposal,
+    and `is_proposed` is True after the run. For a memory store on a server, the actor is the actor of the requests.
     """
 
     def __init__(
@@ -160,9 +166,10 @@ class Import:
         self._dry_run = dry_run
 
     def run(self, source: Source, progress: TransferProgress | None = None) -> Iterator[FileOutcome]:
-        """Import all files and yield the outcome of each. One transaction at the end writes all files.
+        """Import all files, and yield the outcome for each.
 
-        Until then, their texts are in a temporary file. If storage raises an error, nothing is imported.
+        All files are written in one transaction at the end. Until then their texts are in a temporary file. If storage
+        fails, nothing is imported.
         """
         ready: dict[str, ReadyFile] = {}
         with mapped_os_errors(), spool() as texts:
@@ -198,7 +205,7 @@ class Import:
         return ReadyFile(number, name, path, start, len(data))
 
     def _write(self, ready: tuple[ReadyFile, ...], texts: IO[bytes]) -> Sequence[FileOutcome]:
-        """Write all files, except those that the storage refuses."""
+        """Write all files except those that storage refuses."""
         remote = remote_store(self._store)
         if remote is not None:
             from retentive.transfer.over_http import send_files  # noqa: PLC0415 - rarely needed
@@ -218,11 +225,11 @@ class Import:
 
 
 _BECAME: tuple[Became, ...] = get_args(Became)
-_NOT_KEPT = "refused in the first attempt; its reason is not known any more"
+_NOT_KEPT = "refused in the first attempt; the reason is no longer known"
 
 
 def _without_path(why: str | None, one: ReadyFile) -> Sequence[str | None]:
-    """The reason, split at the path of the file. Empty if the reason contains a different path."""
+    """Return the parts of a reason before and after the path of the file. Return [] if it contains another path."""
     parts = [None] if why is None else why.split(visible(one.path.text))
     return [] if any(ROOT + "/" in part for part in parts if part is not None) else parts
 
@@ -238,7 +245,7 @@ def _refused(one: ReadyFile, refusal: Refused, replies: Replies) -> FileOutcome:
 
 
 def _directory(replies: Replies, under: str) -> str:
-    """Canonical path of the directory to import to. Raises `InvalidInput`."""
+    """Return the canonical path of the directory to import into. Raises `InvalidInput`."""
     try:
         return MemoryPath.parse(under).text
     except Refused as refusal:
@@ -246,6 +253,6 @@ def _directory(replies: Replies, under: str) -> str:
 
 
 def _sentence(replies: Replies, refusal: Refused, path: str) -> str:
-    """Sentence that explains a refusal, with the path of the memory."""
+    """Return a sentence that explains a refusal and has the path of the memory."""
     values = {"path": visible(path), **refusal.values}
     return replies.error(refusal.key, values).text.removeprefix("Error: ")

@@ -1,4 +1,4 @@
-"""JSON lines of export files: memories, versions and records. The parser checks every field."""
+"""JSON lines of export files: headers, memories, versions and records. The parsers check every field."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from retentive.values.paths import MemoryPath
 FORMAT = 1
 _INVALID = (ValueError, TypeError, KeyError, RecursionError, RetentiveError)
 Parser: TypeAlias = Callable[[object], object]
-"""Function that returns the parsed value of a field, or raises one of `_INVALID`."""
+"""Function that returns the parsed value of a field, or raises one of the errors in `_INVALID`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Description of a memory store at the start of its section.
+    """Description of a memory store, at the start of its section.
 
     `settings`, `properties` and `seal` have the form in which the backend stores them.
     """
@@ -43,23 +43,23 @@ class Header:
 
 
 def line(given: Mapping[str, object]) -> str:
-    """Encode a value as a JSON line."""
+    """Return a value as a line of JSON."""
     return json.dumps(given, separators=(",", ":"), default=_plain) + "\n"
 
 
 def header_line(header: Header, about: Mapping[str, object]) -> str:
-    """Encode a header as a line. The description of the file comes first in the line."""
+    """Return a header as a line. The line begins with `about`, the description of the file."""
     return line({**about, **{name: getattr(header, name) for name in _HEADER}})
 
 
 def value_line(value: Memory | Version, text_of: str | None) -> str:
-    """Encode a present memory or a version as a line. `text_of` is the version whose entry contains the text."""
+    """Return a memory or a version as a line. `text_of` is the id of the version whose entry has its text."""
     names = _VERSION if isinstance(value, Version) else _MEMORY
     return line({name: getattr(value, name, text_of) for name in names})
 
 
 def record_line(record: Record) -> str:
-    """Encode a record or side record as a line."""
+    """Return a record or side record as a line."""
     return line(dict(zip(_RECORD, record, strict=True)))
 
 
@@ -73,25 +73,25 @@ def _plain(value: object) -> str:
 
 
 def check_format(text: bytes) -> None:
-    """Raise `UnknownSchema` if the description of a file names a newer format, and `Damaged` if it cannot be parsed."""
+    """Raise `UnknownSchema` if the description of a file has a newer format, and `Damaged` if it cannot be parsed."""
     _parsed(text, {"format": _format}, "the description of the file")
 
 
 def parse_header(text: bytes) -> Header:
-    """Parse a line that `header_line` wrote. Raises `Damaged`, `UnknownSchema`."""
+    """Return the header in a line. Raises `Damaged` or `UnknownSchema`."""
     given = _parsed(text, {"format": _format, **_HEADER}, "the description of a memory store")
     return Header(**{name: given[name] for name in _HEADER})
 
 
 def parse_memory(text: bytes) -> tuple[Memory, str | None]:
-    """Parse the line of a memory that `value_line` wrote. Raises `Damaged`."""
+    """Return the memory in a line, and the id of the version whose entry has its text. Raises `Damaged`."""
     given = _parsed(text, _MEMORY, "a memory")
     text_of = given.pop("text")
     return Memory(**given), text_of
 
 
 def parse_version(text: bytes) -> tuple[Version, str | None]:
-    """Parse the line of a version that `value_line` wrote. Raises `Damaged`."""
+    """Return the version in a line, and the id of the version whose entry has its text. Raises `Damaged`."""
     given = _parsed(text, _VERSION, "a version")
     text_of = given.pop("text")
     if not given["path"] and given["redacted_at"] is None:
@@ -100,7 +100,7 @@ def parse_version(text: bytes) -> tuple[Version, str | None]:
 
 
 def parse_record(text: bytes) -> Record:
-    """Parse a line that `record_line` wrote. Raises `Damaged`."""
+    """Return the record in a line. Raises `Damaged`."""
     given = _parsed(text, _RECORD, "a record")
     return given["kind"], given["key"], given["value"]
 

@@ -1,7 +1,7 @@
-"""Migration: copies memory stores to another location, with ids, versions and times, while they are in use.
+"""Copies memory stores to another location, with their ids, versions and times. They may be in use.
 
-The target shows the progress: an interrupted copy resumes after the newest version in the target. A migration
-can therefore be killed at any moment and run again. A later run also copies newer versions.
+A migration can be killed at any time and run again. It then continues after the newest version in the target. Each run
+also copies versions that are new since the last run.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ from retentive.transfer.versions import (
 )
 from retentive.values.settings import from_text
 
-MARK, UNTIL = "migrated", "until"  # kind and key of the record of the newest copied version; it remains in the target
-MAX_ROUNDS = 5  # if the source is written faster than it is copied, the copy ends with fewer versions than the source
+MARK, UNTIL = "migrated", "until"  # kind and key of the record in the target that has the id of the last copied version
+MAX_ROUNDS = 5  # if the source grows faster than it is copied, the copy ends with fewer versions than the source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migrated:
-    """Figures of a migrated store: its size, and the number of versions that this run copied.
+    """Result of the migration of one memory store.
 
-    `revision` is the revision of the source up to which versions were copied. `behind` is true if the source has later
-    revisions.
+    `memories`, `size_bytes` and `versions` describe the copy. `copied` is the number of versions that this run copied.
+    `revision` is the revision of the source up to which the copy is complete. `behind` is True if the source already
+    has later revisions.
     """
 
     id: str
@@ -59,12 +60,12 @@ class Migrated:
 def migrate(
     source: Backend, target: Backend, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
 ) -> list[Migrated]:
-    """Copy all memory stores, or those with these ids or keys, and verify the copies.
+    """Copy memory stores, and verify the copies. `stores` lists ids or keys; without it, all are copied.
 
-    If the source is opened without keys, an encrypted store is copied in encrypted form and needs the same keys as
-    before. The target must then be opened without keys too. If the source is opened with keys, the store is decrypted,
-    and encrypted again if the target is opened with keys. Raises `Locked`, `InvalidInput` if the target has other
-    versions of a store, and `Damaged` if a copy differs.
+    If the source is opened without keys, an encrypted memory store is copied in encrypted form. The target must then be
+    opened without keys too, and the copy needs the same keys as the source. If the source is opened with keys, the
+    texts are decrypted; they are encrypted again if the target is opened with keys. Raises `Locked` if keys are
+    missing, `InvalidInput` if the target has other versions of a memory store, and `Damaged` if a copy differs.
     """
     chosen = list(stores_of_users(source)) if not stores else [existing_store(source, name) for name in stores]
     return [_Copy(source, target, info).run(progress) for info in chosen]
@@ -72,7 +73,7 @@ def migrate(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceErasure:
-    """A memory store that was erased in the source and has a copy in the target.
+    """Memory store that was erased in the source, and has a copy in the target.
 
     Values of `outcome`:
 
@@ -92,9 +93,10 @@ class SourceErasure:
 def source_erasures(
     source: Backend, target: Backend, *, stores: Sequence[str] = (), erase: bool = False
 ) -> list[SourceErasure]:
-    """Find the copies of stores that were erased in the source. With `erase`, erase the copies without newer versions.
+    """Return the copies whose memory stores were erased in the source. With `erase`, also erase these copies.
 
-    `stores` lists ids or keys in the target. An empty list means all stores.
+    A copy that has newer versions of its own is not erased. `stores` lists ids or keys in the target; without it, all
+    memory stores of the target are checked.
     """
     return [
         SourceErasure(
@@ -124,7 +126,10 @@ def _erase_copy(target: Backend, store_id: str) -> Literal["erased", "newer", "r
 
 
 def _is_as_copied(found: Snapshot) -> bool:
-    """Return True if every version of the copy came from the source. Raises `ReadOnly` if the copy forbids erasing."""
+    """Return whether every version of the copy came from the source.
+
+    Raises `ReadOnly` if the copy must not be erased.
+    """
     rules = WriteRules(from_text(found.settings), None, TextExaminer())
     newest = newest_version(found)
     if newest is not None and newest != found.get_record(MARK, UNTIL):
@@ -134,7 +139,7 @@ def _is_as_copied(found: Snapshot) -> bool:
 
 
 class _Copy:
-    """Copy of one memory store to the target."""
+    """Copies one memory store to the target."""
 
     def __init__(self, source: Backend, target: Backend, info: StoreInfo) -> None:
         self._source = source
@@ -145,13 +150,13 @@ class _Copy:
         self._copied = 0
         if self._raw and below_encryption(target) is not target:
             raise Locked(
-                "the source is encrypted; pass its keys too, or pass no keys for the target to copy encrypted texts"
+                "the source is encrypted: pass its keys, or pass no keys at all to copy the texts in encrypted form"
             )
         if not self._raw:
             capabilities.unlock(source, info)
 
     def run(self, progress: TransferProgress | None) -> Migrated:
-        """Copy in rounds until the source has no new versions, in at most `MAX_ROUNDS` rounds."""
+        """Copy in rounds until the source has no new versions. Stop after `MAX_ROUNDS` rounds."""
         info = self._info
         seal = info.seal if self._raw else None
         create_copy(
@@ -186,9 +191,12 @@ class _Copy:
         )
 
     def _start(self) -> str | None:
-        """The newest version in the target. Raises `InvalidInput` if this version was not copied from the source."""
+        """Return the id of the newest version in the target.
+
+        Raises `InvalidInput` if this version is not from the source.
+        """
         newest, marked = self._target.read(self._id, lambda found: (newest_version(found), _marked(found)))
-        if newest is not None and newest != marked:  # the source may have removed the marked version since
+        if newest is not None and newest != marked:  # `marked` came from the source, which may have removed it since
             try:
                 self._source.read(self._id, lambda snapshot: snapshot.version(newest))
             except NotFound:
@@ -199,7 +207,7 @@ class _Copy:
         return newest
 
     def _copy(self, state: _SourceState, newest: str | None, progress: TransferProgress | None) -> str | None:
-        """Copy the versions of one round. Returns the id of the newest version in the target."""
+        """Copy the versions of one round. Return the id of the newest version in the target."""
         created = {memory.id: memory.created_at for memory in state.contents.memories.values()}
         versions = state.history.oldest_first(
             lambda ids: self._source.read(self._id, lambda found: versions_between(found, ids))
@@ -215,9 +223,9 @@ class _Copy:
         return newest
 
     def _copy_removals(self) -> int:
-        """Redact and prune the versions in the copy that are redacted or pruned in the source.
+        """Redact and prune in the copy the versions that are redacted or pruned in the source.
 
-        Returns the number of copied versions. Raises `Damaged` if the copy lacks a version, or if a version differs.
+        Returns the number of versions in the copy. Raises `Damaged` if a version is missing in the copy or differs.
         """
         history = self._target.read(self._id, VersionIndex)
         pruned: list[str] = []
@@ -242,7 +250,7 @@ class _Copy:
         return history.count - len(pruned)
 
     def _pairs(self, copy: VersionIndex) -> Iterator[tuple[Version, Version | None]]:
-        """Each version of the copy with its original version, or with None if the source no longer has the original."""
+        """Yield each version of the copy with its original, or with None if the source no longer has the original."""
         for ids in copy.ranges:
             read = partial(versions_between, ids=ids)
             copies = self._target.read(self._id, read)
@@ -252,12 +260,12 @@ class _Copy:
                 raise Damaged(f"version {min(originals)} of the source is missing in the copy")
 
     def _facts(self, version: Version) -> Version:
-        """The version with only the fields that must be equal in its copy. A seal must be equal only in a raw copy."""
+        """Return the version with only the fields that must be equal in its copy."""
         return replace(version, seal=version.seal if self._raw else None, redacted_at=None, redacted_by=None)
 
 
 class _SourceState:
-    """State of the source at the start of a round: its contents, and the versions that the target does not have."""
+    """State of the source at the start of a round: its contents, and the versions that the target lacks."""
 
     def __init__(self, snapshot: Snapshot, *, after: str | None, raw: bool) -> None:
         self.contents = Contents.of(snapshot, raw=raw)
@@ -272,8 +280,8 @@ def _record(tx: Transaction, *, imported: Sequence[ImportedVersion]) -> None:
 
 
 def _marked(snapshot: Snapshot) -> str | None:
-    """The version that was copied last, as recorded in the target."""
+    """Return the id of the version that was copied last. The target has a record of it."""
     try:
         return snapshot.get_record(MARK, UNTIL)
-    except Damaged:  # a raw copy wrote the mark, and now the store is read with keys
+    except Damaged:  # an earlier run copied in encrypted form and wrote the record; now the store is read with keys
         return None

@@ -1,4 +1,4 @@
-"""Exports and imports of memory stores on a server. Bodies of requests and responses are streamed to and from files."""
+"""Exports and imports memory stores on a server. Request and response bodies are streamed to and from files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def download_archive(store: RemoteStore, path: str, *, records: bool) -> lines.Header:
-    """Write the store with its history to the new file `path`, and verify the file. Returns its header."""
+    """Write the memory store with its history to the new file `path`, and verify the file. Return its header."""
     with new_file(path) as raw:
         store.download(raw, format="tar.gz" if path.endswith(COMPRESSED) else "tar", notes=records)
         with opened_archive(raw) as archive:
@@ -33,7 +33,7 @@ def download_archive(store: RemoteStore, path: str, *, records: bool) -> lines.H
 
 
 def download_files(store: RemoteStore, raw: IO[bytes]) -> None:
-    """Write the memories to `raw`, as a tar file of plain files."""
+    """Write the memories to `raw` as a tar file of plain files."""
     store.download(raw, format="files", notes=False)
     raw.flush()
 
@@ -41,7 +41,7 @@ def download_files(store: RemoteStore, raw: IO[bytes]) -> None:
 def send_files(
     store: RemoteStore, files: Sequence[ReadyFile], texts: IO[bytes], under: str, **options: Unpack[ImportOptions]
 ) -> tuple[list[FileOutcome], bool]:
-    """Import files. Returns their outcomes, and True if the changes await review."""
+    """Import files. Return their outcomes, and whether the changes wait for review."""
     from retentive.transfer.import_files import FileOutcome  # noqa: PLC0415 - it imports this module
 
     by_name = {visible(one.path.text[len(under) + 1 :]): one for one in files}
@@ -66,7 +66,7 @@ def send_files(
 
 
 def send_archive(location: RemoteLocation, archive: Archive, key: str | None) -> Restored:
-    """Send an export to a server, which imports the memory store with its history."""
+    """Send an export to a server. The server imports the memory store with its history."""
     header = archive.exported().header
     memories = (memory for memory, _ in archive.exported().memories())
     digest = digest_of(memories)
@@ -83,6 +83,6 @@ def send_archive(location: RemoteLocation, archive: Archive, key: str | None) ->
 
 
 def pieces(raw: IO[bytes]) -> Iterator[bytes]:
-    """The bytes of a file, from its beginning."""
+    """Yield the bytes of a file from its beginning."""
     raw.seek(0)
     return iter(lambda: raw.read(CHUNK), b"")

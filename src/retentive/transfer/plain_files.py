@@ -1,4 +1,4 @@
-"""Memories as plain files: in a new directory, and in a tar file that a server sends."""
+"""Memories as plain files: in a new directory, or in a tar file that a server sends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ from retentive.transfer.versions import load
 from retentive.values.paths import ROOT
 
 FILES = "retentive-files.json"
-"""Last entry of a tar file of plain files: revision and counts of the store, and the memories that were left out."""
+"""Name of the last entry in a tar file of plain files.
+
+The entry contains the revision, the number and size of the memories, and the paths of memories that were left out
+because their text is damaged.
+"""
 IN_TAR = "memories/"
 DAMAGED = "its text is damaged"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
@@ -34,7 +38,11 @@ _CANNOT_HOLD = {errno.EEXIST, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, er
 
 @contextmanager
 def new_directory(target: str) -> Iterator[str]:
-    """Yield a temporary name for a directory. After a block without an error, it is durable and named `target`."""
+    """Yield a temporary path for a new directory.
+
+    When the block ends without an error, the directory is synced to disk and renamed to `target`. After an error, it is
+    removed.
+    """
     directory, name = os.path.split(target)
     part = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.part")
     with mapped_os_errors():
@@ -49,29 +57,29 @@ def new_directory(target: str) -> Iterator[str]:
 
 
 def clear_directory(part: str) -> None:
-    """Empty the directory, or create it if it does not exist."""
+    """Create the directory, or empty it if it exists."""
     shutil.rmtree(part, ignore_errors=True)
     os.mkdir(part, DIRECTORY_MODE)
 
 
 def data_of(snapshot: Snapshot, memory: Memory) -> bytes | None:
-    """The text of a memory, or None if it is damaged."""
+    """Return the text of a memory, or None if it is damaged."""
     with suppress(Damaged, NotFound):
         return load(snapshot, memory.version_id, raw=False)[1]
     return None
 
 
 def write_file(part: str, name: str, data: bytes) -> str | None:
-    """Write a file below a directory. If its name cannot be stored, return the reason."""
+    """Write a file below a directory. Return None, or the reason if the file system cannot store its name."""
     path = os.path.join(part, name)
     try:
         os.makedirs(os.path.dirname(path), DIRECTORY_MODE, exist_ok=True)
         descriptor = os.open(path, _NEW, FILE_MODE)
     except OSError as error:
         if error.errno == errno.EEXIST:
-            return "this file system does not distinguish its name from another"
+            return "on this file system, its name is the same as the name of another file"
         if error.errno in _CANNOT_HOLD:
-            return f"the file system cannot hold its name ({error.strerror})"
+            return f"the file system cannot store its name ({error.strerror})"
         raise
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
@@ -81,14 +89,17 @@ def write_file(part: str, name: str, data: bytes) -> str | None:
 
 
 def _sync(part: str) -> None:
-    """Sync the names of all files to disk."""
+    """Sync all directories, so that the names of the files are on disk."""
     for directory, _, _ in os.walk(part):
         with suppress(FileNotFoundError):
             sync_directory(directory)
 
 
 def write_tar(store: MemoryStore, raw: IO[bytes]) -> None:
-    """Write the memories, at one revision, to the tar file `raw`, as files in its directory `memories`."""
+    """Write the memories, as they are at one revision, to the tar file `raw`.
+
+    Their files are in the directory `memories`.
+    """
     core = core_of(store)
     core.result_of(AuditOnly("export"))
     record_external_edits(core.backend, core.id)
@@ -123,9 +134,10 @@ def _write_tar(snapshot: Snapshot, *, store: MemoryStore, raw: IO[bytes]) -> Non
 
 
 def read_tar(raw: IO[bytes]) -> Iterator[tuple[str, bytes]]:
-    """Names and texts of the files in a tar file that `write_tar` wrote. The last is `FILES`.
+    """Yield the names and texts of the files in a tar file that `write_tar` has written. The last one is `FILES`.
 
-    Other names are relative to the directory `memories` in the tar file. Raises `Damaged` if the file is incomplete.
+    The other names are relative to the directory `memories` in the tar file. Raises `Damaged` if the file is
+    incomplete.
     """
     tar, name = PlainTar(raw), ""
     for entry in tar.plain():

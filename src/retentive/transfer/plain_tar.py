@@ -1,6 +1,6 @@
-"""Tar files of plain files. Writes them for `export?format=files`, and reads those that any tar program writes.
+"""Tar files of plain files. Writes them for `export?format=files`, and reads those written by any tar program.
 
-The module `tarfile` of Python loads headers of any size, which is unsafe for files from other people.
+The module `tarfile` of Python loads headers of any size, which is unsafe for files of unknown origin.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _WITHOUT_DATA = {tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKT
 
 @dataclass(frozen=True, slots=True)
 class PlainEntry:
-    """An entry of a tar file. `why` is the reason if it is not a regular file. The name of a directory ends in `/`."""
+    """Entry of a tar file. The name of a directory ends with `/`.
+
+    `why` is None for a regular file. Otherwise it describes the entry, for example as "a symbolic link".
+    """
 
     name: str
     size: int
@@ -36,11 +39,12 @@ class PlainEntry:
 class PlainTar(TarReader):
     """Reads the entries of a tar file in order. Raises `Damaged`.
 
-    Bytes of a name that are not UTF-8 become surrogates. Like tar programs, it ignores data after the end mark.
+    If a name is not UTF-8, its invalid bytes become surrogates. Data after the end marker is ignored, as in tar
+    programs.
     """
 
     def plain(self) -> Iterator[PlainEntry]:
-        """The entries. The bytes of an entry that were not read are skipped."""
+        """Yield the entries. Bytes of an entry that the caller did not read are skipped."""
         pax: Mapping[str, str] = {}
         while (info := self._next()) is not None:
             if info.type in _EXTENDED:
@@ -48,7 +52,7 @@ class PlainTar(TarReader):
             elif info.type == tarfile.GNUTYPE_LONGNAME:
                 pax = {**pax, "path": _decoded(self._whole(info).rstrip(b"\0"))}
             elif info.type in {tarfile.XGLTYPE, tarfile.GNUTYPE_LONGLINK}:
-                self._whole(info)  # a comment of `git archive`, or the target of a link
+                self._whole(info)  # ignored: a comment of `git archive`, or the target of a link
             else:
                 yield self._entry(info, pax)
                 pax = {}
@@ -72,7 +76,7 @@ class PlainTar(TarReader):
         return info
 
     def _skip_filler(self) -> None:
-        """Read the data after the end mark. This also verifies the checksum of a compressed file."""
+        """Read and ignore the data after the end marker. This also verifies the checksum of a compressed file."""
         while data := self._some(CHUNK):
             self._count(len(data))
 
@@ -80,7 +84,7 @@ class PlainTar(TarReader):
         self._left, self._padding = size, -size % BLOCK
 
     def _whole(self, info: tarfile.TarInfo) -> bytes:
-        """The bytes of a header that describes the next entry."""
+        """Return the bytes of a header that describes the next entry."""
         if info.size > MAX_NAME_BYTES:
             raise Damaged(f"the header of an entry has more than {MAX_NAME_BYTES} bytes")
         return self.read(info.size)
@@ -100,7 +104,10 @@ class PlainTar(TarReader):
 
 
 def _records(data: bytes) -> Mapping[str, str]:
-    """Fields of an extended header, each `LENGTH NAME=VALUE` and a newline. The length covers the whole field."""
+    """Return the fields of an extended header.
+
+    Each field is `LENGTH NAME=VALUE` and a newline. LENGTH counts all of these.
+    """
     found: dict[str, str] = {}
     while data:
         digits, _, _ = data[:20].partition(b" ")
@@ -118,7 +125,7 @@ def _decoded(data: bytes) -> str:
 
 
 class PlainTarWriter:
-    """Writes a tar file of plain files, with extended headers for names that need them."""
+    """Writes a tar file of plain files. A name that does not fit into a standard header gets an extended header."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw = raw
@@ -141,6 +148,6 @@ class PlainTarWriter:
         self._raw.write(info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape"))
 
     def finish(self) -> None:
-        """End the file without closing it."""
+        """End the tar file without closing it."""
         self._raw.write(bytes(2 * BLOCK))
         self._raw.flush()

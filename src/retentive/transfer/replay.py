@@ -1,4 +1,4 @@
-"""Replay of a history in memory, to find memories with conflicting paths before an import writes anything."""
+"""Replays a history in memory. This finds memories with conflicting paths before an import writes anything."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from retentive.values.paths import ancestors, visible
 
 
 class Replay:
-    """The present paths after versions are imported one by one, oldest first, as `versions.record_imported` does.
+    """Paths of the memories after versions were imported one by one, oldest first.
 
-    If the path of a new memory is at, above or below the path of an earlier memory, the earlier memory is removed: its
-    deletion may be among the versions that were removed from the history. In a history without removed versions, such
-    conflicts are impossible.
+    Two paths conflict if they are equal or if one is below the other. If the path of a new memory conflicts with the
+    path of an earlier memory, the earlier memory is removed, as `versions.record_imported` does. The version that
+    deleted it may have been removed from the history. A complete history has no such conflicts.
     """
 
     def __init__(self) -> None:
@@ -26,12 +26,12 @@ class Replay:
         self._redacted = False
 
     def add(self, version: Version) -> None:
-        """Replay one version. Versions must be added oldest first."""
+        """Add the next version. Call this for the oldest version first."""
         if version.revision != self._revision:
             self._end_revision()
             self._revision = version.revision
             self._revisions += 1
-        # In one revision, the deletion of a memory may follow the version that uses its path.
+        # In one revision, the version that deletes a memory may come after the version that uses its path.
         self._displaced.pop(version.memory_id, None)
         self._remove(version.memory_id)
         if version.redacted_at is not None:
@@ -49,7 +49,7 @@ class Replay:
             raise Damaged(f"the history has two memories with conflicting paths at {visible(self._conflict)}")
 
     def check_present(self, memory: Memory) -> None:
-        """Raise `Damaged` if an import would remove a present memory, because another memory has a conflicting path."""
+        """Raise `Damaged` if an import would remove a current memory because another memory has a conflicting path."""
         if self._paths.get(memory.id) != memory.path:
             raise Damaged(f"another memory is at, above or below the path of the memory {visible(memory.path)}")
 

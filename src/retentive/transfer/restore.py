@@ -1,4 +1,4 @@
-"""Restore of backups, and import of exports with their history.
+"""Restores backups, and imports exports with their history.
 
 Both keep the ids, versions and times of memory stores.
 """
@@ -20,9 +20,9 @@ from retentive.values.records import SYSTEM_STORE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """Figures of a restored store. `added` counts the versions that the target did not have.
+    """Result of the restore of one memory store. `added` counts the versions that the target did not have before.
 
-    `digest` covers the paths and hashes of the memories.
+    `digest` is a digest of the paths and hashes of the memories.
     """
 
     id: str
@@ -37,11 +37,11 @@ class Restored:
 def restore(
     archive: Archive, target: Backend, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
 ) -> list[Restored]:
-    """Restore the memory stores of a backup, or only those with the given ids or keys.
+    """Restore the memory stores of a backup. `stores` lists ids or keys; without it, all are restored.
 
-    The target must not have these stores. An interrupted restore resumes if it is run again. Encrypted stores stay
-    encrypted, and no keys are needed. If the versions of a store in the target differ from the backup, raises
-    `InvalidInput` before anything is written.
+    An interrupted restore can be run again and then continues. Otherwise the target must not have these memory stores.
+    Encrypted memory stores stay encrypted, and no keys are needed. If the target has a memory store with other
+    versions, raises `InvalidInput` before anything is written.
     """
     if not archive.is_backup:
         raise InvalidInput(
@@ -63,10 +63,10 @@ def import_whole(
     workspace: str | None = None,
     progress: TransferProgress | None = None,
 ) -> Restored:
-    """Import the memory store of an export with its history, optionally under `key` or in another workspace.
+    """Import the memory store of an export with its history. `key` and `workspace` replace those in the export.
 
-    The target must not contain the store. An interrupted import resumes if it is run again. The guards of the target do
-    not apply to the imported history, only to later writes.
+    An interrupted import can be run again and then continues. Otherwise the target must not have the memory store. The
+    guards of the target do not check the imported history, only later writes.
     """
     section = archive.exported()
     if workspace is not None:
@@ -79,7 +79,7 @@ def import_whole(
 def _import(
     target: Backend, section: Section, key: str | None, texts: Iterator[ArchiveText], progress: TransferProgress | None
 ) -> Restored:
-    """Create the store of a section, import the versions that the store lacks, and check the result."""
+    """Create the memory store of a section, import the versions that it lacks, and check the result."""
     header = section.header
     memories = {memory.id: memory for memory, _ in section.memories()}
     records = {(kind, name): value for kind, name, value in section.records(RECORDS)}
@@ -114,7 +114,10 @@ def _import(
 def _versions_after(
     newest: str, section: Section, memories: Mapping[str, Memory], texts: Iterator[ArchiveText]
 ) -> Iterator[tuple[int, ImportedVersion]]:
-    """The versions of a section after `newest`, each with its number. `texts` are in the same order as the versions."""
+    """Yield the versions of a section that are newer than `newest`, each with its number.
+
+    `texts` must be in the same order as the versions.
+    """
     for number, (version, text_of) in enumerate(section.versions(), start=1):
         if version.id <= newest:
             continue
@@ -139,7 +142,10 @@ def _chosen(archive: Archive, stores: Sequence[str]) -> list[Section]:
 
 
 def _check_target(target: Backend, section: Section, key: str | None) -> None:
-    """Raise `InvalidInput` if the target has another store with this id or key, or a store with other versions."""
+    """Raise `InvalidInput` if the memory store of a section cannot be imported into the target.
+
+    Its id or its key may belong to another memory store there, or the target may have other versions of it.
+    """
     header = section.header
     if header.id == SYSTEM_STORE:
         raise InvalidInput("the file has the records of a location, which cannot be imported as a memory store")

@@ -1,7 +1,7 @@
-"""Import sources: files of a directory, a tar file or a Git commit, and the present memories of an export.
+"""Sources of imports: a directory, a tar file, a Git commit, or the current memories of an export.
 
-The program `git` reads the repository. Nothing in the repository is executed or changed: no hooks, no file monitor, no
-filters, no fetching of missing objects.
+The program `git` reads a repository. It neither changes the repository nor runs anything in it: hooks, file monitors,
+filters and the download of missing objects are turned off.
 """
 
 from __future__ import annotations
@@ -40,42 +40,42 @@ _FILES = {"100644", "100755", "100664"}
 
 
 class Source(Protocol):
-    """Supplier of the files of an import."""
+    """Supplies the files of an import."""
 
     @property
     def inside(self) -> str | None:
-        """The only directory that is read, or None if all are read."""
+        """The only directory that is read, or None if all directories are read."""
 
     def count(self) -> int:
-        """The number of files."""
+        """Return the number of files."""
 
     def items(self) -> Iterator[Item]:
-        """All files, and directories that are skipped."""
+        """Yield all files, and the directories that are skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A file of a source: its name relative to the source, separated by `/`, and a function that reads it.
+    """File of a source. `name` is its path in the source, separated by `/`.
 
-    `expected` is true for a file or directory that is never imported, such as `.git`, and needs no warning.
+    `expected` is True for a file or directory that is never imported and needs no warning, such as `.git`.
     """
 
     name: str
     read: Callable[[], bytes | str]
-    """Returns the bytes, or a text with the reason why the file cannot be a memory."""
+    """Returns the bytes of the file, or the reason why it cannot be a memory, as a string."""
     expected: bool = False
 
 
 def refused(name: str, why: str, *, expected: bool = False) -> Item:
-    """Create an item for a file that cannot be a memory, with the reason."""
+    """Return an item for a file that cannot be a memory. `why` is the reason."""
     return Item(name, lambda: why, expected)
 
 
 class DirectorySource:
-    """The files below a directory.
+    """Files below a directory.
 
-    If the directory contains a directory `memories`, only that directory is read and `inside` is its name. Symbolic
-    links and devices are not read. Raises `NotFound`.
+    If the directory has a subdirectory `memories`, only that one is read, and `inside` is its name. Symbolic links and
+    devices are not read. Raises `NotFound`.
     """
 
     def __init__(self, path: str) -> None:
@@ -89,13 +89,13 @@ class DirectorySource:
         self._root = os.path.realpath(within if has_layout else path)
 
     def count(self) -> int:
-        """Number of files in the source."""
+        """Return the number of files."""
         return sum(len(files) for _, _, files, _ in self._walk())
 
     def items(self) -> Iterator[Item]:
-        """Each file, and each directory that is skipped (a link, for example).
+        """Yield each file, and each directory that is skipped, such as a symbolic link.
 
-        The caller must read each file before it requests the next one.
+        The caller must read a file before it asks for the next one.
         """
         with closing(self._walk()) as walked:
             for directory, unfollowed, files, descriptor in walked:
@@ -110,7 +110,7 @@ class DirectorySource:
                     yield Item(prefix + name, partial(_read, name, descriptor))
 
     def _walk(self) -> Generator[tuple[str, list[str], list[str], int], None, None]:
-        """Yield each directory: its path, the directories in it that are not read, its files, and its descriptor."""
+        """Yield the path of each directory, its subdirectories that are not read, its files, and its descriptor."""
 
         def failed(error: OSError) -> None:
             raise error
@@ -122,7 +122,7 @@ class DirectorySource:
 
 
 class ArchiveSource:
-    """The present memories of an export, without their history."""
+    """Current memories of an export, without their history."""
 
     inside: str | None = None
 
@@ -131,11 +131,11 @@ class ArchiveSource:
         self._archive = archive
 
     def count(self) -> int:
-        """The number of memories."""
+        """Return the number of memories."""
         return self._section.header.memories
 
     def items(self) -> Iterator[Item]:
-        """All memories, in the order of the file."""
+        """Yield all memories, in the order of the file."""
         paths = {text_of: memory.path for memory, text_of in self._section.memories()}
         for _, version_id, data in self._archive.texts():
             if version_id in paths:
@@ -143,10 +143,11 @@ class ArchiveSource:
 
 
 class TarSource:
-    """The files of a tar file, without links and devices. An export is an `ArchiveSource` instead.
+    """Files of a tar file, without links and devices. For an export, use `ArchiveSource` instead.
 
-    If it has a directory `memories`, only the files in that directory are read. Raises `Damaged`, and `TooLarge` for
-    more than `max_bytes` after decompression or more than `max_files`. A file larger than `max_file_bytes` is refused.
+    If the tar file has a directory `memories`, only the files in it are read. Raises `Damaged`. Raises `TooLarge` if
+    there are more than `max_files` files, or more than `max_bytes` bytes after decompression. A file of more than
+    `max_file_bytes` is refused.
     """
 
     def __init__(
@@ -171,11 +172,11 @@ class TarSource:
         self._count = inside if is_inside else self._count
 
     def count(self) -> int:
-        """The number of files."""
+        """Return the number of files."""
         return self._count
 
     def items(self) -> Iterator[Item]:
-        """All files. The caller must read each file before it requests the next one."""
+        """Yield all files. The caller must read a file before it asks for the next one."""
         start, tar, left = f"{LAYOUT}/" if self.inside else "", PlainTar(self._raw), set[str]()
         for entry in tar.plain():
             name = _name_in(entry)
@@ -200,7 +201,7 @@ def _name_in(entry: PlainEntry) -> str:
 
 
 def _left_out(name: str) -> str | None:
-    """The directory in a path that never contains memories, such as `.git`. None if there is no such directory."""
+    """Return the directory in a path that never has memories, such as `.git`, or None."""
     parts = name.split("/")
     at = next((number for number, part in enumerate(parts[:-1]) if part in LEFT_OUT), None)
     return None if at is None else "/".join(parts[: at + 1])
@@ -214,10 +215,10 @@ class _Entry(NamedTuple):
 
 
 class GitSource:
-    """The files of a Git tree. `revision` is a commit, a tag, a branch, or `commit:directory`.
+    """Files of a Git tree. `revision` is a commit, a tag, a branch, or `commit:directory`.
 
-    If the tree contains a directory `memories`, only the files in that directory are read. Raises `InvalidInput`,
-    `NotFound`, `Unavailable`.
+    If the tree has a directory `memories`, only the files in it are read. Raises `InvalidInput`, `NotFound` or
+    `Unavailable`.
     """
 
     def __init__(self, path: str, revision: str) -> None:
@@ -239,11 +240,11 @@ class GitSource:
         ]
 
     def count(self) -> int:
-        """The number of files."""
+        """Return the number of files."""
         return len(self._entries)
 
     def items(self) -> Iterator[Item]:
-        """All files. The caller must read each file before it requests the next one."""
+        """Yield all files. The caller must read a file before it asks for the next one."""
         with self._run("cat-file", "--batch") as process:
             assert process.stdin is not None
             assert process.stdout is not None
@@ -267,7 +268,10 @@ class GitSource:
             yield _Entry(mode, number, int(size) if size != "-" else 0, os.fsdecode(name))
 
     def _run(self, *arguments: str, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        """Context with the running git process. When the block ends, the input of git is closed, so git ends too."""
+        """Return a context with a running git process.
+
+        When the block ends, the input of git is closed, so git ends too.
+        """
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ENVIRONMENT
         command = [*self._command, *arguments]
         pipe = subprocess.PIPE
@@ -279,7 +283,7 @@ def _is_link(name: str, descriptor: int) -> bool:
 
 
 def _read(name: str, descriptor: int) -> bytes | str:
-    """The bytes of a regular file, or the reason why it cannot be read. Links are not followed."""
+    """Return the bytes of a regular file, or the reason why it cannot be read. Links are not followed."""
     with suppress(FileNotFoundError):
         status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
@@ -316,7 +320,7 @@ def _blob(asked: IO[bytes], answered: IO[bytes], entry: _Entry) -> bytes | str:
 
 
 def _failure(errors: bytes) -> Exception:
-    """Convert the message that git printed to an error without the local paths in the message."""
+    """Return the error for a message of git. The error does not contain the paths in the message."""
     if b"not a git repository" in errors:
         return NotFound("the directory is not a Git repository")
     if b"dubious ownership" in errors:

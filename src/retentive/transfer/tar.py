@@ -1,7 +1,7 @@
-"""Tar files of exports. They contain only regular files, and every byte is checked.
+"""Tar files of exports and backups. They contain only regular files, and the reader checks every byte.
 
-The module `tarfile` of Python loads headers of any size and skips unknown entries, which is unsafe for files from other
-people. Any tar program can read the files that this module writes.
+The module `tarfile` of Python loads headers of any size and skips unknown entries, which is unsafe for files of unknown
+origin. Any tar program can read the files written here.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ CHUNK = 64 * 1024
 _END = bytes(2 * BLOCK)
 _MAX_BYTES = 8**11 - 1  # maximum of the size field in a header
 _GZIP = b"\x1f\x8b"
-_NO_PART = "Not a gzipped file"  # message of `gzip` for bytes after the last part
+_NO_PART = "Not a gzipped file"  # error of the module `gzip` if other bytes follow the compressed data
 
 
 class TarWriter:
     """Writes a tar file.
 
-    Entries added after a mark can be removed again, because the backend may repeat the read that supplies them.
+    `roll_back` removes the entries after a position. This is needed because a backend may repeat the read that supplies
+    the entries.
     """
 
     def __init__(self, raw: IO[bytes], *, compressed: bool) -> None:
@@ -36,7 +37,7 @@ class TarWriter:
         self._begin()
 
     def _begin(self) -> None:
-        if self._compressed:  # each mark begins a new part of the compressed file
+        if self._compressed:  # a compressed file consists of parts; `mark` begins a new part
             self._out = gzip.GzipFile("", "wb", compresslevel=6, fileobj=self._raw, mtime=0)
 
     def _end_part(self) -> None:
@@ -44,7 +45,7 @@ class TarWriter:
             self._out.close()
 
     def add(self, name: str, size: int, chunks: Iterable[bytes], *, mtime: int) -> None:
-        """Add a file of `size` bytes. Raises OSError, `InvalidInput`."""
+        """Add a file of `size` bytes. Raises OSError or `InvalidInput`."""
         if size > _MAX_BYTES:
             raise InvalidInput("the memory store is too large for an export or backup file")
         header = _header(name, size, mtime)
@@ -59,7 +60,7 @@ class TarWriter:
         self._out.write(bytes(-size % BLOCK))
 
     def mark(self) -> int:
-        """The current position, for `roll_back`."""
+        """Return the current position, for `roll_back`."""
         self._end_part()
         self._raw.flush()
         at = self._raw.tell()
@@ -67,19 +68,19 @@ class TarWriter:
         return at
 
     def roll_back(self, mark: int) -> None:
-        """Remove the entries that were written after a mark."""
+        """Remove the entries that were written after the position `mark`."""
         self._end_part()
         self._raw.seek(mark)
         self._raw.truncate()
         self._begin()
 
     def finish(self) -> None:
-        """End the file without closing it."""
+        """End the tar file without closing it."""
         self._out.write(_END)
         self._end_part()
 
     def abandon(self) -> None:
-        """Release the compressor, even after a write error."""
+        """Close the compressor, even after a write error."""
         if self._compressed:
             with suppress(OSError):
                 self._out.close()
@@ -88,8 +89,8 @@ class TarWriter:
 class TarReader:
     """Reads the entries of a tar file in order.
 
-    Raises `Damaged` for any unexpected byte; the message names the entry. With more than `max_bytes` after
-    decompression, raises `TooLarge`.
+    Raises `Damaged` at the first unexpected byte, with the name of the entry. Raises `TooLarge` if the file has more
+    than `max_bytes` after decompression.
     """
 
     def __init__(self, raw: IO[bytes], *, max_bytes: int | None = None) -> None:
@@ -103,7 +104,7 @@ class TarReader:
         self._padding = 0
 
     def entries(self) -> Iterator[tuple[str, int]]:
-        """Names and sizes of the entries. The bytes of an entry that were not read are skipped."""
+        """Yield the name and size of each entry. Bytes of an entry that the caller did not read are skipped."""
         while True:
             while self.read(CHUNK):
                 pass
@@ -117,7 +118,7 @@ class TarReader:
             yield self._name, self._left
 
     def read(self, size: int) -> bytes:
-        """Read at most `size` bytes of the current entry. Returns no bytes at the end of the entry."""
+        """Return at most `size` bytes of the current entry. At the end of the entry, return no bytes."""
         data = self._take(min(size, self._left))
         self._left -= len(data)
         return data
@@ -130,7 +131,7 @@ class TarReader:
         return data
 
     def _some(self, size: int) -> bytes:
-        """Read up to `size` bytes, even beyond the current entry."""
+        """Return up to `size` bytes, even from beyond the current entry."""
         try:
             return self._in.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -140,7 +141,7 @@ class TarReader:
         if self._bytes_left is not None:
             self._bytes_left -= size
             if self._bytes_left < 0:
-                raise TooLarge("the archive is too large when it is not compressed")
+                raise TooLarge("the archive is too large after decompression")
 
     def _check_zeros(self, size: int) -> None:
         if any(self._take(size)):
@@ -155,7 +156,7 @@ class TarReader:
                 raise self._broken(error) from None
             rest = b"?"
         if rest:
-            raise Damaged("the file has bytes after its end")
+            raise Damaged("the file has extra bytes after its end marker")
 
     def _broken(self, error: Exception) -> Damaged:
         what = "truncated" if isinstance(error, EOFError) else "damaged"
@@ -172,7 +173,7 @@ class TarReader:
 
 
 def _header(name: str, size: int, mtime: float) -> bytes | None:
-    """Header of an entry, or None if the tar format cannot express the name or the size."""
+    """Return the header of an entry, or None if the name or the size does not fit into a tar header."""
     info = tarfile.TarInfo(name)
     info.size, info.mode, info.mtime = size, 0o600, mtime
     try:
@@ -182,5 +183,5 @@ def _header(name: str, size: int, mtime: float) -> bytes | None:
 
 
 def shown(name: str) -> str:
-    """Name of an entry, with unsafe characters escaped for printing."""
+    """Return the name of an entry with unsafe characters escaped for printing."""
     return ascii(name[:200])

@@ -1,4 +1,4 @@
-"""Copying of histories between memory stores: versions are read oldest first and recorded one by one."""
+"""Copies histories between memory stores. Versions are read oldest first and recorded one by one."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Range: TypeAlias = "tuple[str | None, str | None]"
 
 @dataclass(frozen=True, slots=True)
 class ImportedVersion:
-    """A version to record. It has either its text or `text_of`: the id of an imported version with the same text.
+    """Version to record. It has its own text in `data`, or `text_of` names an imported version with the same text.
 
-    If `raw` is true, the bytes are encrypted, and are stored unchanged together with the seal.
+    If `raw` is True, `data` is encrypted. It is then stored unchanged, together with the seal.
     """
 
     version: Version
@@ -36,7 +36,7 @@ class ImportedVersion:
 
 
 def below_encryption(backend: Backend) -> Backend:
-    """The backend below the encryption layer. If there is no encryption layer, `backend` itself."""
+    """Return the backend below the encryption layer, or `backend` itself if there is no encryption layer."""
     layer: Backend | None = backend
     while layer is not None:
         if isinstance(layer, Encrypting):
@@ -46,7 +46,7 @@ def below_encryption(backend: Backend) -> Backend:
 
 
 class VersionIndex:
-    """Index of the versions after a given version: ranges of ids, newest first. Versions are read on demand."""
+    """Index of the versions after a given version: ranges of their ids. The versions themselves are read on demand."""
 
     def __init__(self, snapshot: Snapshot, *, after: str | None = None) -> None:
         self.count = 0
@@ -60,25 +60,22 @@ class VersionIndex:
             if self.ranges:
                 self.ranges[-1] = (page[0].id, self.ranges[-1][1])
             self.count += len(page)
-            self.ranges.append((after, upper or page[0].id + "!"))  # sorts right after the id, before later versions
+            self.ranges.append((after, upper or page[0].id + "!"))  # "!" sorts after this id and before every later id
             upper = page[-1].id
 
     def oldest_first(self, read: Callable[[Range], Sequence[Version]]) -> Iterator[Version]:
-        """Yield the versions, oldest first. `read` returns the versions strictly between two ids, newest first."""
+        """Yield the versions, oldest first. `read` returns the versions in a range of ids, newest first."""
         for ids in reversed(self.ranges):
             yield from reversed(read(ids))
 
 
 def versions_between(snapshot: Snapshot, ids: Range) -> list[Version]:
-    """The versions strictly between two ids, newest first."""
+    """Return the versions strictly between two ids, newest first."""
     return list(snapshot.versions(after=ids[0], before=ids[1]))
 
 
 def batches(items: Iterable[T], version_of: Callable[[T], Version]) -> Iterator[list[T]]:
-    """Group items into batches, limited in number and bytes, for one transaction each.
-
-    A batch ends only at the end of a revision.
-    """
+    """Yield the items in batches, one for each transaction. A batch ends only at the end of a revision."""
     batch: list[T] = []
     size = 0
     for item in items:
@@ -94,7 +91,10 @@ def batches(items: Iterable[T], version_of: Callable[[T], Version]) -> Iterator[
 
 
 def load(snapshot: Snapshot, version_id: str, *, raw: bool) -> tuple[Version, bytes | None]:
-    """Read a version and its verified text. Raises `NotFound`, and `Damaged` if the text does not match the version."""
+    """Return a version and its text. Raises `NotFound`. Raises `Damaged` if the text is invalid.
+
+    With `raw`, an encrypted text is returned as it is stored.
+    """
     version, data = snapshot.version(version_id)
     if raw:
         return version, data
@@ -106,9 +106,10 @@ def load(snapshot: Snapshot, version_id: str, *, raw: bool) -> tuple[Version, by
 def load_all(
     snapshot: Snapshot, batch: Sequence[Version], created: Mapping[str, datetime], *, raw: bool
 ) -> list[ImportedVersion]:
-    """Read the versions of a batch with their texts. Versions that were removed during the copy are left out.
+    """Return the versions of a batch with their texts. Versions that were removed during the copy are left out.
 
-    `created` has the creation times of the present memories, because their first versions may have been removed.
+    `created` maps the id of each current memory to the time when it was created. The first version of a memory may
+    be gone, so its time cannot be used.
     """
     loaded: list[ImportedVersion] = []
     for known in batch:
@@ -119,10 +120,10 @@ def load_all(
 
 
 def record_imported(tx: Transaction, imported: Iterable[ImportedVersion]) -> None:
-    """Record versions with their ids, times and actors, oldest first.
+    """Record versions with their ids, times and actors. The oldest version must come first.
 
-    A history has gaps where versions were redacted or removed. If the deletion of a memory is in a gap, the memory
-    stays present until a later version needs its path, and is then dropped.
+    A history has gaps where versions were redacted or removed. If the version that deleted a memory is in a gap, the
+    memory stays until a later version needs its path. Then it is removed.
     """
     for one in imported:
         tx.record([_change(tx, one)], None)
@@ -132,7 +133,7 @@ def _change(tx: Transaction, one: ImportedVersion) -> Change:
     version = one.version
     before = tx.find(version.memory_id)
     if version.redacted_at is not None:
-        if before is not None:  # a redacted version does not show what happened to the memory
+        if before is not None:  # a redacted version does not say if the memory was changed or deleted
             tx.drop([before])
         return Change(None, None, origin=version)
     if version.operation == "deleted":
@@ -153,9 +154,9 @@ def _change(tx: Transaction, one: ImportedVersion) -> Change:
 
 
 def _free_path(tx: Transaction, version: Version) -> None:
-    """Drop memories that conflict with the path of a version, because they are at, above or below it.
+    """Remove memories whose paths conflict with the path of a version: they are at, above or below it.
 
-    The deletions of these memories are in a gap of the history.
+    The versions that deleted these memories are in a gap of the history.
     """
     entry = tx.get(version.path)
     above = None if entry.above is None else tx.get(entry.above).memory
@@ -167,7 +168,7 @@ def _free_path(tx: Transaction, version: Version) -> None:
 
 
 def _sealing(one: ImportedVersion, data: bytes | None) -> Sealing | None:
-    """Sealing that stores a raw version unchanged. None if the version is not raw."""
+    """Return the sealing that stores an encrypted version unchanged, or None if the version is not encrypted."""
     if not one.raw or one.version.seal is None:
         return None
     version = one.version

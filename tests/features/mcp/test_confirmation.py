@@ -57,7 +57,7 @@ def test_a_mass_delete_runs_if_the_person_agrees(filled: MemoryStore, mode: str)
 )
 def test_otherwise_nothing_is_deleted(filled: MemoryStore, mode: str, person: tuple[str, dict[str, Any]]) -> None:
     """A number in the arguments does not replace the answer of a person who can be asked."""
-    refused = ("Error: Nothing was deleted: the user did not confirm to delete 6 memories.", True)
+    refused = ("Error: Nothing was deleted: the user did not agree to delete 6 memories.", True)
     assert delete(filled, mode, Person(*person), expected_count=6) == refused
     assert len(filled.memories()) == 7
 

@@ -145,7 +145,7 @@ def test_other_methods(store: MemoryStore, local: MemoryStore) -> None:
     ],
 )
 def test_what_is_missing_names_itself(store: MemoryStore, name: str, call: Callable[[MemoryStore], Any]) -> None:
-    with pytest.raises(errors.InvalidInput, match=f"`{name}` is not possible with the URL of a server"):
+    with pytest.raises(errors.InvalidInput, match=f"`{name}` is not available over HTTP"):
         call(store)
 
 

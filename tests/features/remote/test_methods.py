@@ -388,10 +388,10 @@ def test_no_method_of_the_library_reaches_for_storage(own: type, remote_kind: ty
     ],
 )
 def test_what_no_route_offers_names_itself(store: MemoryStore, name: str, call: Callable[[MemoryStore], Any]) -> None:
-    with pytest.raises(errors.InvalidInput, match=f"`{name}` is not possible with the URL of a server"):
+    with pytest.raises(errors.InvalidInput, match=f"`{name}` is not available over HTTP"):
         call(store)
 
 
 def test_mounts_need_storage(store: MemoryStore) -> None:
-    with pytest.raises(errors.InvalidInput, match="not possible with the URL of a server"):
+    with pytest.raises(errors.InvalidInput, match="not available over HTTP"):
         retentive.Mounts({"/memories": store})

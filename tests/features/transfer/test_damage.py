@@ -80,7 +80,7 @@ def test_bytes_after_the_end_are_refused(whole: Path, tmp_path: Path) -> None:
     longer = tmp_path / "longer"
     for more in (b"x", b"x" * 512, whole.read_bytes()):
         longer.write_bytes(whole.read_bytes() + more)
-        assert "bytes after its end" in str(refusal(longer))
+        assert "extra bytes after its end marker" in str(refusal(longer))
 
 
 def test_an_error_tells_truncation_from_damage(whole: Path, tmp_path: Path) -> None:

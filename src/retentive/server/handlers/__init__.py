@@ -1,1 +1,1 @@
-"""Handlers of the routes, by the objects they serve."""
+"""Handlers of the routes. Each module has the handlers of one kind of object."""

@@ -1,4 +1,4 @@
-"""Handlers of settings, usage, the audit log and erasure."""
+"""Handlers of the routes for settings, usage, the audit log and erasure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def retrieve_settings(call: RouteCall) -> Json:
 
 
 def update_settings(call: RouteCall, **changes: object) -> Json:
-    """Change settings; null restores a default. Missing fields do not change."""
+    """Change the settings in the request.
+
+    A setting with the value null gets its default. Other settings stay the same.
+    """
     store = call.store
     for name in changes:
         deprecation.announce("setting", name, LOG.warning)
@@ -77,7 +80,7 @@ def _entry(given: AuditEntry) -> Json:
 
 
 def export_audit(call: RouteCall, *, since: datetime | None) -> Streamed:
-    """Return the stored entries with their paths, oldest first."""
+    """Return all audit entries since a time with their paths, oldest first, in the form in which they are stored."""
     found = core_of(call.store).read(lambda snapshot: list(stored_entries(snapshot, since)))
     return Streamed(_lines(found), "application/x-ndjson")
 

@@ -1,4 +1,4 @@
-"""Handler of the command route, which gives the library's own client more than the text of a reply."""
+"""Handlers that run commands and return more than the text of the reply. The client in `retentive.remote` uses them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from retentive.values.records import Invocation, Recorded, Written
 from retentive.values.replies import Reply
 
 MAX_CHANGES = 1_000
-"""Maximum of versions that an answer lists."""
+"""Maximum number of versions listed in an answer."""
 
 
 def run_command(
@@ -35,9 +35,10 @@ def run_command(
     source: str | None,
     session: str | None,
 ) -> Json:
-    """Run a command of the tool, or `write`, `append` or `clear`, and return the reply with its code and versions.
+    """Run one command, and return its reply with the error code and the new versions.
 
-    A change that is repeated with the same `id` within 24 hours returns its first reply.
+    The command is a command of the memory tool, or `write`, `append` or `clear`. If a change is sent again with the
+    same `id` within 24 hours, the handler returns the reply to the first one and changes nothing.
     """
     name = command.get("command") if isinstance(command, Mapping) else None
     scope: Scope = "read" if name == "view" else "write"
@@ -62,7 +63,7 @@ def run_command(
 
 
 def run_batch(call: RouteCall, *, commands: Sequence[object], source: str | None, session: str | None) -> Json:
-    """Run commands as one change, all or none."""
+    """Run several commands as one change. If one command fails, nothing is changed."""
     try:
         written = call.store.batch(commands, **origin_of(source, session))
     except RetentiveError as error:
@@ -108,7 +109,10 @@ def _conflicting(found: Conflicting | None) -> Json:
 
 
 def _written(core: StoreCore, outcome: Outcome[CommandResult]) -> Json:
-    """Fields about the versions that a change recorded. A repeated change lists at most eight of them."""
+    """Return the fields of an answer about the versions that a change recorded.
+
+    A repeated request lists at most eight versions, because its record does not have more.
+    """
     recorded = outcome.recorded
     last = recorded[-1] if recorded else Recorded("", "")
     version_id = outcome.value().version_id or last.version_id
@@ -122,7 +126,7 @@ def _written(core: StoreCore, outcome: Outcome[CommandResult]) -> Json:
 
 
 def _operation(core: StoreCore, raw: object, name: object, if_version: str | None) -> Operation[Any]:
-    """The operation of a command. Raises `Refused`."""
+    """Return the operation for a command. Raises `Refused` if the command is invalid."""
     if name == "clear":
         return RunCommand(Clear(), may_use_reserve=True)
     command = parse_for_applications(raw)
@@ -132,7 +136,10 @@ def _operation(core: StoreCore, raw: object, name: object, if_version: str | Non
 
 
 def _changes(core: StoreCore, recorded: Sequence[Recorded]) -> list[Json]:
-    """The recorded versions, at most `MAX_CHANGES`. Versions never change, so they can be read after the change."""
+    """Return the recorded versions, at most `MAX_CHANGES`.
+
+    They are read after the transaction, which is safe because versions never change.
+    """
 
     def work(found: Snapshot) -> list[Json]:
         versions = [found.version(each.version_id)[0] for each in recorded[:MAX_CHANGES]]

@@ -1,4 +1,4 @@
-"""Handler of the stream of events."""
+"""Handler of the route that streams events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _CURSOR = re.compile(r"0|[0-9a-f]{32}")
 
 
 def stream_events(call: RouteCall, *, after: str | None) -> Events:
-    """Stream the changes after an event, or from now on. With `0` as the event, begin with the first change."""
+    """Stream the changes that follow the event `after`. Without `after`, stream new changes only.
+
+    If `after` is `0`, the stream begins with the first change of the memory store.
+    """
     store, cursor = call.store, call.last_event_id or after
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise invalid("after: must be the id of an event, or 0")

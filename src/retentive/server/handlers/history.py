@@ -1,4 +1,4 @@
-"""Handlers of the history: differences, undo and restore."""
+"""Handlers of the routes for the history: differences, undo, restore, changes and blame."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STEPS = {"deleted": "deleted", "moved": "renamed", "made": "created", "changed"
 
 
 def diff_memory_version(call: RouteCall, *, against: str) -> Json:
-    """Compare the text of a version with the text of another version, by default of the version before it."""
+    """Compare the text of a version with the text of another version. Default: the previous version."""
     version_id, history = call.ids["memory_version_id"], call.store.history
     if not VERSION_ID.fullmatch(version_id) or not (against == PREVIOUS or VERSION_ID.fullmatch(against)):
         raise missing(NO_VERSION)
@@ -72,20 +72,23 @@ def undo_change(
     source: str | None,
     session: str | None,
 ) -> Json:
-    """Undo the change that a version belongs to, or all changes of an actor."""
+    """Undo one change, all changes of an actor, or the caller's own change.
+
+    `memory_version_id` or `revision` names the change.
+    """
     history, origin = call.store.history, origin_of(source, session)
     if own:
         if dry_run or any(each is not None for each in (memory_version_id, actor, since)):
-            raise invalid("own: only with revision, path and mode")
+            raise invalid("own: can be combined only with revision, path and mode")
         return _changed(history.undo_own(revision, path=None if path is None else tool_path(path), mode=mode, **origin))
     if sum(each is not None for each in (memory_version_id, revision, actor)) != 1:
-        raise invalid("memory_version_id: specify either this, revision or actor")
+        raise invalid("memory_version_id: specify exactly one of memory_version_id, revision and actor")
     if path is not None and revision is None:
-        raise invalid("path: only with revision")
+        raise invalid("path: needs revision")
     if actor is not None:
         return _changed(history.undo_by(actor, since=since, mode=mode, dry_run=dry_run, **origin))
     if since is not None:
-        raise invalid("since: only with actor")
+        raise invalid("since: needs actor")
     if revision is not None:
         target = None if path is None else tool_path(path)
         return _changed(history.undo(revision, path=target, mode=mode, dry_run=dry_run, **origin))
@@ -100,13 +103,16 @@ def undo_change(
 def restore_path(
     call: RouteCall, *, path: str, at: str, mode: Mode, dry_run: bool, source: str | None, session: str | None
 ) -> Json:
-    """Restore a memory, a directory, or with `/` the whole store to a version or a time."""
+    """Restore a memory or a directory to its state at a version or a time.
+
+    The path `/` restores the whole memory store.
+    """
     origin, history = origin_of(source, session), call.store.history
     return _changed(history.restore(tool_path(path), moment(at), mode=mode, dry_run=dry_run, **origin))
 
 
 def list_changes(call: RouteCall, *, after: str, limit: int) -> Json:
-    """List changes after a cursor, oldest first."""
+    """List the changes that follow a cursor, oldest first."""
     store = call.store
     found = store.history.feed(after, limit=limit)
     data = [

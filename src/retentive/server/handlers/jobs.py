@@ -1,4 +1,4 @@
-"""Handler of the jobs."""
+"""Handler of the route that lists background jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from retentive.server.objects import time
 
 
 def list_jobs(call: RouteCall) -> Json:
-    """List the jobs of the location, by name. Their messages contain counts over all workspaces, but no ids."""
+    """List the jobs of the location, sorted by name.
+
+    The messages of the jobs contain totals over all workspaces, but no ids.
+    """
     return {
         "data": [
             {

@@ -1,4 +1,4 @@
-"""Handlers of API keys."""
+"""Handlers of the routes for API keys."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def create_api_key(
     rate_limit: str | None,
     max_body_bytes: int | None,
 ) -> Json:
-    """Create a key in the workspace of the caller. The answer contains its text, which is shown once."""
+    """Create a key in the workspace of the caller. Only this answer contains the text of the key."""
     own = call.caller.key
     if own.stores and not (stores and set(stores) <= set(own.stores)):  # as in `_manages`
-        raise forbidden("stores: the key may grant only its own patterns of stores")
+        raise forbidden("stores: this API key can give a new key only patterns that it has itself")
     made = call.location.keys.create(
         name,
         workspace_id=own.workspace_id,
@@ -82,7 +82,7 @@ def retrieve_api_key(call: RouteCall) -> Json:
 
 
 def update_api_key(call: RouteCall, *, name: str | None, status: str | None, rate_limit: str | None) -> Json:
-    """Change the name, the status or the rate of a key."""
+    """Change the name, the status or the rate limit of a key."""
     key_id, keys = _found(call).id, call.location.keys
     return _shown(call, keys.change(key_id, call.caller.workspace_id, name=name, status=status, rate_limit=rate_limit))
 
@@ -98,7 +98,10 @@ def _found(call: RouteCall) -> KeyRecord:
 
 
 def _manages(own: KeyRecord, other: KeyRecord) -> bool:
-    """Return whether a key may see and change another one, whose patterns of stores must be among its own."""
+    """Return whether the key `own` may see and change the key `other`.
+
+    If `own` has patterns of memory stores, `other` must have patterns too, and all of these must be patterns of `own`.
+    """
     return not own.stores or (bool(other.stores) and set(other.stores) <= set(own.stores))
 
 
@@ -110,7 +113,10 @@ def _shown(call: RouteCall, record: KeyRecord) -> Json:
 def _page(
     found: list[KeyRecord], after_id: str | None, before_id: str | None, limit: int
 ) -> tuple[list[KeyRecord], bool]:
-    """Return one page of keys, and whether more follow in its direction. An unknown id counts as before all keys."""
+    """Return one page of keys, and whether there are more keys in that direction.
+
+    If the given id is not in `found`, the page after it is the first page, and the page before it is empty.
+    """
     ids = [record.id for record in found]
     if before_id is not None:
         end = ids.index(before_id) if before_id in ids else 0

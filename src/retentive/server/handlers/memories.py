@@ -1,4 +1,4 @@
-"""Handlers of memories."""
+"""Handlers of the routes for memories."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 
 def create_memory(call: RouteCall, *, path: str, content: str, view: str) -> Json:
-    """Create a memory. A memory at, above or below the path is a conflict."""
+    """Create a memory. Fails with a conflict if there is a memory at the path, above it or below it."""
     store = call.store
     core, target = core_of(store).again(exact=True), MemoryPath.known(tool_path(path, may_be_root=False))
     try:
@@ -39,7 +39,7 @@ def create_memory(call: RouteCall, *, path: str, content: str, view: str) -> Jso
 
 
 def _as_written(store: MemoryStore, written: Written) -> tuple[Memory, str]:
-    """Return a memory and its text as they were right after a change, even if others have changed it since."""
+    """Return a memory and its text as a change left them, even if later changes have followed."""
     try:
         found = store.by_id.get(written.memory_id)
     except NotFound:
@@ -54,7 +54,10 @@ def _as_written(store: MemoryStore, written: Written) -> tuple[Memory, str]:
 def list_memories(
     call: RouteCall, *, path_prefix: str, depth: int, view: str, at: str | None, limit: int, page: str | None
 ) -> Json:
-    """List memories, and with depth 1 the directories below, in byte order of their paths."""
+    """List memories in byte order of their paths.
+
+    With depth 1, directories are listed instead of the memories below them.
+    """
     store, is_full = call.store, view == "full"
     under, of = prefix_of(path_prefix)[:-1], f"{call.path} {path_prefix} {depth} {at or ''}"
     cursor = None if page is None else ListingCursor(*cursors.decode(page, of, 2))
@@ -75,7 +78,7 @@ def list_memories(
 
 
 def retrieve_memory(call: RouteCall, *, view: str, at: str | None) -> Json:
-    """Return a memory, or the memory as it was at a moment."""
+    """Return the memory with an id, now or at an earlier time."""
     store = call.store
     try:
         found, text = core_of(store).found(_at(at, by_id.read_memory(call.ids["memory_id"])))
@@ -87,7 +90,7 @@ def retrieve_memory(call: RouteCall, *, view: str, at: str | None) -> Json:
 
 
 def read_memory(call: RouteCall, *, path: str, view: str, at: str | None) -> Json:
-    """Return the memory at a path, now or at a moment."""
+    """Return the memory at a path, now or at an earlier time."""
     store, target = call.store, tool_path(path, may_be_root=False)
     try:
         found, text = core_of(store).found(_at(at, load(MemoryPath.known(target))))
@@ -99,7 +102,7 @@ def read_memory(call: RouteCall, *, path: str, view: str, at: str | None) -> Jso
 
 
 def _at(at: str | None, operation: ReadOperation[R]) -> ReadOperation[R]:
-    """Return the operation for the state at a moment; None means now."""
+    """Return an operation that runs on the state at a time or revision, or `operation` itself if `at` is None."""
     return operation if at is None else AsOf(operation, moment(at))
 
 
@@ -113,7 +116,7 @@ def update_memory(
     source: str | None,
     session: str | None,
 ) -> Json:
-    """Change the content, the path or both. If the memory already has these values, nothing happens."""
+    """Change the text of a memory, its path, or both. If both are unchanged, no version is recorded."""
     if content is None and path is None:
         raise invalid("content: specify content, path or both")
     target = None if path is None else tool_path(path, may_be_root=False)
@@ -146,5 +149,5 @@ def delete_memory(
 
 
 def _differs() -> HttpError:
-    message = "the content_sha256 of the memory differs, so nothing was changed"
+    message = "the memory does not have the expected content_sha256, so nothing was changed"
     return HttpError(409, "memory_precondition_failed_error", message, "precondition_failed")

@@ -1,4 +1,4 @@
-"""Handlers of proposals."""
+"""Handlers of the routes for proposals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_PROPOSAL = "proposal"
 
 
 def list_proposals(call: RouteCall, *, actor: str | None, limit: int, page: str | None) -> Json:
-    """List pending proposals, in order of submission."""
+    """List pending proposals, oldest first."""
     found = call.store.review.pending(actor=actor)
     return page_of(
         found, lambda each: f"{each.number:020d}", _proposal, limit=limit, page=page, of=f"{call.path}?{actor}"
@@ -25,7 +25,7 @@ def list_proposals(call: RouteCall, *, actor: str | None, limit: int, page: str 
 
 
 def retrieve_proposal(call: RouteCall) -> Json:
-    """Return a pending proposal with the texts before and after each change."""
+    """Return a pending proposal. Each of its changes has the text before and the text after the change."""
     try:
         proposal, texts = call.store.review.show(call.ids["proposal_id"])
     except NotFound:
@@ -35,7 +35,7 @@ def retrieve_proposal(call: RouteCall) -> Json:
 
 
 def accept_proposal(call: RouteCall, *, merge: bool, force: bool) -> Json:
-    """Apply a proposal. Its versions are attributed to the actor who proposed it."""
+    """Apply a proposal. The versions it creates name the actor who proposed it."""
 
     def decide(review: Review, proposal_id: str) -> DecisionOutcome:
         return review.accept([proposal_id], actor=call.caller.actor, merge=merge, force=force)
@@ -44,7 +44,7 @@ def accept_proposal(call: RouteCall, *, merge: bool, force: bool) -> Json:
 
 
 def refuse_proposal(call: RouteCall) -> Json:
-    """Remove a proposal, and all proposals that build on it."""
+    """Refuse a proposal and all proposals that build on it. They are removed."""
     return _decided(call, lambda review, proposal_id: review.refuse([proposal_id], actor=call.caller.actor))
 
 
@@ -58,7 +58,7 @@ def _decided(call: RouteCall, decide: Callable[[Review, str], DecisionOutcome]) 
             {"proposal_id": each.proposal_id, "path": each.path and api_path(each.path), "reason": each.text}
             for each in outcome.obstacles
         ]
-        message = "the proposal cannot be decided, so nothing was changed"
+        message = "the proposal cannot be accepted or refused now, so nothing was changed"
         raise HttpError(409, "conflict_error", message, "conflict", fields={"conflicts": conflicts})
     return {
         "type": "proposal_decision",

@@ -1,4 +1,4 @@
-"""Handler of searches."""
+"""Handler of the search route."""
 
 from __future__ import annotations
 
@@ -29,10 +29,13 @@ def search_memories(
     history: bool,
     limit: int,
 ) -> Json:
-    """Search for memories, best first, with their best lines. The query is in the body, so that no log contains it."""
+    """Search memories, and return the best matches first, with their best lines.
+
+    The query is in the body of the request, because URLs appear in logs.
+    """
     store = call.store
     if at is not None and history:
-        raise invalid("history: not with at")
+        raise invalid("history: cannot be combined with at")
     found = store.search(
         query,
         mode="all" if mode == "all" else "ranked",
@@ -81,7 +84,7 @@ def _marks(spans: Sequence[Span]) -> list[list[int]]:
 
 
 def _present(store: MemoryStore, hit: Hit) -> Json | None:
-    """Return the present memory of a hit, or None if the hit is an earlier version or a proposal."""
+    """Return the memory that was found, or None if the hit is an earlier version or a proposal."""
     try:
         found, _ = core_of(store).peek(read_memory(hit.memory_id))
     except NotFound:

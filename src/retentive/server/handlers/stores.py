@@ -1,4 +1,4 @@
-"""Handlers of memory stores."""
+"""Handlers of the routes for memory stores."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from retentive.store.location import new_store
 from retentive.values.records import RequestKey
 
 _CREATED = "created-store"
-"""Kind of the records that map an idempotency key to the id of the store that it created."""
+"""Kind of the records that map an idempotency key to the id of the memory store that its request created."""
 _MANY = 100
 
 
 def create_memory_store(
     call: RouteCall, *, name: str, description: str | None, metadata: Mapping[str, str] | None, key: str | None
 ) -> Json:
-    """Create a memory store. If the workspace has a store with the key, the answer is that store."""
+    """Create a memory store. If the workspace already has a memory store with the key, return that one."""
     patterns = call.caller.key.stores
     if call.caller.key.paths:
         raise forbidden("the API key is limited to some paths, and cannot create a memory store")
@@ -49,7 +49,7 @@ def create_memory_store(
 
 
 def _id_for(location: ServedLocation, request: RequestKey) -> str:
-    """Return the id of the store that a request creates. It is the same for all attempts of the request."""
+    """Return the id of the memory store that a request creates. All attempts of the request get the same id."""
     records, now = location.opened.records, time.time()
     for name, record in records.list(_CREATED, limit=_MANY):
         if json.loads(record)["time"] < now - KEPT_S:
@@ -61,7 +61,7 @@ def _id_for(location: ServedLocation, request: RequestKey) -> str:
         try:
             records.put(_CREATED, request.key, known, expected=None)
         except Conflict:
-            return _id_for(location, request)  # another attempt was faster
+            return _id_for(location, request)  # another attempt of the same request has stored an id
     found = json.loads(known)
     if found["request"] != request.digest:
         raise InvalidInput("the idempotency key was used for another request; use a new key for each request")
@@ -78,7 +78,7 @@ def list_memory_stores(
     limit: int,
     page: str | None,
 ) -> Json:
-    """List the memory stores of the workspace, newest first."""
+    """List the memory stores of the workspace that the key may see, newest first."""
     opened, workspace = call.location.opened, call.caller.workspace_id
     of = f"{call.path} {workspace} {created_at_gte} {created_at_lte} {include_archived} {key}"
     after = None if page is None else cursors.decode(page, of, 1)[0]
@@ -111,7 +111,7 @@ def retrieve_memory_store(call: RouteCall) -> Json:
 def update_memory_store(
     call: RouteCall, *, name: str | None, description: str | None, metadata: Mapping[str, str | None] | None
 ) -> Json:
-    """Change the name, the description or the metadata; null removes an entry of the metadata."""
+    """Change the name, the description or the metadata. The value null removes an entry of the metadata."""
     info = call.info
     return memory_store(
         call.location.opened.update_store(
@@ -129,7 +129,7 @@ def archive_memory_store(call: RouteCall) -> Json:
 
 
 def delete_memory_store(call: RouteCall) -> Json:
-    """Permanently remove a memory store with its memories and their history."""
+    """Permanently remove a memory store with all its memories and its history."""
     info = call.info
     call.location.webhooks.note(info)
     call.location.opened.erase(info.id, actor=call.caller.actor)

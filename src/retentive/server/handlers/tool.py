@@ -1,4 +1,4 @@
-"""Handler of the tool route: a tool_use block in, a tool_result block out."""
+"""Handler of the tool route. The request is a tool_use block, the answer is a tool_result block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from retentive.server.keys import Scope
 
 
 def run_tool(call: RouteCall, *, type: str, id: str, name: object, input: object, **_: object) -> Json:  # noqa: A002
-    """Run the command of a tool_use block. A block repeated within 24 hours, by its id, returns its first result."""
+    """Run the command in a tool_use block.
+
+    A block with the same id within 24 hours gets the result of the first block.
+    """
     is_view = isinstance(input, Mapping) and input.get("command") == "view"
     scope: Scope = "read" if is_view else "write"
     if not call.caller.key.allows(scope):
@@ -19,5 +22,5 @@ def run_tool(call: RouteCall, *, type: str, id: str, name: object, input: object
     block = {"id": id, "name": name, "input": input}
     answer = run_block(call.store, block)
     if answer.get("is_error"):
-        call.check_store()  # an erased memory store is answered like an unknown one
+        call.check_store()  # if the memory store was erased, the answer is 404, as for one that never existed
     return answer

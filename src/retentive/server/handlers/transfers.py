@@ -1,4 +1,4 @@
-"""Handlers of exports and imports."""
+"""Handlers of the routes for exports and imports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _TAR = "application/x-tar"
 
 
 def export_store(call: RouteCall, *, format: str, notes: bool) -> Streamed:  # noqa: A002
-    """Export the memories at one revision: with their history, or as plain files."""
+    """Export the memories at one revision.
+
+    The format `files` contains the memories as plain files. The other formats also contain the history.
+    """
     if format == "files":
         raw = spool()
         write_tar(call.store, raw)
@@ -47,7 +50,7 @@ def export_store(call: RouteCall, *, format: str, notes: bool) -> Streamed:  # n
 
 
 def _from_start(raw: IO[bytes]) -> Generator[bytes]:
-    """Return the bytes of a file. The generator closes the file at its end, or when it is closed itself."""
+    """Return a generator of the bytes of a file. It closes the file when it ends or when it is closed."""
     found = _pieces(raw)
     next(found)
     return found
@@ -64,7 +67,7 @@ def _pieces(raw: IO[bytes]) -> Generator[bytes]:
 def import_memories(
     call: RouteCall, *, path_prefix: str, overwrite: bool, dry_run: bool, source: str | None, session: str | None
 ) -> Json:
-    """Import the present memories of an export, or the files of a tar file, in one transaction."""
+    """Import the memories of an export or of a plain tar file in one transaction. Their history is not imported."""
     store = call.store
     work = Import(
         store,
@@ -94,18 +97,16 @@ def import_memories(
 
 
 class _Uploaded:
-    """A source in the body of a request. Its defects are reported as errors of the request, not as damaged storage."""
+    """Source that is the body of a request. A damaged body is an error of the request, not damaged storage."""
 
     def __init__(self, source: TarSource | ArchiveSource) -> None:
         self._source = source
         self.inside = source.inside
 
     def count(self) -> int:
-        """The number of files."""
         return self._source.count()
 
     def items(self) -> Iterator[Item]:
-        """All files."""
         with _as_request():
             yield from self._source.items()
 
@@ -140,7 +141,7 @@ def _checked(archive: Archive) -> ArchiveSource:
 
 @contextmanager
 def _archive(raw: IO[bytes]) -> Iterator[Archive]:
-    """Yield the archive in a body after verifying it."""
+    """Yield the archive in the body of a request. The archive is verified first."""
     with ExitStack() as stack:
         with _as_request():
             opened = opened_archive(raw, max_bytes=MAX_UPLOAD_BYTES, max_text_bytes=MAX_TEXT_BYTES)
@@ -149,7 +150,7 @@ def _archive(raw: IO[bytes]) -> Iterator[Archive]:
 
 
 def import_memory_store(call: RouteCall, *, key: str | None) -> Json:
-    """Import the memory store of an export with its history, under its own key or another key."""
+    """Import a memory store from an export, with its history. `key` replaces the key that it had."""
     with _archive(call.upload.file) as archive:
         header = archive.exported().header
         _check_store(call, header.id, header.key if key is None else key)
@@ -172,7 +173,11 @@ def import_memory_store(call: RouteCall, *, key: str | None) -> Json:
 
 
 def _check_store(call: RouteCall, store_id: str, key: str | None) -> None:
-    """Check that the API key may see the store of an archive, and that no store it may not see has the same id."""
+    """Raise `HttpError` if the caller may not import the memory store of an archive.
+
+    The memory store must match the patterns of the API key. Its id must not belong to a memory store that the API key
+    may not see.
+    """
     if not call.caller.key.sees(store_id, key):
         raise forbidden("the patterns of the API key do not include the memory store of the archive")
     try:
@@ -184,7 +189,7 @@ def _check_store(call: RouteCall, store_id: str, key: str | None) -> None:
 
 
 def _known(call: RouteCall, store_id: str) -> int | None:
-    """Return how many versions the first attempt of this request added, or None if this is the first attempt."""
+    """Return the number of versions that the first attempt of this request added. None if this is the first attempt."""
     request, backend = call.request, call.location.opened.backend
     if request is None or backend.get_store(store_id) is None:
         return None
@@ -193,7 +198,7 @@ def _known(call: RouteCall, store_id: str) -> int | None:
 
 
 def _remember(call: RouteCall, store_id: str, added: int) -> None:
-    """Write the audit entry of an import, and record its result for repeated attempts."""
+    """Write the audit entry of an import, and record its result for later attempts of the same request."""
     core, request = core_of(call.location.store(store_id, call.caller)[1]), call.request
     core.result_of(AuditOnly(ImportFiles.name))
     if request is not None:

@@ -1,4 +1,4 @@
-"""Handlers of trust: doubted memories, confirmations and quarantine."""
+"""Handlers of the routes for trust: memories that are not trusted, confirmations and quarantine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _doubted(given: DoubtedMemory) -> Json:
 
 
 def confirm_memories(call: RouteCall, *, path: str) -> Json:
-    """Trust the present text of a memory, or of all memories below a directory."""
+    """Record that a person trusts the current text of a memory, or of all memories below a directory."""
     try:
         found = call.store.trust.confirm(tool_path(path))
     except NotFound:
@@ -43,12 +43,12 @@ def confirm_memories(call: RouteCall, *, path: str) -> Json:
 
 
 def quarantine_contributors(call: RouteCall, *, pattern: str) -> Json:
-    """Hide all memories to which an actor, a session or a source contributed."""
+    """Hide all memories with a contributor that matches a pattern. A contributor is an actor, a session or a source."""
     return _changed(pattern, is_changed=call.store.trust.quarantine(pattern))
 
 
 def release_contributors(call: RouteCall, *, pattern: str) -> Json:
-    """Reverse `quarantine_contributors` for the same pattern."""
+    """End the quarantine of a pattern, so that its memories are visible again."""
     return _changed(pattern, is_changed=call.store.trust.release(pattern))
 
 

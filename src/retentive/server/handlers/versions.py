@@ -1,4 +1,4 @@
-"""Handlers of the versions of memories."""
+"""Handlers of the routes for the versions of memories."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from retentive.values.patterns import matches_actor
 from retentive.values.text import decoded
 
 MAX_SCANNED = 5_000
-"""Maximum of versions that are read for a filtered page. The SDK continues after an empty page."""
+"""Maximum number of versions read for one filtered page. The page may be empty; the SDK then asks for the next page."""
 FULL_LIMIT = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Filters of the list of versions; None means any."""
+    """Filters of a list of versions. A filter that is None or empty accepts every version."""
 
     operation: str | None
     actors: tuple[str, ...]
@@ -41,7 +41,7 @@ class Conditions:
     levels: Levels | None = None
 
     def fits(self, version: Version) -> bool:
-        """Return whether a version matches, apart from `since`."""
+        """Return whether a version passes all filters except `since`."""
         actor = str(version.actor or "")
         return (
             self.operation in {None, version.operation}
@@ -75,7 +75,7 @@ def list_memory_versions(
     limit: int,
     page: str | None,
 ) -> Json:
-    """List versions, newest first."""
+    """List the versions that pass the filters, newest first."""
     named = (("session", session_id), ("api_key", api_key_id), ("service_account", service_account_id))
     actors = tuple(str(objects.actor_with(kind, name)) for kind, name in named if name is not None)
     prefix = prefix_of(path_prefix)
@@ -99,7 +99,10 @@ def list_memory_versions(
 def _page(
     snapshot: Snapshot, memory_id: str | None, only: Conditions, before: str | None, count: int
 ) -> tuple[list[Version], str | None]:
-    """Return the versions of a page, and the id after which the next page begins, or None if there is none."""
+    """Return the versions of a page, and the id after which the next page begins.
+
+    The id is None if there is no next page.
+    """
     found: list[Version] = []
     last = before
     for scanned, version in enumerate(_versions(snapshot, memory_id, before)):
@@ -142,9 +145,9 @@ def retrieve_memory_version(call: RouteCall, *, view: str) -> Json:
 
 
 def redact_versions(call: RouteCall, *, memory_version_ids: tuple[str, ...] | None, path: str | None) -> Json:
-    """Permanently remove the content of versions, given by their ids or by a path."""
+    """Permanently remove the content of versions. Either their ids or a path selects them."""
     if (memory_version_ids is None) == (path is None):
-        raise invalid("memory_version_ids: specify either this or path")
+        raise invalid("memory_version_ids: specify either memory_version_ids or path")
     ids, all_of = memory_version_ids or (), None if path is None else tool_path(path)
     if not all(map(objects.VERSION_ID.fullmatch, ids)):
         raise missing(NO_VERSION)
@@ -153,7 +156,10 @@ def redact_versions(call: RouteCall, *, memory_version_ids: tuple[str, ...] | No
 
 
 def redact_memory_version(call: RouteCall) -> Json:
-    """Permanently remove the text, path, size and hash of a version. Redacting it again changes nothing."""
+    """Permanently remove the text, path, size and hash of a version.
+
+    If the version is redacted already, nothing changes.
+    """
     version_id, store = call.ids["memory_version_id"], call.store
     try:
         store.history.redact([version_id])

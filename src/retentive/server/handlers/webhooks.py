@@ -1,4 +1,4 @@
-"""Handlers of webhook endpoints and of their deliveries."""
+"""Handlers of the routes for webhook endpoints and their deliveries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from retentive.server.webhooks import Delivery, Endpoint, EndpointState, List, c
 def create_webhook_endpoint(
     call: RouteCall, *, url: str, enabled_events: tuple[str, ...], name: str | None, description: str | None
 ) -> Json:
-    """Create an endpoint. The answer contains its secret, which is shown once."""
+    """Create an endpoint. Only this answer contains the secret that signs its deliveries."""
     made = call.location.webhooks.create(
         call.caller.workspace_id,
         _checked(call, url),
@@ -28,7 +28,7 @@ def create_webhook_endpoint(
 
 
 def list_webhook_endpoints(call: RouteCall) -> Json:
-    """List the endpoints of the workspace, newest first, on one page."""
+    """List the endpoints of the workspace that the key may see, newest first. There is only one page."""
     found = call.location.webhooks.endpoints(call.caller.workspace_id)
     return {"data": [webhook_endpoint(each) for each in found[::-1] if _sees(call, each)], "next_page": None}
 
@@ -68,7 +68,7 @@ def delete_webhook_endpoint(call: RouteCall) -> Json:
 
 
 def list_webhook_deliveries(call: RouteCall, *, state: List, limit: int, page: str | None) -> Json:
-    """List the pending or the dead deliveries of an endpoint, in order of their event ids."""
+    """List the pending or the dead deliveries of an endpoint, sorted by event id."""
     endpoint = _found(call)
     of = f"{call.path} {call.caller.workspace_id} {state}"
     after = "" if page is None else cursors.decode(page, of, 1)[0]
@@ -87,7 +87,7 @@ def retry_webhook_delivery(call: RouteCall) -> Json:
 
 
 def webhook_endpoint(endpoint: Endpoint) -> Json:
-    """An endpoint, without its secret."""
+    """Return the JSON object of an endpoint, without its secret."""
     return {
         "id": endpoint.id,
         "type": "webhook_endpoint",
@@ -102,7 +102,7 @@ def webhook_endpoint(endpoint: Endpoint) -> Json:
 
 
 def webhook_delivery(state: List, delivery: Delivery) -> Json:
-    """A delivery."""
+    """Return the JSON object of a delivery."""
     tried_at = delivery.tried_at
     return {
         "type": "webhook_delivery",
@@ -128,7 +128,11 @@ def _found(call: RouteCall) -> Endpoint:
 
 
 def _sees(call: RouteCall, endpoint: Endpoint) -> bool:
-    """Return whether the key sees an endpoint, which must not have patterns of stores that the key lacks."""
+    """Return whether the caller may see an endpoint.
+
+    The endpoint must be in the caller's workspace. If the key has patterns of memory stores, the endpoint must have
+    patterns too, and all of these must be patterns of the key.
+    """
     own = call.caller.key.stores
     is_within = not own or (bool(endpoint.stores) and set(endpoint.stores) <= set(own))
     return endpoint.workspace_id == call.caller.workspace_id and is_within

@@ -1,4 +1,4 @@
-"""The table of all routes. `route.py` describes a row."""
+"""Table of all routes. `server/route.py` describes its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes of versions, their history, and proposals."""
+"""Routes of versions, of their history, and of proposals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields and paths that several routes have."""
+"""Fields and paths that several routes share."""
 
 from __future__ import annotations
 

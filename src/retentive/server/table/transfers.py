@@ -1,4 +1,4 @@
-"""Routes that export and import memories and memory stores. Bodies are files, and are streamed."""
+"""Routes that export and import memories and memory stores. The exported and imported files are streamed."""
 
 from __future__ import annotations
 

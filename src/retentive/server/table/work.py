@@ -1,4 +1,4 @@
-"""Routes that run commands, search, and administer a memory store."""
+"""Routes that run commands, search memories, and administer a memory store."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _VALUE_OF_RUN = re.compile(
 
 
 class BuiltInRules:
-    """The built-in rules, compiled. `find` runs them in the order of their cost, not of their precedence."""
+    """The built-in rules, compiled. `find` runs the fastest rules first."""
 
     def __init__(self, with_re2: bool | None) -> None:
         self._with_re2 = with_re2
@@ -151,7 +151,10 @@ class BuiltInRules:
             yield from self._in_bulk(text, judged)
 
     def exclude(self, text: str) -> bool:
-        """Return True if nothing can be found in a text, decoded or not. Return False if a quick check cannot tell."""
+        """Return True if a quick check shows that a text has no match, decoded or not.
+
+        Return False if the quick check cannot tell.
+        """
         return text.isascii() and "%" not in text and self._prefilter.excludes(text.encode())
 
     def _by_table(self, scanned: Scanned, left: Limits) -> Iterator[Find]:

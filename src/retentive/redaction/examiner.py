@@ -95,7 +95,10 @@ class TextExaminer:
             object.__setattr__(self, "plain_path", _PLAIN_PATH.fullmatch)
 
     def detector(self, kinds: tuple[str, ...] | None) -> Detector:
-        """Detector for these kinds, cached. Raises `InvalidInput` for an unknown kind."""
+        """Return the detector for these kinds of sensitive values. Raises `InvalidInput` for an unknown kind.
+
+        Detectors are cached, because compiling rules takes time.
+        """
         detector = self._detectors.get(kinds)
         if detector is None:
             from retentive.redaction.detector import Detector  # noqa: PLC0415 - see above

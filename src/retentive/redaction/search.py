@@ -249,7 +249,10 @@ class Prefilter:
         return bool(self._passes) and all(one.excludes(data) for one in self._passes)
 
     def narrow(self, scanned: Scanned) -> bool:
-        """Record in `scanned` the parts of the text in which each search may match. Return False if there are none."""
+        """Record in `scanned` the parts of the text in which each search may match.
+
+        Returns False if no search can match.
+        """
         if not self._passes:
             return True
         regions: dict[Search, list[tuple[int, int]]] = {search: [] for search in self._all}

@@ -187,7 +187,7 @@ def _key(app_name: str, user_id: str) -> str:
 def _refuse(custom_metadata: Mapping[str, object] | None) -> None:
     if custom_metadata:
         raise NotImplementedError(
-            "custom_metadata is not supported here: set it on the entries; for expiry, use the setting `expire_after_days`"
+            "custom_metadata is not supported here: set it on the entries, and use the setting `expire_after_days`"
         )
 
 

@@ -53,8 +53,8 @@ def memory_tool(
 
     `memory` is a memory store, mounts, or a location, opened or not; `store` is then the key or id of a memory store in
     it. For an agent that serves several users, pass functions as `memory`, `actor`, `source` and `session`; they take
-    the run's config. `actor`, `source` and `session` are recorded with each change. With `native=False`, Claude also
-    gets a function tool instead of its built-in tool.
+    the run's config. `actor`, `source` and `session` are recorded with each change. With `native=False`, Claude gets
+    the function tool instead of its built-in memory tool.
 
     An error reply becomes a `ToolMessage` with the status "error" and the exact text. Invalid input from a model never
     raises an exception. Invalid arguments of this function raise `InvalidInput`.

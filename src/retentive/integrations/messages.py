@@ -42,7 +42,9 @@ def tool_result(
     `source` and `session` are recorded with each change. Raises `InvalidInput` if `block` has no id.
     """
     if isinstance(memory, str | os.PathLike):
-        raise InvalidInput("tool_result needs an open location; open it with `retentive.open` and pass the result")
+        raise InvalidInput(
+            "tool_result needs an opened location; open it once with `retentive.open` and pass the result"
+        )
     memory = unwrapped(memory)
     if store is not None or not hasattr(memory, "execute"):
         memory = open_memory(memory, store)[0]

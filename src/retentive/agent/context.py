@@ -200,7 +200,7 @@ def memory_context(
     exclude_memory: bool = True,
     compact: bool = False,
 ) -> ContextManagement:
-    """Return a context management that clears old tool results, except those of the memory tool.
+    """Return context edits that clear old tool results, except those of the memory tool.
 
     If results of the memory tool were cleared, Claude would have to view the memories again. With
     `exclude_memory=False`, they are cleared like all other results. With `compact`, the conversation is also replaced
@@ -212,7 +212,7 @@ def memory_context(
 
 
 def default_context() -> ContextManagement:
-    """Return the default context management of an agent: clear old tool results, then compact.
+    """Return the context edits that an agent uses by default: clear old tool results, then compact.
 
     Clearing alone does not keep a conversation within the context window, because texts and memory results are not
     cleared.

@@ -27,7 +27,10 @@ class NotAuthorized(AgentError):
 
 
 class RequestRefused(AgentError):
-    """The API rejected the request, for example because a field is invalid, the model is unknown or it is too large."""
+    """The API rejected the request.
+
+    For example, a field is invalid, the model is unknown, or the request is too large.
+    """
 
     code = "request_refused"
 

@@ -34,9 +34,9 @@ def function_tool(
 ) -> FunctionTool:
     """Create a function tool for a memory. Raises `InvalidInput`.
 
-    `memory` is a memory store, mounts, or another object with a method `execute`. It can also be a location, or an
-    opened location; `store` is then the key or id of a memory store in it. If this function opens the location, it is
-    closed when the process ends.
+    `memory` is a `MemoryStore`, `Mounts`, another object with a method `execute`, or a location, opened or not. For a
+    location, `store` selects a memory store by its key or id. If this function opens the location, it is closed when
+    the process ends.
 
     With `protocol`, the description of the tool includes the memory protocol: it tells the model to view its memory
     first and to record its progress. The API adds this protocol itself, but only for Claude's built-in memory tool.

@@ -305,7 +305,7 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
         return answer_of([event for event in self.run(message) if isinstance(event, Finished)])
 
     def close(self) -> None:
-        """Close the client and the memory, if the agent opened them. Without this call, no data is lost."""
+        """Close the client and the memory, if the agent opened them. No data is lost if you omit this call."""
         self._close_memory()
         if self._own_client:
             self.client.close()
@@ -377,7 +377,7 @@ class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
             return answer_of([event async for event in events if isinstance(event, Finished)])
 
     async def close(self) -> None:
-        """Close the client and the memory, if the agent opened them. Without this call, no data is lost."""
+        """Close the client and the memory, if the agent opened them. No data is lost if you omit this call."""
         self._close_memory()
         if self._own_client:
             await self.client.close()
@@ -390,6 +390,6 @@ class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
 
 
 def retry_pauses(retries: int) -> Iterator[float]:
-    """Yield the seconds to wait before each retry. They are those of the SDK: 0.5, doubled up to 8, with jitter."""
+    """Yield the seconds to wait before each retry, as the SDK does: 0.5, doubled up to 8, with jitter."""
     for number in range(retries):
         yield min(0.5 * 2**number, 8.0) * random.uniform(0.75, 1.0)  # noqa: S311 - spreads retries

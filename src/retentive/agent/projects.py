@@ -63,7 +63,7 @@ def start_project(
     clock: Clock = time.time,
     **author: Unpack[Author],
 ) -> None:
-    """Write the three memories of a new project: `progress.md`, `features.json` and `setup.md`. Either all or none.
+    """Write the memories of a new project in one transaction: `progress.md`, `features.json` and `setup.md`.
 
     Features given as strings get the ids `f1`, `f2` and so on. `setup` describes how to start and test the project,
     ideally by the name of a script. With `Mounts`, the memories are written to the store that is mounted at `directory`

@@ -15,7 +15,7 @@ from retentive.agent.context import ClearThinking, ClearToolUses
 
 @dataclass(frozen=True, slots=True)
 class ClearedToolUses:
-    """Number of tool results that the API removed from the model's context, and of their tokens."""
+    """Tool results that the API removed from the model's context: their number, and the number of their tokens."""
 
     tool_uses: int
     input_tokens: int
@@ -23,7 +23,7 @@ class ClearedToolUses:
 
 @dataclass(frozen=True, slots=True)
 class ClearedThinking:
-    """Number of turns whose thinking the API removed from the model's context, and of the tokens of the thinking."""
+    """Thinking that the API removed from the model's context: the number of turns, and the number of tokens."""
 
     turns: int
     input_tokens: int

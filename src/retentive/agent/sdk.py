@@ -93,7 +93,7 @@ def stream_events(event: Any) -> tuple[list[Event], bool]:
 
 
 def lost_after_the_end() -> suppress:
-    """Ignore a lost connection after the end of a response.
+    """Return a context manager that ignores a connection lost after the end of a response.
 
     The rest of the stream is read only so that the connection can be reused.
     """
@@ -104,7 +104,8 @@ def lost_after_the_end() -> suppress:
 def request_errors() -> Iterator[None]:
     """Extend `api_errors` to errors in building a request (`InvalidInput`) and in parsing a response (`ApiFailed`).
 
-    The SDK raises such errors from its own code, because it parses even a malformed response with status 200.
+    The SDK tries to parse each response with status 200, even a malformed one, and may then raise a `TypeError` or
+    another exception that is not its own.
     """
     with api_errors():
         try:

@@ -65,7 +65,7 @@ class _OpenedStore:
         return f"<{type(self).__name__} on {self.tree!r}>"
 
     def close(self) -> None:
-        """Close the storage, if this tool opened it. Without this call, no data is lost."""
+        """Close the storage, if this tool opened it. No data is lost if you omit this call."""
         self._close()
 
 
@@ -248,7 +248,7 @@ class MemorySearchTool(_SearchTool, BetaBuiltinFunctionTool):
     """Search tool for models: `tool_runner(tools=[MemoryTool(store), MemorySearchTool(store)])`. Thread-safe.
 
     `location` is an open `MemoryStore` or `Mounts`, usually the one that the memory tool uses. It can also be a
-    location as for `retentive.open`, or an opened location; `store` is then the key or id of a memory store in it.
+    location as for `retentive.open`, opened or not. For a location, `store` selects a memory store by its key or id.
     Memories that are hidden from `actor` are not found. An invalid call raises the SDK's `ToolError`. A search without
     matches is an ordinary reply.
     """

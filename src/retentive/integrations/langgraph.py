@@ -51,9 +51,9 @@ _SUFFIX = ".json"
 class LangGraphStore(BaseStore):
     """LangGraph store whose items are in a memory store. Threads may share it.
 
-    `memory` is a memory store, or a location; `store` is then the key or id of a memory store in it. `actor` is
-    recorded with each change. All writes of one `batch` are one atomic change. The reads of a batch return the state
-    before its writes.
+    `memory` is a `MemoryStore` or a location, opened or not. For a location, `store` selects a memory store by its key
+    or id. `actor` is recorded with each change. All writes of one `batch` are one atomic change. The reads of a batch
+    return the state before its writes.
 
     The option `index` raises `NotImplementedError`, because search ranks by words, not by meaning. The option `ttl`
     raises it too, because items do not expire. Keys, labels and values that a memory cannot hold unchanged raise

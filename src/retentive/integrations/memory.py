@@ -56,8 +56,9 @@ def open_memory(
 ) -> tuple[Any, Callable[[], None]]:
     """Open `memory` if it is a location.
 
-    Returns two values: an object that has `method`, and a function to call at the end. The function closes the location
-    if it was opened here. Raises `InvalidInput` for an option without effect, and storage errors.
+    Returns two values. The first is an object that has the method named `method`. The second is a function that closes
+    the location if it was opened here; call it at the end. Raises `InvalidInput` for an option without effect, and
+    storage errors.
     """
     memory = unwrapped(memory)
     if store is not None and not isinstance(store, str):
@@ -93,9 +94,9 @@ def open_memory(
 
 
 def id_option(memory: SupportsExecute, tool_use_id: str | None) -> dict[str, str]:
-    """Return the option `tool_use_id` for a call of `execute`.
+    """Return the argument `tool_use_id` for a call of `execute`, as a dict.
 
-    The result is empty without an id, and if `execute` does not accept this option.
+    The dict is empty without an id, and if `execute` does not accept this argument.
     """
     if tool_use_id is None or not _accepts_id(memory.execute):
         return {}

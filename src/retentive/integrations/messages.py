@@ -38,8 +38,8 @@ def tool_result(
     The id of the block is an idempotency key: if the same block is sent again, for example after a crash, nothing
     changes and the result is the same. Invalid input from the model gets a result with `is_error`.
 
-    `memory` is a memory store, mounts, or an opened location; `store` is then the key or id of a memory store in it.
-    `source` and `session` are recorded with each change. Raises `InvalidInput` if `block` has no id.
+    `memory` is a `MemoryStore`, `Mounts`, or an opened location. For a location, `store` selects a memory store by its
+    key or id. `source` and `session` are recorded with each change. Raises `InvalidInput` if `block` has no id.
     """
     if isinstance(memory, str | os.PathLike):
         raise InvalidInput(

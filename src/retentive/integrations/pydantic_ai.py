@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 class MemoryCapability(AbstractCapability[AgentDepsT]):
     """Memory tool for `Agent(capabilities=[...])`. Raises `InvalidInput`.
 
-    `memory` is a memory store, mounts, or a location, opened or not; `store` is then the key or id of a memory store in
-    it. For an agent that serves several users, pass functions as `memory`, `actor`, `source` and `session`; they take
-    the `RunContext`. `actor`, `source` and `session` are recorded with each change. With `native=False`, Claude gets
-    the function tool instead of its built-in memory tool.
+    `memory` is a `MemoryStore`, `Mounts`, or a location, opened or not. For a location, `store` selects a memory store
+    by its key or id. For an agent that serves several users, pass functions as `memory`, `actor`, `source` and
+    `session`: each takes the `RunContext` and returns the value for that run. `actor`, `source` and `session` are
+    recorded with each change. With `native=False`, Claude gets the function tool instead of its built-in memory tool.
     """
 
     memory: MemoryLocation | SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute]

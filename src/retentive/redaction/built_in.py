@@ -175,9 +175,10 @@ class BuiltInRules:
                 yield Find("password", judged + value.start(1), judged + end)
 
     def encoded(self, scanned: Scanned, found: Sequence[Find], left: Limits) -> Iterator[Find]:
-        """Yield the URL-encoded or base64 parts of a text that contain a certain value when decoded.
+        """Yield the URL-encoded or base64 parts of a text that contain a sensitive value when decoded.
 
-        `found` has the matches of `find` in the same text. A part that contains one of these is left out.
+        Only certain matches count, not likely ones. `found` has the matches of `find` in the same text. A part that
+        contains one of these is left out.
         """
         view = decoded(scanned.text, self._seek_base64.char_regions(scanned))
         if view is None:

@@ -96,7 +96,10 @@ def is_random(value: str) -> bool:
 
 
 def wordy_share(text: str) -> float:
-    """Return the share of a text that consists of pronounceable words: four or more letters, five if all upper case."""
+    """Return the share of a text that consists of pronounceable words.
+
+    A word has at least four letters, or five if all are upper case.
+    """
     words = [word for word in _WORD.findall(text) if not _UNSPEAKABLE.search(word)]
     return sum(len(word) for word in words if len(_VOWEL.findall(word)) * 4 >= len(word)) / len(text)
 

@@ -1,8 +1,9 @@
 """Detector of sensitive values: vendor keys and tokens, private keys, passwords, card numbers, identity numbers.
 
 The built-in rules examine a text as written, and again with disguises undone, such as encodings and invisible
-characters. An application can add rules and functions. A match (`Find`) is certain if nothing else has its form, and
-likely if only its context suggests that it is sensitive. The detector does no I/O and stores no text.
+characters. An application can add rules and functions. Each match (`Find`) has one of two grades. A *certain* match has
+a form that nothing else has. A *likely* match is suggested only by its context. The detector does no I/O and stores no
+text.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _PLAIN = re.compile(
     re.ASCII | re.DOTALL,
 )
 _LONG_NUMBER = _WORD.replace("{0,4}", "{0,8}")
-# A path of short words with at most 8 digits has no certain value. In a text, such digits could be a likely value.
+# A path of short words with at most 8 digits has no certain match. In a text, such digits could be a likely match.
 _PLAIN_PATH = re.compile(
     rf"(?=.{{0,300}}\Z)(?!(?:[^0-9]*[0-9]){{9}})(?:{_LONG_NUMBER}[/._-])*{_LONG_NUMBER}", re.ASCII | re.DOTALL
 )
@@ -71,8 +71,8 @@ class TextExaminer:
 
     `ahead` is the result of an examination before the write lock was taken: the kinds to find, the text, and its
     matches. `_clean` identifies texts that have no value to redact, by settings, path, length and hash. After an edit
-    of such a text, only the changed part is examined. `harmless` has short texts, mostly paths, in which the built-in
-    rules find no certain value.
+    of such a text, only the changed part is examined. `harmless` has short texts, mostly paths, for which the built-in
+    rules have no certain match.
     """
 
     rules: Sequence[Rule] = ()
@@ -84,7 +84,7 @@ class TextExaminer:
     plain: Callable[[str], object] | None = field(init=False, default=None)
     """Function that matches only short texts without a value for the built-in rules. None if other rules are set."""
     plain_path: Callable[[str], object] | None = field(init=False, default=None)
-    """The same for paths, in which only certain values count."""
+    """Function that matches only paths in which the built-in rules have no certain match."""
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` if `re` cannot compile the pattern of a rule."""
@@ -135,9 +135,9 @@ class TextExaminer:
         )
 
     def __call__(self, settings: Settings, text: str) -> tuple[str, Sequence[str]]:
-        """Mask the certain values in a path or another text that a reply quotes. Raises `Refused` if a detector fails.
+        """Mask the certain matches in a path, or in another text that a reply quotes. Likely matches are not masked.
 
-        Returns the masked text, and the kinds of the masked values.
+        Returns the masked text, and the kinds of the masked values. Raises `Refused` if a detector fails.
         """
         if settings.sensitive == "off":
             return text, ()

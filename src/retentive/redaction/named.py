@@ -1,4 +1,4 @@
-"""Passwords and secrets that a nearby word names: in an assignment, in prose, or elsewhere on the line."""
+"""Passwords and secrets that are recognized by a word near them, such as `password`: in assignments and in prose."""
 
 # ruff: noqa: E501 - a pattern is a line
 
@@ -109,7 +109,7 @@ _TRAILING = ".,;:)]}'\\?*>!"
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """Name of a value, such as `DB_PASSWORD` or `api key`, which contains a word for a password or secret."""
+    """Name of a value in a text, such as `DB_PASSWORD` or `api key`, with a word for a password or secret in it."""
 
     text: str
     start: int
@@ -120,7 +120,7 @@ class _Name:
 
 
 def find_named(text: str, start: int, end: int) -> Iterator[Find]:
-    """Yield the values that a word for a password or secret names, between two positions.
+    """Yield the values after words such as `password` or `token` between two positions.
 
     Only words near `end` are examined, because the search pattern ends at the value.
     """

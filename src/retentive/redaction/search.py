@@ -39,7 +39,10 @@ class Budget:
 
 
 class Limits:
-    """Budgets for one text: for tokens, for tokens across two lines, for certain values, and for other candidates."""
+    """Budgets for the candidates in one text.
+
+    There is one each for tokens, for tokens across two lines, for the values in `forms.FORMS`, and for all others.
+    """
 
     def __init__(self, *, bounded: bool = True) -> None:
         self.tokens, self.wraps, self.certain, self.places = (
@@ -75,10 +78,10 @@ def lowered(text: str) -> str:
 
 @dataclass(eq=False)
 class Scanned:
-    """A text in the forms in which patterns search it.
+    """A text that is prepared for searches: in lower case, and divided into parts.
 
-    The text is divided into *parts* of whole lines. `regions` has, for each search, the runs of parts in which it may
-    match, each given as its first and last part. None means that any search may match anywhere.
+    A part consists of whole lines. `regions` has, for each search, the runs of parts in which it may match, each given
+    as its first and last part. None means that any search may match anywhere.
     """
 
     text: str
@@ -266,7 +269,7 @@ class Prefilter:
 
 
 class _Pass:
-    """RE2 sets of patterns. A set for searches that share a hint runs only in the parts where the hint matches.
+    """Sets of patterns for RE2. A set for searches that share a hint runs only in the parts where the hint matches.
 
     One automaton for all patterns would have too many states for the processor caches. For the same reason, each set
     runs over all parts before the next set starts.

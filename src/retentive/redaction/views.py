@@ -29,7 +29,7 @@ _DISGUISED = re.compile(f"[{_RANGES}\uff01-\uff5e]")
 _CONTROLS = bytes({*range(9), *range(14, 32), 127})
 _LINE_BREAK = re.compile(r"[ \t]{0,3}\r?\n[ \t>|#*/]{0,12}")
 _PART_CHARS = 1_000
-MIN_ENCODED = 16  # characters; a shorter piece cannot contain a certain value
+MIN_ENCODED = 16  # characters; a shorter piece cannot contain a certain match
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ because those rules would keep `l'équipe` and `main.py` as single words. Chines
 Burmese text is split into overlapping pairs of characters instead. Words are compared without regard to compatibility
 forms (NFKC) and case.
 
-In this package, a *surface* is a word as it is written in a text, or a pair of characters. The index stores surfaces.
-Stemming a word takes 40 us in Python, so only the few surfaces that may match a query are stemmed.
+Terms in this package: a *surface* is a word as it is written in a text, or a pair of characters. A *folded* word is in
+lower case (Unicode case folding). A *key* is a folded word without accents. The index stores surfaces. Stemming a word
+takes 40 us in Python, so only the few surfaces that may match a query are stemmed.
 """
 
 from __future__ import annotations
@@ -139,8 +140,7 @@ def _stemmer(language: str) -> _Stemmer:
 def stem(word: str, language: str) -> str:
     """Return the stem of a folded word.
 
-    If the stem does not begin like the word, the word itself is returned, because `prefixes` would not find such a
-    stem.
+    The word itself is returned if its stem begins with other letters than the word, as `prefixes` could not find that.
     """
     if len(word) < _MIN_STEMMED or (not word.isalpha() and word.isascii()):
         return word
@@ -150,7 +150,7 @@ def stem(word: str, language: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def key(word: str) -> str:
-    """Return a folded word without accents, and without the Arabic article."""
+    """Return the key of a folded word in an index: the word without accents and without the Arabic article."""
     if word.isascii():
         return word
     letters = "".join(each for each in unicodedata.normalize("NFD", word) if not unicodedata.combining(each))
@@ -178,7 +178,7 @@ def stems(word: str, latin: tuple[str, ...]) -> frozenset[str]:
 
 
 def prefixes(word: str, latin: tuple[str, ...]) -> list[str]:
-    """Return prefixes to look up in sorted keys.
+    """Return prefixes for a lookup in the sorted keys of an index.
 
     Each word that shares a stem with `word` has a key that starts with one of these prefixes.
     """
@@ -189,8 +189,8 @@ def prefixes(word: str, latin: tuple[str, ...]) -> list[str]:
 def detected(words: Iterable[frozenset[str]]) -> tuple[str, ...]:
     """Detect the languages of texts in Latin script. Each text is given as the set of its folded words.
 
-    Returns each language of more than a tenth of the texts whose language is clear, and English if there is no such
-    text.
+    The language of a text is clear if the text contains at least two of its function words. Returns each language that
+    more than a tenth of the texts with a clear language have. Without such texts, the result is English.
     """
     votes: dict[str, int] = {}
     for each in words:

@@ -1,8 +1,11 @@
 """Upper bounds of the scores of all memories, computed at once. Only memories with a high bound need an exact score.
 
-Each memory has one byte, its *level*. The level is the sum of the bounds of all query words in the memory, in units,
-rounded up. The levels of all memories together form one large integer, so adding the bounds of a word is one addition
-that runs in C. For 10,000 memories, this takes some 20 us per word.
+The score of a memory is the sum of what each word of the query adds to it. An upper bound of each addend is known from
+the number of times that the word occurs. The sum of these bounds is stored in one byte per memory, the *level* of the
+memory. It is measured in multiples of `Bounds.unit` and rounded up.
+
+The levels of all memories together form one large integer, so the bounds of a word are added to all levels with one
+addition that runs in C. For 10,000 memories, this takes some 20 us per word.
 """
 
 from __future__ import annotations
@@ -17,11 +20,11 @@ _MOST_WORDS = 100  # in a longer query, all memories that contain a query word g
 
 
 class Bounds:
-    """Upper bounds of the scores of all memories: the score of a memory is at most its level times `unit`.
+    """Upper bounds of the scores of all memories in an index: a score is at most the level of the memory times `unit`.
 
-    A memory at level 0 contains no word of the query. `words` has one pair for each word of the query: the occurrences
-    of the word, and a function. The function takes the number of times that the word counts in a memory, and returns
-    the most that the word can add to the score of such a memory.
+    Memories are referred to by their numbers in the index. A memory at level 0 contains no word of the query. `words`
+    has one pair for each word of the query: the occurrences of the word, and a function. The function takes the number
+    of times that the word counts in a memory, and returns the most that the word can add to the score of such a memory.
     """
 
     def __init__(self, words: Sequence[tuple[Occurrences, Callable[[int], float]]], memories: int) -> None:

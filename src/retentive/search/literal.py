@@ -184,7 +184,10 @@ def _hit(query: Literal, document: Document, count: int, chars: int, check: _Che
 
 
 def _word_spans(words: Sequence[str], chars: int, row: str) -> list[Span]:
-    """Positions of the words in a line, in order. Matches too far behind the first one for the snippet are left out."""
+    """Positions of the words in a line, in order.
+
+    Matches that are too far behind the first one to be in the snippet are left out.
+    """
     folded = fold(row)
     places = [at for at in map(folded.find, words) if at != -1]
     if not places:
@@ -205,10 +208,7 @@ def _finds(folded: str, word: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _origins(row: str, folded: str) -> list[Span]:
-    """For each character of the folded line, the position of its source in the original line.
-
-    Empty if the mapping is ambiguous.
-    """
+    """Map each character of the folded line to its span in the original line. Empty if the mapping is ambiguous."""
     clusters = row if "".join(map(_folded_char, row)) == folded else _clusters(row)
     origins: list[Span] = []
     at = 0

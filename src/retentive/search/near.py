@@ -12,7 +12,7 @@ _MIN_ONE, _MIN_TWO = 3, 6  # minimum letters of a word that may differ by one le
 
 
 class Similar:
-    """Finder of the words that differ from a given word by one or two letters. Short words and numbers have none."""
+    """Words that differ from a given word by one or two letters. Short words and numbers have no similar words."""
 
     def __init__(self, word: str) -> None:
         self._given = given = key(word)

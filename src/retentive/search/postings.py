@@ -261,7 +261,7 @@ class Index:
         self.count(len(document.data), -1)
 
     def _learn(self) -> None:
-        """Add the keys of new surfaces."""
+        """Register the keys of surfaces that were added since the last call."""
         for surface in self._postings.fresh:
             if surface.isascii() and (surface.isdigit() or (surface.islower() and "_" not in surface)):
                 self._new_keys.add(surface)

@@ -285,7 +285,7 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
 
     def _receive(self, send: Send) -> Generator[Event, None, Response]:
         """Send the conversation and return the response. With streaming, yield its events as they arrive."""
-        messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
+        messages: Any = self.client.beta.messages  # the typed overloads of its methods do not accept a dict
         request = self._request(messages, send)
         with sdk.request_errors():
             if not self._stream:
@@ -354,7 +354,7 @@ class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
                     yield event
 
     async def _receive(self, send: Send) -> AsyncGenerator[Event | Response, None]:
-        messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
+        messages: Any = self.client.beta.messages  # the typed overloads of its methods do not accept a dict
         request = self._request(messages, send)
         with sdk.request_errors():
             if not self._stream:

@@ -57,7 +57,7 @@ def add_entry(files: ProjectFiles, name: str, entry: str, day: str, plan: LogPla
     elif plan.shrinks:
         kept = _fitting(head, entries, min(room, _size(log) - 1), KEPT_SESSIONS)
     if not plan.rolls_over and not kept:
-        kept = [entry]  # too large: the guard refuses it
+        kept = [entry]  # the session is too large, so the guard will refuse it
     if kept or old:
         files.put(name, _joined(head, kept))
 

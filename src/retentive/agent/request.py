@@ -130,7 +130,7 @@ def tool_list(tools: Iterable[Any], *, is_async: bool) -> list[Any]:
         raise InvalidInput(f"two tools are named {twice!r}; the API accepts each name once")
     for tool in checked:
         if not is_async and inspect.iscoroutinefunction(getattr(tool, "call", None)):
-            raise InvalidInput(f"the tool {tool.name!r} is async; use AsyncAgent, or the SDK's beta_tool")
+            raise InvalidInput(f"the tool {tool.name!r} is async; use AsyncAgent, or define it with beta_tool")
     return checked
 
 

@@ -187,7 +187,7 @@ def _key(app_name: str, user_id: str) -> str:
 def _refuse(custom_metadata: Mapping[str, object] | None) -> None:
     if custom_metadata:
         raise NotImplementedError(
-            "custom_metadata is not supported here: set it on the entries, and use the setting `expire_after_days`"
+            "custom_metadata is not supported here; set it on the entries. To expire memories, set `expire_after_days`"
         )
 
 
@@ -239,4 +239,4 @@ def _entry(path: str, text: str) -> MemoryEntry:
     try:
         return MemoryEntry.model_validate({**json_object(path, text), "id": _id(path)})
     except ValidationError:
-        raise Damaged(f"{path} is not an entry of ADK: restore an earlier version, or delete it") from None
+        raise Damaged(f"{path} does not contain an entry of ADK: restore an earlier version, or delete it") from None

@@ -37,7 +37,7 @@ def segment(kind: str, name: str, suffix: str = "") -> str:
     if not given or not is_held:
         raise InvalidInput(
             f"{kind} must be usable as a file name: 1 to {255 - len(suffix)} bytes in Unicode NFC, not . or .., "
-            "without slashes, backslashes and invisible characters"
+            "without slashes, backslashes or invisible characters"
         )
     return given
 
@@ -63,7 +63,7 @@ def json_object(path: str, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise Damaged(f"{path} is not a JSON object: restore an earlier version, or delete it")
+        raise Damaged(f"{path} does not contain a JSON object: restore an earlier version, or delete it")
     return value
 
 

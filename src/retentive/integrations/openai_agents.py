@@ -148,7 +148,7 @@ class MemorySession:
         try:
             memory, text = self._store.load(path)
         except NotFound:
-            raise Conflict("the newest items were removed meanwhile") from None
+            raise Conflict("another writer has removed the newest items") from None
         *rest, last = _lines(text)
         if rest:
             self._store.write(path, "".join(f"{line}\n" for line in rest), if_version=memory.version_id)

@@ -30,7 +30,7 @@ _PASSWORD = f"(?:{_LONG}|{_SHORT_PASSWORD})"
 _ITS = "(?:(?:the|our|my|your|his|her|their|a|das|unser|mein|dein|ihr|den|die|le|la|mon|ton|notre|votre|tu|su)[ ])?"
 
 # Each row finds candidates: a pattern for a word, a pattern for its possible value later on the line, and short
-# words that count too. Long repetitions have no counters: the RE2 automaton would explode where words are dense.
+# words that count too. Long repetitions have no upper limit: with limits, the automaton of RE2 would get too large.
 SEEKS = (
     (
         _LONG,

@@ -22,7 +22,7 @@ SEEK_BASE64 = "[A-Za-z0-9+/_-]{24}"
 _IS_BASE64 = bytes(
     0x61 if chr(at).isascii() and (chr(at).isalnum() or chr(at) in "+/_-") else 0x20 for at in range(256)
 )
-_LONG = b"a" * 24  # in a text translated by `_IS_BASE64`
+_LONG = b"a" * 24  # 24 characters of base64 in a text that was translated with `_IS_BASE64`
 _ASCII = bytes(range(128))
 _PADDING = re.compile("={0,2}")
 _DISGUISED = re.compile(f"[{_RANGES}\uff01-\uff5e]")

@@ -50,7 +50,7 @@ _SCRIPTS = (  # first character, last character, language of the stemmer
     ("஀", "௿", "tamil"),
 )
 LANGUAGES = frozenset(snowballstemmer.algorithms()) - {"porter", "dutch_porter"}
-_OTHER_SCRIPTS = frozenset({"nepali", "persian", "serbian", "yiddish"})  # used only if the setting names them
+_OTHER_SCRIPTS = frozenset({"nepali", "persian", "serbian", "yiddish"})  # used only if `search_languages` names them
 _CHANGED = frozenset("aeiouy")  # a stemmer may replace the last letter of a word by one of these: happy -> happi
 _MIN_STEMMED = 4  # characters; shorter words are their own stems
 

@@ -103,7 +103,7 @@ class Ranking:
         self._statistics = statistics or statistics_of(index, terms)
         self._found = {term: index.occurrences(term) for term in terms.all}
         self._admit, self._visible, self._near = admit, sees, near
-        self._allowed: set[int] | None = None  # None for all
+        self._allowed: set[int] | None = None  # None if all memories are allowed
         flat, slope = index.norms(self._statistics.memories, self._statistics.size)
         self._weighted = [(self._found[term], self._statistics.rarity(term)) for term in terms.words]
         self._weighted.sort(key=lambda each: each[1], reverse=True)  # rarest first

@@ -1,6 +1,7 @@
-"""Agents with a memory. Includes context management, prompts, a function tool for other models, and long projects.
+"""Agents with a memory, and their parts: context management, prompts, a function tool, and long projects.
 
-Only `Agent` and `AsyncAgent` need the SDK, so this package imports the SDK when they are first used.
+Importing this package does not import the SDK. Only `Agent` and `AsyncAgent` need the SDK, which is imported when they
+are first used.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import `Agent` and `AsyncAgent` on first access: importing the SDK takes about a second."""
+    """Import `Agent` and `AsyncAgent` on first access, because importing the SDK takes about a second."""
     if name in {"Agent", "AsyncAgent"}:
         from retentive.agent import loop  # noqa: PLC0415 - see above
 

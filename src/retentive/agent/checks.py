@@ -1,4 +1,7 @@
-"""Checks of arguments, and replacement of lone surrogates, which cannot be encoded as UTF-8 in requests."""
+"""Checks of arguments, and replacement of lone surrogates.
+
+A lone surrogate cannot be encoded as UTF-8, so a request must not contain one.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from retentive.errors import InvalidInput
 
 
 def check_text(name: str, text: object) -> None:
-    """Raise `InvalidInput` unless `text` is a string without lone surrogates. The message contains `name`."""
+    """Raise `InvalidInput` unless `text` is a string without lone surrogates. The error message uses `name`."""
     if not isinstance(text, str):
         raise InvalidInput(f"{name} must be a string")
     if text != replace_surrogates(text):
@@ -17,7 +20,10 @@ def check_text(name: str, text: object) -> None:
 
 
 def check_list(value: object, message: str) -> list[Any]:
-    """Return the items of a list or another iterable. Raises `InvalidInput` for a string, a dict or a single value."""
+    """Return the items of a list or another iterable.
+
+    Raises `InvalidInput` with this message for a string, a dict or a value that is not iterable.
+    """
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise InvalidInput(message)
     return list(value)
@@ -36,7 +42,10 @@ def check_at_least(minimum: int, name: str, value: object) -> None:
 
 
 def replace_surrogates(value: Any) -> Any:
-    """Replace lone surrogates in the JSON `value` with U+FFFD, and combine surrogate pairs into their characters."""
+    """Return a copy of a JSON value without surrogates in its strings.
+
+    Lone surrogates become U+FFFD. Pairs of surrogates become the character that they encode.
+    """
     if isinstance(value, str):
         if value.isascii():
             return value

@@ -3,8 +3,11 @@
     context = ContextManagement(ClearToolUses(trigger=InputTokens(30_000), exclude_tools=("memory",)), Compact())
     client.beta.messages.create(..., context_management=context.request(), betas=context.betas)
 
-Invalid values raise `InvalidInput` before a request is sent. `retentive.agent.responses` reads which edits the API
-applied. Source: "Context editing", "Compaction" and the API reference, linked in docs/context.md.
+A context edit shortens what the model reads of a long conversation: it clears old tool results or thinking, or replaces
+the conversation with a summary. Invalid values raise `InvalidInput` before a request is sent. The functions in
+`retentive.agent.responses` read from a response which edits the API applied.
+
+Source: "Context editing", "Compaction" and the API reference, linked in docs/context.md.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ COMPACTION_BETA: Final = "compact-2026-01-12"
 ON_DEMAND_BETA: Final = "compact-2026-09-04"
 MEMORY_TOOL_NAME: Final = "memory"
 CLEAR_TRIGGER_TOKENS: Final = 100_000
-CLEAR_AT_LEAST_TOKENS: Final = 20_000  # clearing rewrites the prompt cache, so it must save more than the rewrite costs
+CLEAR_AT_LEAST_TOKENS: Final = 20_000  # clearing invalidates the prompt cache, so it must save more than that costs
 COMPACT_TRIGGER_TOKENS: Final = 150_000
 MIN_COMPACT_TRIGGER_TOKENS: Final = 50_000
 
@@ -32,31 +35,31 @@ class _Trigger:
     value: int
 
     def request(self) -> dict[str, Any]:
-        """Trigger in the format of the API."""
+        """Return the trigger in the format of the API."""
         return {"type": self.type, "value": self.value}
 
 
 @dataclass(frozen=True, slots=True)
 class InputTokens(_Trigger):
-    """Trigger measured in input tokens."""
+    """Trigger of a context edit: a number of input tokens."""
 
     type: ClassVar[str] = "input_tokens"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUses(_Trigger):
-    """Trigger measured in tool uses in the conversation."""
+    """Trigger of a context edit: a number of tool uses in the conversation."""
 
     type: ClassVar[str] = "tool_uses"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearToolUses:
-    """Replace the oldest tool results with a placeholder once the trigger is exceeded.
+    """Context edit that replaces the oldest tool results with a placeholder once the trigger is exceeded.
 
-    The `keep` newest tool uses and all uses of `exclude_tools` are kept. Nothing is cleared unless at least
-    `clear_at_least` tokens can be freed. `clear_tool_inputs` also clears the inputs of tool uses: True
-    for all tools, a tuple of names for these tools.
+    The newest `keep` tool uses, and all uses of `exclude_tools`, are not cleared. If the edit would free fewer than
+    `clear_at_least` tokens, nothing is cleared. With `clear_tool_inputs=True`, the inputs of the cleared tool uses are
+    cleared too. With a tuple of tool names, only the inputs for these tools are cleared.
     """
 
     type: ClassVar[str] = "clear_tool_uses_20250919"
@@ -80,7 +83,7 @@ class ClearToolUses:
             object.__setattr__(self, "clear_tool_inputs", _names("clear_tool_inputs", self.clear_tool_inputs))
 
     def request(self) -> dict[str, Any]:
-        """Edit in the format of the API."""
+        """Return the edit in the format of the API."""
         inputs = self.clear_tool_inputs
         edit: dict[str, Any] = {
             "type": self.type,
@@ -97,9 +100,9 @@ class ClearToolUses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearThinking:
-    """Remove thinking from all but the `keep` newest turns. `"all"` keeps all thinking.
+    """Context edit that removes thinking from all turns except the newest `keep`. `keep="all"` keeps all thinking.
 
-    With `keep=None` the API uses its default, which depends on the model. This edit is valid only in requests with
+    With `keep=None`, the API uses its default, which depends on the model. This edit is valid only in requests with
     thinking enabled.
     """
 
@@ -116,7 +119,7 @@ class ClearThinking:
             check_at_least(1, "keep of ClearThinking", self.keep)
 
     def request(self) -> dict[str, Any]:
-        """Edit in the format of the API."""
+        """Return the edit in the format of the API."""
         if self.keep is None:
             return {"type": self.type}
         keep = self.keep if self.keep == "all" else {"type": "thinking_turns", "value": self.keep}
@@ -125,10 +128,11 @@ class ClearThinking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compact:
-    """Replace the conversation so far with a summary once the input reaches the trigger, at least 50,000 tokens.
+    """Context edit that replaces the conversation so far with a summary once the input reaches the trigger.
 
-    `instructions` replace the API's own summary prompt. With `pause_after_compaction` the response ends after the
-    summary, so the application can add content before Claude continues.
+    The trigger is at least 50,000 tokens. `instructions` replace the API's own summary prompt. With
+    `pause_after_compaction`, the response ends after the summary, so that the application can add content before Claude
+    continues.
     """
 
     type: ClassVar[str] = "compact_20260112"
@@ -146,7 +150,7 @@ class Compact:
         check_bool("pause_after_compaction", self.pause_after_compaction)
 
     def request(self) -> dict[str, Any]:
-        """Edit in the format of the API."""
+        """Return the edit in the format of the API."""
         edit: dict[str, Any] = {
             "type": self.type,
             "trigger": self.trigger.request(),
@@ -162,7 +166,7 @@ Edit: TypeAlias = ClearToolUses | ClearThinking | Compact
 
 @dataclass(frozen=True, slots=True, init=False)
 class ContextManagement:
-    """Context edits of a request, in order. Each type occurs at most once, and `ClearThinking` must be first."""
+    """Context edits of a request, in order. Each type is allowed once, and a `ClearThinking` must be the first edit."""
 
     edits: tuple[Edit, ...]
 
@@ -179,12 +183,12 @@ class ContextManagement:
             raise InvalidInput("ClearThinking must be the first edit")
 
     def request(self) -> dict[str, Any]:
-        """Value of the request field `context_management`."""
+        """Return the value of the request field `context_management`."""
         return {"edits": [edit.request() for edit in self.edits]}
 
     @property
     def betas(self) -> list[str]:
-        """Beta headers that the request needs in its field `betas`."""
+        """Beta names that the request needs in its field `betas`."""
         return list(dict.fromkeys(edit.beta for edit in self.edits))
 
 
@@ -196,11 +200,11 @@ def memory_context(
     exclude_memory: bool = True,
     compact: bool = False,
 ) -> ContextManagement:
-    """Context management that clears old tool results, but not the results of the memory tool.
+    """Return context edits that clear old tool results, except those of the memory tool.
 
     If results of the memory tool were cleared, Claude would have to view the memories again. With
-    `exclude_memory=False` they are cleared like all other results. With `compact`, a conversation that is still too
-    long is replaced with a summary.
+    `exclude_memory=False`, they are cleared like all other results. With `compact`, the conversation is also replaced
+    with a summary when it gets too long.
     """
     excluded = (MEMORY_TOOL_NAME,) if exclude_memory else ()
     edit = ClearToolUses(trigger=trigger, keep=keep, clear_at_least=clear_at_least, exclude_tools=excluded)
@@ -208,15 +212,16 @@ def memory_context(
 
 
 def default_context() -> ContextManagement:
-    """Context management of an agent: clear old tool results, then compact.
+    """Return the context edits that an agent uses by default: clear old tool results, then compact.
 
-    Clearing alone does not keep a conversation within the context window, because text and memory results stay.
+    Clearing alone does not keep a conversation within the context window, because texts and memory results are not
+    cleared.
     """
     return memory_context(clear_at_least=CLEAR_AT_LEAST_TOKENS, compact=True)
 
 
 def check_instructions(instructions: str | None) -> None:
-    """Raise `InvalidInput` if the instructions of a compaction are blank or not valid text."""
+    """Raise `InvalidInput` if the instructions for a summary are blank or not valid text."""
     if instructions is not None:
         check_text("instructions", instructions)
         if not instructions.strip():
@@ -224,7 +229,7 @@ def check_instructions(instructions: str | None) -> None:
 
 
 def _names(field: str, value: object) -> tuple[str, ...]:
-    """Check the names and return a copy, because the caller may change the list later."""
+    """Check tool names and return a copy, because the caller may change the list later."""
     message = f"{field} must be a list of tool names"
     names = check_list(value, message)
     if not all(isinstance(name, str) and name for name in names):

@@ -1,8 +1,8 @@
-"""Validation of conversation content: user messages, earlier conversations, and responses of the API.
+"""Validation of the content of a conversation: user messages, earlier conversations, and responses of the API.
 
-A conversation is always valid JSON for the next request. Blank text blocks and lone surrogates would make the API
-reject every later request. Content from the application that contains them raises `InvalidInput`; a response that
-contains them is repaired.
+A conversation must always be valid for the next request. The API rejects blank text blocks and lone surrogates, and it
+would reject every later request that contains them. If content from the application contains them, `InvalidInput` is
+raised. If a response contains them, it is repaired.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ MessageDict = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """Parsed response of the API: content blocks as JSON without lone surrogates, and the stop reason.
+    """Parsed response of the API: its content blocks as JSON without lone surrogates, and its stop reason.
 
-    `raw` is the SDK's response object, which also contains the usage and the applied edits. `inputs` maps the id of
+    `raw` is the SDK's response object, which also has the usage and the applied context edits. `inputs` maps the id of
     each tool call to its input as the model sent it.
     """
 
@@ -41,17 +41,17 @@ class Response:
 
     @property
     def calls(self) -> tuple[MessageDict, ...]:
-        """Tool calls that the client must run. Calls of server tools are left out."""
+        """Tool calls that the client must run. The API runs calls of server tools itself, so they are not included."""
         return tuple(block for block in self.blocks if block["type"] == "tool_use")
 
     @property
     def text(self) -> str:
-        """The text blocks, joined by blank lines."""
+        """The texts of the text blocks, joined by blank lines."""
         return "\n\n".join(block["text"] for block in self.blocks if block["type"] == "text")
 
     @property
     def content(self) -> list[MessageDict]:
-        """The blocks without blank text blocks, which models sometimes write but the API rejects in requests."""
+        """The blocks without blank text blocks. Models sometimes write such blocks, but the API rejects them."""
         return [block for block in self.blocks if block["type"] != "text" or block["text"].strip()]
 
 
@@ -68,7 +68,10 @@ def parse_response(response: object) -> Response:
 
 
 def user_message(message: object) -> MessageDict:
-    """Build a user message from a string or content blocks. Raises `InvalidInput` for content the API would reject."""
+    """Build a user message from a string or content blocks.
+
+    Raises `InvalidInput` for content that the API would reject.
+    """
     if isinstance(message, str):
         content: list[Any] = [{"type": "text", "text": message}]
     elif isinstance(message, Sequence) and not isinstance(message, bytes | bytearray):
@@ -82,9 +85,10 @@ def user_message(message: object) -> MessageDict:
 
 
 def parse_saved(saved: object) -> tuple[list[MessageDict], ConversationUsage, str]:
-    """Check a saved conversation or a list of messages. Returns a copy of the messages, the usage and the stop reason.
+    """Check a saved conversation or a list of messages. Raises `InvalidInput`.
 
-    For a list of messages, the usage is zero and the stop reason is "end_turn". Raises `InvalidInput`.
+    Returns a copy of the messages, the usage, and the stop reason of the last response. For a list of messages, the
+    usage is zero and the stop reason is "end_turn".
     """
     if not isinstance(saved, Mapping):
         return parse_messages(saved), ConversationUsage(), "end_turn"
@@ -117,7 +121,7 @@ def parse_messages(messages: object) -> list[MessageDict]:
 
 
 def unanswered_calls(messages: Sequence[MessageDict]) -> list[MessageDict]:
-    """Tool calls of the newest response that have no result yet, in order."""
+    """Return the tool calls of the newest response that have no result yet, in order."""
     at = _newest_response(messages)
     if at is None:
         return []
@@ -127,10 +131,10 @@ def unanswered_calls(messages: Sequence[MessageDict]) -> list[MessageDict]:
 
 
 def add_result(messages: list[MessageDict], result: MessageDict) -> None:
-    """Add the result of a tool call.
+    """Add the result of a tool call to a conversation.
 
-    All results of the newest response go into one message directly after the response, before any other content. The
-    API rejects any other order.
+    The API requires that all results for a response are in one message, directly after the response and before any
+    other content.
     """
     at = _newest_response(messages)
     assert at is not None, "no response called a tool"
@@ -144,7 +148,10 @@ def add_result(messages: list[MessageDict], result: MessageDict) -> None:
 
 
 def tool_result(tool_use_id: str, content: object, *, is_error: bool = False) -> MessageDict:
-    """Build a tool_result block that the API accepts: no blank text blocks, and no error result without text."""
+    """Build a tool_result block that the API accepts.
+
+    Blank text blocks are left out. An error result without text gets a text.
+    """
     if content is None or isinstance(content, str):
         kept: Any = replace_surrogates(content or "")
     else:
@@ -157,14 +164,13 @@ def tool_result(tool_use_id: str, content: object, *, is_error: bool = False) ->
 
 
 def _newest_response(messages: Sequence[MessageDict]) -> int | None:
-    """Position of the newest assistant message."""
     return next((at for at in range(len(messages) - 1, -1, -1) if messages[at].get("role") == "assistant"), None)
 
 
 def without_server_calls(blocks: Sequence[MessageDict], later: Iterable[Mapping[str, Any]] = ()) -> list[MessageDict]:
-    """Remove the calls of server tools that have no result in `blocks` or in the messages `later`.
+    """Return the blocks without calls of server tools that have no result in `blocks` or in the messages `later`.
 
-    `later` is read only if a result is missing in `blocks`: most responses contain the results of their calls.
+    `later` is read only if `blocks` does not contain all results.
     """
     open_ids = {block.get("id") for block in blocks if block.get("type") in SERVER_CALLS}
     for each in chain([blocks], map(blocks_of, later)):
@@ -175,7 +181,7 @@ def without_server_calls(blocks: Sequence[MessageDict], later: Iterable[Mapping[
 
 
 def blocks_of(message: Mapping[str, Any]) -> list[MessageDict]:
-    """Content blocks of a message as dicts."""
+    """Return the content blocks of a message as dicts."""
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -192,11 +198,11 @@ def _is_call(block: object) -> bool:
 
 
 def to_json(block: object) -> Any:
-    """Convert a content block to a JSON dict that can be sent back unchanged."""
+    """Convert a content block to a JSON dict that can be sent to the API again."""
     dump = getattr(block, "model_dump", None)
     if dump is None:
         return block
-    # The SDK serializes blocks in the same way: fields that the API did not set are left out.
+    # As the SDK does, leave out fields that the API did not set.
     excluded = getattr(block, "__api_exclude__", None)
     return dump(mode="json", by_alias=True, exclude_unset=True, exclude=excluded, warnings=False)
 

@@ -1,7 +1,7 @@
-"""Errors of the agent and the API, each with a stable `code` and a `retryable` flag.
+"""Errors of the agent and of the API. Each class has a stable `code` and a flag `retryable`.
 
-After any of these errors the memory is consistent, since every command is atomic, and `agent.messages` is still a valid
-conversation. The error codes of the memory itself are in `retentive.errors`.
+After any of these errors, the memory is consistent, because each command is atomic, and `agent.messages` is still a
+valid conversation. Errors of the memory itself are in `retentive.errors`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from retentive.errors import RetentiveError
 
 
 class AgentError(RetentiveError):
-    """Base class of agent errors. `status` and `request_id` come from the response of the API, if it sent one."""
+    """Base class of agent errors. If the API sent a response, `status` and `request_id` are copied from it."""
 
     code = "agent_error"
 
@@ -27,20 +27,23 @@ class NotAuthorized(AgentError):
 
 
 class RequestRefused(AgentError):
-    """The API rejected the request, for example because of an invalid field, an unknown model or its size."""
+    """The API rejected the request.
+
+    For example, a field is invalid, the model is unknown, or the request is too large.
+    """
 
     code = "request_refused"
 
 
 class RateLimited(AgentError):
-    """The rate limit was still exceeded after the SDK's own retries."""
+    """The rate limit was exceeded, and the retries of the SDK failed too."""
 
     code = "rate_limited"
     retryable = True
 
 
 class Overloaded(AgentError):
-    """The API was still overloaded after the SDK's own retries."""
+    """The API was overloaded, and the retries of the SDK failed too."""
 
     code = "overloaded"
     retryable = True
@@ -54,14 +57,14 @@ class ApiFailed(AgentError):
 
 
 class ConnectionLost(AgentError):
-    """The API was unreachable, timed out, or closed the connection during a response."""
+    """The API could not be reached, did not respond in time, or closed the connection during a response."""
 
     code = "connection_lost"
     retryable = True
 
 
 class Stopped(AgentError):
-    """`ask` has no answer, because the run ended before Claude was done.
+    """`ask` has no answer, because the run ended before Claude had finished.
 
     `reason` is copied from the event `Finished`.
     """
@@ -74,6 +77,6 @@ class Stopped(AgentError):
 
 
 class NotSaved(AgentError):
-    """Saving the files of a project failed. The error message is the reply of the memory to the failed command."""
+    """The memories of a project could not be written. The message is the reply of the memory to the failed command."""
 
     code = "not_saved"

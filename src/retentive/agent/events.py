@@ -1,4 +1,4 @@
-"""Events of an agent run, as frozen dataclasses."""
+"""Events that a run of an agent yields."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ Reason: TypeAlias = Literal["end_turn", "budget", "refusal", "pause", "max_token
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text from Claude: a whole text block, or one piece of a block with `stream=True`."""
+    """Text from Claude: a whole text block or, with `stream=True`, a piece of a text block."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call from Claude, already recorded. It runs when the next event is read, or else in the next run."""
+    """Tool call from Claude. The call is already in the conversation, but it has not run yet.
+
+    It runs when the next event of this run is read. If the run ends before that, it runs at the start of the next run.
+    """
 
     id: str
     name: str
@@ -29,16 +32,16 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingText:
-    """A whole block of Claude's thinking. `text` is empty if the API sends the thinking only in encrypted form."""
+    """One block of Claude's thinking. `text` is empty if the API sends the thinking only in encrypted form."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ServerToolCall:
-    """Call of a tool that the API runs itself: a server tool such as `web_search`, or a tool of an MCP server.
+    """Call of a tool that the API runs: a server tool such as `web_search`, or a tool of an MCP server.
 
-    `server` is the name of the MCP server.
+    `server` is the name of the MCP server, or empty for a server tool.
     """
 
     id: str
@@ -49,7 +52,10 @@ class ServerToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ServerToolResult:
-    """Result of a `ServerToolCall`. `type` is the type of its block; the content is in `agent.messages`."""
+    """Result of a `ServerToolCall`.
+
+    `type` is the type of the content block. The content itself is in `agent.messages`.
+    """
 
     id: str
     type: str
@@ -58,9 +64,10 @@ class ServerToolResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolReply:
-    """Result of a tool call, already appended to the conversation. Content that is not text is shown as `[type]`.
+    """Result of a tool call. The result is already in the conversation.
 
-    A call that did not run gets an error result that says why: the response was truncated, or the model declined.
+    In `text`, content that is not text is shown as `[type]`. Tool calls in a truncated or refused response do not run;
+    they get an error result that gives the reason.
     """
 
     id: str
@@ -71,9 +78,9 @@ class ToolReply:
 
 @dataclass(frozen=True, slots=True)
 class EditsApplied:
-    """Context edits the API applied before Claude read the conversation. `agent.messages` keeps the full text.
+    """Context edits that the API applied before Claude read the conversation. `agent.messages` keeps the full content.
 
-    With `stream=True` this event follows the texts, because the API reports the edits at the end of a stream.
+    With `stream=True`, this event comes after the texts, because the API reports the edits at the end of a stream.
     """
 
     edits: tuple[AppliedEdit, ...]
@@ -91,16 +98,20 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class StreamRestarted:
-    """The stream of a response broke, so the request is sent again. Discard the events of the broken response."""
+    """The stream of a response was interrupted, and the request is sent again.
+
+    Discard the events of the interrupted response.
+    """
 
     error: str
 
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Token usage of one response, of each of its steps (if the API reports them), and of the run so far.
+    """Token usage of one response, of the steps of the response, and of the run so far (`total_tokens`).
 
-    The tokens read from and written to the prompt cache are fields of `usage`.
+    `iterations` is empty if the API reports no steps. Tokens read from and written to the prompt cache are fields of
+    `usage`.
     """
 
     turn: int
@@ -115,17 +126,17 @@ class Finished:
 
     Values of `reason`:
 
-    - "end_turn": Claude is done.
-    - "budget": a limit of the `Budget` is reached; `detail` names it. `run()` without a message continues, unless
-      a limit of the whole conversation is reached.
+    - "end_turn": Claude has finished.
+    - "budget": a limit of the `Budget` is reached; `detail` names the limit. `run()` without a message continues,
+      unless it is a limit of the whole conversation.
     - "refusal": the model declined. Its response is not in `agent.messages`.
-    - "pause": the run stopped after compaction, because `pause_after_compaction` is set or `compact()` was called.
+    - "pause": the run stopped after a compaction, because `pause_after_compaction` is set or `compact()` was called.
       `run()` without a message continues.
     - "max_tokens": the response was truncated.
     - "context_full": the context window is full.
     - "other": `detail` is the stop reason of the API.
 
-    `text` is the text of the last response. If the API paused a turn, it includes the parts before the pause.
+    `text` is the text of the last response. If the API paused a turn, `text` also has the texts before the pause.
     """
 
     reason: Reason
@@ -151,7 +162,7 @@ Event: TypeAlias = (
 
 
 def block_events(block: Mapping[str, Any]) -> list[Event]:
-    """Events of a content block of a response."""
+    """Return the events for a content block of a response."""
     match block["type"]:
         case "text":
             return [Text(block["text"])]
@@ -173,6 +184,6 @@ def block_events(block: Mapping[str, Any]) -> list[Event]:
 
 
 def call_input(block: Mapping[str, Any]) -> Mapping[str, object]:
-    """Input of a call as a dict. Other input, which models sometimes send, is wrapped: `{"input": value}`."""
+    """Return the input of a tool call as a dict. Models sometimes send other input; it becomes `{"input": value}`."""
     value = block.get("input")
     return dict(value) if isinstance(value, Mapping) else {"input": value}

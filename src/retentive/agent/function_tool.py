@@ -1,8 +1,10 @@
-"""The memory tool as a plain function tool, for models other than Claude and clients other than the SDK.
+"""The memory tool as a function tool, for models other than Claude and for clients other than the SDK.
 
-tool = function_tool(store)
-client.chat.completions.create(..., tools=[{"type": "function", "function": tool.definition}])
-reply = tool.reply(call.function.arguments)
+    tool = function_tool(store)
+    client.chat.completions.create(..., tools=[{"type": "function", "function": tool.definition}])
+    reply = tool.reply(call.function.arguments)
+
+Send `reply.text` to the model as the result of the call.
 """
 
 from __future__ import annotations
@@ -30,14 +32,17 @@ def function_tool(
     protocol: bool = True,
     strict: bool = False,
 ) -> FunctionTool:
-    """Create a function tool for a memory.
+    """Create a function tool for a memory. Raises `InvalidInput`.
 
-    `memory` is a memory store, mounts, another object with `execute`, or a location (opened or not). `store` is the key
-    or id of a memory store in the location. If this function opens the location, it is closed when the process ends.
-    `protocol` adds the memory protocol to the description: view the memory first, and record progress. The API adds
-    this protocol only for Claude's own memory tool. `strict` is for OpenAI's strict mode: every field is required, and
-    a field that a command does not use is null. `actor`, `source` and `session` are recorded with each change. Raises
-    `InvalidInput`.
+    `memory` is a `MemoryStore`, `Mounts`, another object with a method `execute`, or a location, opened or not. For a
+    location, `store` selects a memory store by its key or id. If this function opens the location, it is closed when
+    the process ends.
+
+    With `protocol`, the description of the tool includes the memory protocol: it tells the model to view its memory
+    first and to record its progress. The API adds this protocol itself, but only for Claude's built-in memory tool.
+    `strict` is for OpenAI's strict mode, in which every field is required: a field that a command does not use is null.
+
+    `actor`, `source` and `session` are recorded with each change.
     """
     if not name:
         raise InvalidInput("name must not be empty: the model calls the tool by its name")

@@ -1,15 +1,18 @@
-"""`Agent` and `AsyncAgent`: agent loops with a memory, on the Messages API of the SDK.
+"""Agent loops with a memory, on the Messages API of the SDK: `Agent` and `AsyncAgent`.
 
     agent = Agent(memory="./memory", system="You are a support agent.")
     for event in agent.run("My order has not arrived."):
         ...
 
-The loop does not use the SDK's tool runner, because the runner does not pass the id of a call to the tool. This loop
-records a response first, then runs each of its calls under the id of the call, and records each result. If the process
-is killed at any point, the saved conversation can be continued and no memory command takes effect twice.
+The loop does not use the SDK's tool runner, because the runner does not pass the id of a tool call to the tool. This
+loop records each response before it runs the tool calls in it. It passes the id of a call to the memory, and records
+the result. If the process is killed at any point, the saved conversation can be continued: a command that runs again
+under its id changes the memory only once.
 
-Each request sends the whole conversation, for two reasons: the API applies context edits only to such requests, and the
-application can save or drop the conversation at any time. Importing this module imports the SDK.
+Each request contains the whole conversation. There are two reasons: the API applies context edits only to whole
+conversations, and the application can save or drop the conversation at any time.
+
+Importing this module imports the SDK.
 """
 
 from __future__ import annotations
@@ -53,13 +56,13 @@ _BUDGET = Budget()
 _INVALID_REQUEST_STATUSES = (400, 413, 422)
 
 UserInput: TypeAlias = str | Sequence[Mapping[str, object]] | None
-"""User message: a string or content blocks. None continues the conversation without a new message."""
+"""User message: a string or content blocks. None means no new message; the conversation continues."""
 _Run: TypeAlias = list[weakref.ref[Any]]
-"""Weak reference to the generator of a run. The list is empty until the generator exists."""
+"""Weak reference to the generator of a run, in a list that is empty until the generator exists."""
 
 
 class _Conversation(Generic[C, R]):
-    """Base class of both agents: the state of the conversation, and the steps of its runs."""
+    """Base class of both agents. It has the state of the conversation and the steps of its runs."""
 
     _new_client: Callable[[], C]
     _is_async: ClassVar[bool]
@@ -114,29 +117,33 @@ class _Conversation(Generic[C, R]):
         return f"<{type(self).__name__} of {model}, {count} messages, memory {self.memory!r}>"
 
     def saved(self) -> dict[str, Any]:
-        """Return the conversation as JSON, to continue it later: `Agent(messages=saved)`.
+        """Return the conversation as JSON. To continue it, pass it to a new agent: `Agent(messages=saved)`.
 
-        It contains the messages, the usage that counts against the `Budget`, and the stop reason of the last response,
-        which shows if the API paused a turn.
+        It contains the messages, the usage that counts against the `Budget`, and the stop reason of the last response.
+        The stop reason shows whether the API paused a turn.
         """
         return {"messages": list(self.messages), "used": asdict(self.used), "stop_reason": self._stop_reason}
 
     def run(self, message: UserInput = None) -> R:
         """Start a run and return an iterator over its events. The last event is a `Finished`.
 
-        The run advances as the iterator is read, and ends early if the iterator is closed. `message` is a string or
-        content blocks; None continues the conversation. The first read raises `InvalidInput` for an invalid message, or
-        if another run of this agent is in progress.
+        `message` is a string or content blocks; None continues the conversation without a new message. The run advances
+        only while the iterator is read, and ends if the iterator is closed.
+
+        Reading the first event raises `InvalidInput` if the message is invalid, or if another run of this agent is in
+        progress.
         """
         return self._start(lambda run: self._answer(message, run))
 
     def compact(self, *, instructions: str | None = None) -> R:
-        """Replace the conversation so far with a summary, now. Returns an iterator over the events, like `run`.
+        """Replace the conversation so far with a summary now. Return an iterator over the events, as `run` does.
 
-        Tool calls without a result run first. The last event is a `Finished`; its reason is "pause" if there is a
-        summary. Without a summary, the conversation is unchanged. `agent.messages` keeps the earlier messages. After a
-        summary the agent no longer sends the edit `Compact`, so call this method again once the conversation has grown.
-        `instructions` replace the API's own summary prompt. Needs a model with the beta `compact-2026-09-04`.
+        Tool calls without a result run first. The last event is a `Finished`. If there is a summary, its reason is
+        "pause"; otherwise the conversation is unchanged. `agent.messages` keeps the earlier messages. `instructions`
+        replace the API's own summary prompt.
+
+        After a summary, the agent no longer sends the context edit `Compact`, because the API rejects it. Call this
+        method again when the conversation has grown. Needs a model with the beta `compact-2026-09-04`.
         """
         config = compaction_config(instructions)
         return self._start(lambda run: self._compact(config, run))
@@ -148,10 +155,10 @@ class _Conversation(Generic[C, R]):
         return events
 
     def _start_run(self, message: UserInput, run: _Run) -> Turns:
-        """Start a run and append the user's message to the conversation. `run` already refers to its generator."""
+        """Append the user's message to the conversation, and reserve the agent for this run."""
         with self._start_lock:
             current = self._current_run() if self._current_run is not None else None
-            # A generator that has ended has no frame, even if something still refers to it.
+            # A generator that has ended has no frame, even if the application still holds it.
             if current is not None and (getattr(current, "gi_frame", None) or getattr(current, "ag_frame", None)):
                 raise InvalidInput("this agent already has a run in progress; close that run or use a second agent")
             if message is not None:
@@ -162,7 +169,6 @@ class _Conversation(Generic[C, R]):
         return Turns(self.messages, self._budget, self._stop_reason, streamed=self._stream)
 
     def _answer(self, message: UserInput, run: _Run) -> RunSteps:
-        """Steps of a run."""
         turns = self._start_run(message, run)
         newest = self.messages[-1]
         yield from turns.resume()
@@ -172,7 +178,7 @@ class _Conversation(Generic[C, R]):
             try:
                 response = yield from self._respond(Send())
             except RequestRefused as error:
-                # Later requests would be rejected too if they contained the message.
+                # If the message stayed in the conversation, later requests would be rejected too.
                 rejected = error.status in _INVALID_REQUEST_STATUSES
                 if message is not None and rejected and self.messages[-1] is newest:
                     self.messages.pop()
@@ -185,7 +191,7 @@ class _Conversation(Generic[C, R]):
         yield finished
 
     def _compact(self, compaction: Mapping[str, Any], run: _Run) -> RunSteps:
-        """Steps of a compaction. Calls without a result run first: the API refuses to compact them."""
+        """Steps of a compaction. Tool calls without a result run first, because the API refuses to compact them."""
         turns = self._start_run(None, run)
         yield from turns.resume()
         yield from self._run_calls(turns)
@@ -201,9 +207,9 @@ class _Conversation(Generic[C, R]):
             yield turns.record(call, (yield RunTool(call)))
 
     def _respond(self, send: Send) -> Generator[Event | Send | Wait, Any, Response]:
-        """Return the response, after adding its tokens to the usage of the conversation.
+        """Return the response to a request. Its tokens are added to the usage of the conversation.
 
-        If the stream breaks, the request is sent again, up to the client's `max_retries` times.
+        If the stream is interrupted, the request is sent again, up to `max_retries` times (a setting of the client).
         """
         retries = retry_pauses(self.client.max_retries)  # type: ignore[attr-defined] # both clients have it
         while True:
@@ -219,7 +225,7 @@ class _Conversation(Generic[C, R]):
             send.has_begun = False
 
     def _request(self, methods: Any, send: Send) -> dict[str, Any]:
-        """Fields of the next request. Raises `InvalidInput` if the SDK does not know a field."""
+        """Return the fields of the next request. Raises `InvalidInput` if the SDK does not know a field."""
         messages = sendable(self.messages)
         request = request_of(self._fields, self._context, messages, send.compaction)
         request["tools"] = self._tools.definitions
@@ -232,22 +238,25 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
 
     Arguments:
 
-    - `client`: an `Anthropic` client with its own `max_retries`. Without one, the agent creates and closes a client.
-    - `memory`: a location as for `retentive.open`, which the agent opens and closes; or an opened location, a
-      `MemoryStore` or `Mounts`. `store`: key or id of a memory store in the location.
+    - `client`: an `Anthropic` client, whose `max_retries` the agent uses. By default, the agent creates a client and
+      closes it.
+    - `memory`: a location as for `retentive.open`, which the agent opens and closes, or an opened location, a
+      `MemoryStore` or `Mounts`.
+    - `store`: key or id of a memory store in the location.
     - `tools`: additional tools: functions decorated with the SDK's `beta_tool`, or definitions of server tools.
     - `context`: context edits for each request. None disables context management.
     - `system`: system prompt of the application. `language`, `tidy` and `topic` are passed to `system_prompt`.
+    - `budget`: limits of a run and of the conversation.
     - `actor`: actor recorded with each change to the memory. The default is a session with a random id. `source` and
-      `session` are recorded in the provenance of each change.
-    - `messages`: an earlier conversation to continue: the `saved()` of another agent, or only its messages.
+      `session` are recorded with each change too.
+    - `messages`: an earlier conversation to continue: the result of `saved()`, or only the messages.
     - `stream`: yield text in pieces as it arrives.
     - `cache`: cache the system prompt and the conversation so far (`cache_control`).
     - `request`: extra fields for each request, such as `thinking`.
 
-    Raises `InvalidInput`, storage errors when it opens the memory, and `AgentError` during a run. After an error or
-    an abandoned run the conversation is still valid, and `run()` without a message continues it. A message that the API
-    rejects is removed from the conversation.
+    Raises `InvalidInput`, storage errors when it opens the memory, and `AgentError` during a run. After an error or an
+    abandoned run, the conversation is still valid, and `run()` without a message continues it. If the API rejects a
+    message, the message is removed from the conversation.
     """
 
     _new_client: Callable[[], Anthropic] = staticmethod(sdk.new_client)
@@ -276,7 +285,7 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
 
     def _receive(self, send: Send) -> Generator[Event, None, Response]:
         """Send the conversation and return the response. With streaming, yield its events as they arrive."""
-        messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
+        messages: Any = self.client.beta.messages  # the typed overloads of its methods do not accept a dict
         request = self._request(messages, send)
         with sdk.request_errors():
             if not self._stream:
@@ -296,7 +305,7 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
         return answer_of([event for event in self.run(message) if isinstance(event, Finished)])
 
     def close(self) -> None:
-        """Close the client and the memory if the agent opened them. No data is lost without this call."""
+        """Close the client and the memory, if the agent opened them. No data is lost if you omit this call."""
         self._close_memory()
         if self._own_client:
             self.client.close()
@@ -311,8 +320,8 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
 class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
     """Async version of `Agent`, with an `AsyncAnthropic` client. Memory commands run in a worker thread.
 
-    If the loop over the events can end early, use `async with aclosing(agent.run("...")) as events`, so that the run
-    ends at once.
+    If your loop over the events may end early, use `async with aclosing(agent.run("...")) as events`. The run then ends
+    together with the loop.
     """
 
     _new_client: Callable[[], AsyncAnthropic] = staticmethod(sdk.new_async_client)
@@ -345,8 +354,7 @@ class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
                     yield event
 
     async def _receive(self, send: Send) -> AsyncGenerator[Event | Response, None]:
-        """Async version of `Agent._receive`. The last item is the response."""
-        messages: Any = self.client.beta.messages  # the overloads of its methods accept no dict
+        messages: Any = self.client.beta.messages  # the typed overloads of its methods do not accept a dict
         request = self._request(messages, send)
         with sdk.request_errors():
             if not self._stream:
@@ -369,7 +377,7 @@ class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
             return answer_of([event async for event in events if isinstance(event, Finished)])
 
     async def close(self) -> None:
-        """Close the client and the memory if the agent opened them. No data is lost without this call."""
+        """Close the client and the memory, if the agent opened them. No data is lost if you omit this call."""
         self._close_memory()
         if self._own_client:
             await self.client.close()
@@ -382,6 +390,6 @@ class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
 
 
 def retry_pauses(retries: int) -> Iterator[float]:
-    """Seconds to wait before each retry, with the SDK's values: 0.5, doubled up to 8, with jitter."""
+    """Yield the seconds to wait before each retry, as the SDK does: 0.5, doubled up to 8, with jitter."""
     for number in range(retries):
         yield min(0.5 * 2**number, 8.0) * random.uniform(0.75, 1.0)  # noqa: S311 - spreads retries

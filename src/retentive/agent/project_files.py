@@ -1,4 +1,4 @@
-"""The memories of a project, read and written in one transaction."""
+"""Memories of a project, read and written in one transaction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ T = TypeVar("T")
 
 
 class ProjectFiles:
-    """Reads and writes the memories of a project by name. `max_bytes` is the size limit of each; 0 means no limit."""
+    """Reads and writes the memories of a project by name, in one transaction.
+
+    `max_bytes` is the size limit for each memory; 0 means no limit.
+    """
 
     def __init__(self, tx: Transaction, writer: GuardedWriter, directory: MemoryPath) -> None:
         self._tx = tx
@@ -31,16 +34,16 @@ class ProjectFiles:
         self.max_bytes = writer.settings.max_memory_bytes
 
     def exists(self, name: str) -> bool:
-        """Return True if a memory or a directory has this name."""
+        """Return True if there is a memory or a directory with this name."""
         return self._tx.get(self._path(name).text).exists
 
     def read(self, name: str) -> str | None:
-        """Text of a memory, or None if it does not exist."""
+        """Return the text of a memory, or None if it does not exist."""
         entry = self._tx.get(self._path(name).text)
         return None if entry.memory is None else decoded(entry.data)
 
     def put(self, name: str, text: str) -> None:
-        """Write a memory. Raises `Refused`, with the path of the memory, before anything is recorded."""
+        """Write a memory. Raises `Refused`, which names the path of the memory. A refused write records nothing."""
         path = self._path(name)
         try:
             HANDLERS[Write](self._tx, self._writer, Write(path, text))
@@ -54,7 +57,10 @@ class ProjectFiles:
 
 @dataclass(frozen=True, slots=True)
 class ChangeProject(WriteOperation[T], Generic[T]):
-    """Call `work` with the memories of a project, in one transaction. `work` may be called more than once."""
+    """Operation that calls `work` with the memories of a project, in one transaction.
+
+    `work` may be called more than once, because a transaction can be repeated.
+    """
 
     name = "project"
     path: MemoryPath
@@ -68,7 +74,7 @@ class ChangeProject(WriteOperation[T], Generic[T]):
 def change_project(
     memory: MemoryStore | Mounts, directory: str, work: Callable[[ProjectFiles], T], **author: Unpack[Author]
 ) -> T:
-    """Run `work` in one transaction: all its changes are made, or none is. Raises `Refused` and `RetentiveError`."""
+    """Run `work` in one transaction: all its changes are made, or none. Raises `Refused` and `RetentiveError`."""
     core, path = place_of(memory, directory, operation=ChangeProject.name)
     return core.result_of(ChangeProject(path, work), **author)
 

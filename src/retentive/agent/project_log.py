@@ -1,6 +1,7 @@
-"""The log of a project: one memory with the newest sessions, dated files with older sessions, and an index of these.
+"""Log of a project: a memory with the newest sessions, dated files with older sessions, and an index of these files.
 
-Each memory stays within the limit of the store. A session that is larger than the limit is split into several files.
+Each memory stays within the size limit of the store. A session that is larger than the limit is split into several
+files.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ _MORE = "- older files are not listed\n"
 
 @dataclass(frozen=True, slots=True)
 class LogPlan:
-    """How to fit a session into the log.
+    """Plan for fitting a new session into the log.
 
-    `share` is the fraction of the size limit to use, because guards may lengthen a text. With `rolls_over`, older
-    sessions move to files; without it, they are dropped from the log. `shrinks` drops enough sessions to make the log
-    smaller, which every limit allows.
+    `share` is the fraction of the size limit to use; less than 1 leaves room, because guards may lengthen a text. If
+    `rolls_over` is True, older sessions move to files. Otherwise they are dropped from the log. If `shrinks` is True,
+    so many sessions are dropped that the log gets smaller than before, which every limit allows.
     """
 
     share: float = 1.0
@@ -38,13 +39,13 @@ PLANS = (LogPlan(), LogPlan(0.5), LogPlan(0.2), LogPlan(rolls_over=False), LogPl
 
 
 def split_log(log: str) -> tuple[str, list[str]]:
-    """Split the log into the text above the sessions and the text of each session, newest first."""
+    """Split the log into the text before the sessions, and the text of each session, newest first."""
     head, *entries = f"\n{log}".split(f"\n{ENTRY}")
     return head[1:], [f"{ENTRY}{entry.rstrip()}\n\n" for entry in entries]
 
 
 def add_entry(files: ProjectFiles, name: str, entry: str, day: str, plan: LogPlan) -> None:
-    """Add a session to the log `name`. Raises `Refused` if it does not fit by this plan."""
+    """Add a session to the log `name`. Raises `Refused` if it does not fit with this plan."""
     log = files.read(name) or ""
     head, old = split_log(log)
     entries = [entry, *old]
@@ -56,19 +57,19 @@ def add_entry(files: ProjectFiles, name: str, entry: str, day: str, plan: LogPla
     elif plan.shrinks:
         kept = _fitting(head, entries, min(room, _size(log) - 1), KEPT_SESSIONS)
     if not plan.rolls_over and not kept:
-        kept = [entry]  # too large: the guard refuses it
+        kept = [entry]  # the session is too large, so the guard will refuse it
     if kept or old:
         files.put(name, _joined(head, kept))
 
 
 def indexed(index: str) -> list[str]:
-    """Names of the files in the index, newest first."""
+    """Return the names of the files in the index, newest first."""
     lines = (line for line in index.splitlines() if line.startswith("- ") and ".md: " in line)
     return [f"{_FOLDER}/{line[2:].split(': ')[0]}" for line in lines]
 
 
 def _fitting(head: str, entries: Sequence[str], room: int, most: int) -> list[str]:
-    """Return the newest sessions that fit into a log of `room` bytes, at most `most` of them."""
+    """Return the newest sessions, at most `most`, that fit into a log of `room` bytes."""
     left, kept = room - _size(_joined(head, [])) - 1, []
     for entry in entries[:most]:
         left -= _size(entry)
@@ -83,7 +84,7 @@ def _joined(head: str, entries: Sequence[str]) -> str:
 
 
 def _archive(files: ProjectFiles, entries: Sequence[str], room: int, day: str) -> None:
-    """Write `entries`, which are newest first, to new files named after `day`, and add the files to the index."""
+    """Write sessions, given newest first, to new files named after `day`, and add the files to the index."""
     head = "# Earlier sessions, newest first\n"
     rest = [part for entry in entries for part in _parts(entry, room - _size(head) - 1)]
     chunks = []
@@ -103,20 +104,20 @@ def _archive(files: ProjectFiles, entries: Sequence[str], room: int, day: str) -
 
 
 def _index(lines: Sequence[str], room: int) -> str:
-    """Build the index. Leaves out its oldest lines if it would be too long."""
+    """Build the index. If it would be too long, its oldest lines are left out."""
     kept = _fitting(_INDEX_HEAD + _MORE, lines, room, len(lines))
     return "".join([_INDEX_HEAD, *kept, *([_MORE] if len(kept) < len(lines) else [])])
 
 
 def _free_name(files: ProjectFiles, day: str, number: int) -> tuple[int, str]:
-    """Return the first number, from `number` on, that no file of the day has, and the file name with this number."""
+    """Return the first unused file name for the day, and its number. Numbers start at `number`."""
     while files.exists(f"{_FOLDER}/{(name := f'{day}.md' if number == 1 else f'{day}-{number}.md')}"):
         number += 1
     return number, name
 
 
 def _parts(entry: str, room: int) -> Iterator[str]:
-    """Yield a session, split into several parts if it is larger than `room` bytes."""
+    """Yield a session. If it is larger than `room` bytes, yield it in several parts."""
     if _size(entry) <= room:
         yield entry
         return

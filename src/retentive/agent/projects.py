@@ -1,8 +1,10 @@
 """Long projects over many sessions: a progress log, a feature checklist and setup notes, stored as memories.
 
-A session starts with the text of `open_session` and ends with `close_session`, so the next session knows the finished
-work, the next steps and the verified features. A feature passes only after an end-to-end test. The checklist is JSON,
-because models rewrite JSON less freely than prose. Source: "Effective harnesses for long-running agents".
+A session starts with the prompt that `open_session` returns, and ends with a call of `close_session`. So each session
+knows the finished work, the next steps and the verified features. A feature passes only after an end-to-end test. The
+checklist is JSON, because models rewrite JSON less freely than prose.
+
+Source: "Effective harnesses for long-running agents".
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from retentive.values.paths import ROOT
 
 DIRECTORY = f"{ROOT}/project"
 SHOWN_SESSIONS = 3
-_SHOWN_CHARS = 16_000  # one page of `view`; limits a session that is read from its own file
+_SHOWN_CHARS = 16_000  # one page of `view`; maximum characters that are shown of a file of earlier sessions
 _LOG, _CHECKLIST, _SETUP = "progress.md", "features.json", "setup.md"
 _LIMITS = ("too_large", "too_many", "store_too_large", "not_a_directory")  # refusals that another plan may avoid
 T = TypeVar("T")
@@ -44,7 +46,7 @@ How to work:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Feature of the project, with the steps that verify it."""
+    """A feature of the project, with the steps that verify it."""
 
     id: str
     description: str
@@ -61,12 +63,13 @@ def start_project(
     clock: Clock = time.time,
     **author: Unpack[Author],
 ) -> None:
-    """Write the three memories of a new project: `progress.md`, `features.json` and `setup.md`.
+    """Write the memories of a new project in one transaction: `progress.md`, `features.json` and `setup.md`.
 
     Features given as strings get the ids `f1`, `f2` and so on. `setup` describes how to start and test the project,
-    ideally as the name of a script. Either all three are written, or none. With `Mounts`, the memories are written to
-    the store that is mounted at `directory` or above it. `actor`, `source` and `session` are recorded with each change.
-    Raises `InvalidInput` if the project already exists, and `NotSaved` if the memory rejects a write.
+    ideally by the name of a script. With `Mounts`, the memories are written to the store that is mounted at `directory`
+    or above it. `actor`, `source` and `session` are recorded with each change.
+
+    Raises `InvalidInput` if the project already exists, and `NotSaved` if a memory cannot be written.
     """
     _check_memory(memory)
     checklist = _new_checklist(features)
@@ -124,13 +127,14 @@ def close_session(
 ) -> None:
     """Record a session: work done, next steps, features that now pass (`verified`) or no longer pass (`broken`).
 
-    Either all memories change, or none. The changes of other sessions are kept. If the log in `progress.md` gets too
-    long, its older sessions move to dated files, which `sessions/index.md` lists, newest first. If the store has no
+    Either all memories change, or none. Changes by other sessions are kept. If the log in `progress.md` gets too long,
+    its older sessions move to dated files. `sessions/index.md` lists these files, newest first. If the store has no
     room for another file, the older sessions remain only in the history of `progress.md`. `actor`, `source` and
     `session` are recorded with each change.
 
-    Raises `InvalidInput` for an unknown feature or an invalid checklist, `NotFound` and `NotSaved`. If the features
-    cannot be marked, no feature is marked, but `done` and `next` are still recorded. The error message says so.
+    Raises `InvalidInput` for an unknown feature or an invalid checklist, `NotFound` if there is no project, and
+    `NotSaved` if a memory cannot be written. If a feature cannot be marked, none is marked, but `done` and `next` are
+    still recorded. The error message says so.
     """
     _check_memory(memory)
     arguments = {"done": done, "next": next, "verified": verified, "broken": broken}
@@ -159,7 +163,7 @@ def close_session(
 def _changed(
     memory: MemoryStore | Mounts, directory: str, ways: Sequence[Callable[[ProjectFiles], T]], author: Author
 ) -> T:
-    """Change the memories of a project with the first function of `ways` that the limits of the store allow."""
+    """Call the functions in `ways` in turn, each in its own transaction, until the limits of the store allow one."""
     first: Refused | None = None
     for way in ways:
         try:
@@ -179,7 +183,7 @@ def _changed(
 def _mark(
     files: ProjectFiles, path: str, verified: Sequence[str], broken: Sequence[str]
 ) -> InvalidInput | Refused | None:
-    """Mark the features in the checklist. On an error, marks none and returns the error; otherwise returns None."""
+    """Mark the features in the checklist. If one cannot be marked, mark none and return the error."""
     if both := sorted(set(verified) & set(broken)):
         return InvalidInput(f"{', '.join(both)} cannot be both verified and broken; name each feature once")
     try:
@@ -188,7 +192,7 @@ def _mark(
     except InvalidInput as error:
         return error
     except Refused as refusal:
-        if refusal.key == "too_large_to_keep":  # storage refused, and may have rolled back the transaction
+        if refusal.key == "too_large_to_keep":  # storage refused the text, and may have rolled back the transaction
             raise
         return refusal
     return None
@@ -208,7 +212,6 @@ def _texts(name: str, value: object) -> list[str]:
 
 
 def _read(memory: MemoryStore | Mounts, path: str) -> str | None:
-    """Text of a memory, or None if it does not exist."""
     try:
         return memory.load(path)[1]
     except NotFound:
@@ -216,7 +219,7 @@ def _read(memory: MemoryStore | Mounts, path: str) -> str | None:
 
 
 def _newest_archived(memory: MemoryStore | Mounts, directory: str, index: str) -> str:
-    """Beginning of the newest file of earlier sessions."""
+    """Text of the newest file of earlier sessions, truncated if it is long."""
     for name in indexed(index):
         path = f"{directory}/{name}"
         if text := _read(memory, path):
@@ -240,7 +243,7 @@ def _new_checklist(features: Iterable[Feature | str]) -> list[dict[str, Any]]:
 
 
 def _mark_features(text: str | None, path: str, verified: Sequence[str], broken: Sequence[str]) -> str:
-    """Set `passes` of the features and keep everything else in the checklist."""
+    """Set `passes` of the features. Everything else in the checklist is kept."""
     content, features = _parse_checklist(text)
     if features is None:
         raise InvalidInput(
@@ -283,7 +286,7 @@ def _entry(
 ) -> str:
     lines = [f"{ENTRY}of {day}"]
     for title, texts in (("Done", done), ("Next", next_steps)):
-        # Joined to one line: a line of the text must not look like the heading of another session.
+        # Each text is joined to one line, because a line in it could look like the heading of another session.
         lines += [f"{title}: {' '.join(text.split())}" for text in texts]
     lines += [f"{title}: {', '.join(ids)}" for title, ids in (("Verified", verified), ("Broken", broken)) if ids]
     return "\n".join(lines) + "\n\n"

@@ -1,4 +1,4 @@
-"""System prompts about the memory, quoted from the public documentation in each of its languages."""
+"""System prompts about the memory, quoted from the public documentation in each language that it is published in."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ LANGUAGES: Final = tuple(_TIDY)
 
 
 def memory_protocol() -> str:
-    """Protocol that the API adds to the system prompt for the memory tool. It is always in English."""
+    """Return the memory protocol in English. The API adds this text to the system prompt for Claude's memory tool."""
     return _PROTOCOL
 
 
 def tidy_note(*, language: str = "en") -> str:
-    """Instruction to keep the memory organized. Raises `InvalidInput` for an unknown language."""
+    """Return the instruction to keep the memory organized. Raises `InvalidInput` for an unknown language."""
     return _TIDY[_known(language)]
 
 
 def topic_guidance(topic: str, *, language: str = "en") -> str:
-    """Instruction to record only information about `topic`. Raises `InvalidInput`."""
+    """Return the instruction to record only information about `topic`. Raises `InvalidInput`."""
     check_text("topic", topic)
     if not topic.strip():
         raise InvalidInput("topic must not be blank; omit it for a prompt without topic guidance")
@@ -71,10 +71,11 @@ def topic_guidance(topic: str, *, language: str = "en") -> str:
 def system_prompt(
     base: str = "", *, language: str = "en", tidy: bool = True, topic: str | None = None, protocol: bool = False
 ) -> str:
-    """Combine `base` with the instructions about the memory, with a blank line between the parts.
+    """Return `base` and the instructions about the memory, with a blank line between them. Raises `InvalidInput`.
 
-    Set `protocol` for models other than Claude, and for Claude if the memory is a function tool. For Claude's built-in
-    memory tool the API adds the protocol. Raises `InvalidInput`.
+    `tidy` adds `tidy_note`, `topic` adds `topic_guidance`, and `protocol` adds `memory_protocol`. The API adds the
+    protocol itself for Claude's built-in memory tool. Set `protocol` for other models, and for Claude if the memory is
+    a function tool.
     """
     _known(language)
     check_text("the system prompt", base)

@@ -35,7 +35,7 @@ def request_fields(
     cache: bool,
     request: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Request fields without messages, tools and system prompt. Raises `InvalidInput`."""
+    """Return the fields that all requests share, without messages, tools and system prompt. Raises `InvalidInput`."""
     _check_types(model, context, budget, stream=stream, request=request)
     check_bool("cache", cache)
     extra = dict(request or {})
@@ -60,11 +60,11 @@ def request_of(
     messages: Sequence[Mapping[str, Any]],
     compaction: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Fields of a request with these messages. `compaction` asks for a summary instead of a reply.
+    """Return the fields of a request with these messages. With `compaction`, the request asks for a summary.
 
-    Only summaries made on demand are signed. The API rejects the edit `Compact` if the messages contain a signed
-    summary, and rejects all edits in a request with `compaction`. Source: "Compaction on demand", limits and
-    interactions with other features.
+    The API signs a summary only if it was requested with `compaction`. If the messages contain a signed summary, the
+    API rejects the context edit `Compact`. In a request with `compaction`, it rejects all context edits. Source:
+    "Compaction on demand", limits and interactions with other features.
     """
     summaries = [block for message in messages for block in message["content"] if block["type"] == "compaction"]
     signed = [block for block in summaries if block.get("signature")]
@@ -84,7 +84,7 @@ def request_of(
 
 
 def compaction_config(instructions: str | None) -> dict[str, Any]:
-    """Value of the field `compaction`. Raises `InvalidInput`."""
+    """Return the value of the request field `compaction`. Raises `InvalidInput`."""
     check_instructions(instructions)
     if instructions is not None and len(instructions) > _MAX_INSTRUCTIONS:
         raise InvalidInput(f"instructions must not be longer than {_MAX_INSTRUCTIONS:,} characters")
@@ -92,7 +92,7 @@ def compaction_config(instructions: str | None) -> dict[str, Any]:
 
 
 def _without_reply_fields(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the fields that shape a reply, because the API rejects them in a request with `compaction`."""
+    """Leave out the fields that only shape a reply, because the API rejects them in a request with `compaction`."""
     kept = {name: value for name, value in request.items() if name not in ("stop_sequences", "output_format")}
     if isinstance(choice := kept.get("tool_choice"), Mapping) and choice.get("type") in ("any", "tool"):
         del kept["tool_choice"]
@@ -102,18 +102,18 @@ def _without_reply_fields(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def system_blocks(prompt: str, *, cache: bool) -> str | list[dict[str, Any]]:
-    """Return the system prompt, with a cache breakpoint at its end if `cache` is True.
+    """Return the system prompt. With `cache`, there is a cache breakpoint at its end.
 
-    The system prompt stays cached when context edits change the conversation, so it has its own breakpoint. The
-    request field `cache_control` adds a second breakpoint at the end of the conversation.
+    Context edits change the conversation but not the system prompt. With its own breakpoint, the system prompt stays
+    cached. The request field `cache_control` adds a second breakpoint at the end of the conversation.
     """
     return [{"type": "text", "text": prompt, "cache_control": dict(CACHE)}] if cache else prompt
 
 
 def tool_list(tools: Iterable[Any], *, is_async: bool) -> list[Any]:
-    """Check the application's tools and return them as a list. Raises `InvalidInput`.
+    """Check the application's tools and return them as a list.
 
-    Only an async agent can run async tools.
+    Raises `InvalidInput` for an invalid tool, and for an async tool unless `is_async` is True.
     """
     checked = check_list(tools, "tools must be a list of tools")
     for tool in checked:
@@ -125,12 +125,12 @@ def tool_list(tools: Iterable[Any], *, is_async: bool) -> list[Any]:
             )
     names = [tool.get("name") if isinstance(tool, Mapping) else tool.name for tool in checked]
     if TOOL["name"] in names:
-        raise InvalidInput(f"the agent has a tool named {TOOL['name']!r} already; pass its memory as memory=...")
+        raise InvalidInput(f"the agent already has a tool named {TOOL['name']!r}; pass the memory itself as memory=...")
     if twice := next((name for name in names if name is not None and names.count(name) > 1), None):
         raise InvalidInput(f"two tools are named {twice!r}; the API accepts each name once")
     for tool in checked:
         if not is_async and inspect.iscoroutinefunction(getattr(tool, "call", None)):
-            raise InvalidInput(f"the tool {tool.name!r} is async; use AsyncAgent, or the SDK's beta_tool")
+            raise InvalidInput(f"the tool {tool.name!r} is async; use AsyncAgent, or define it with beta_tool")
     return checked
 
 

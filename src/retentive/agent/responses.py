@@ -1,7 +1,7 @@
-"""Applied context edits, compactions and token usage, read from API responses.
+"""Applied context edits, compactions and token usage, read from responses of the API.
 
-Every function takes an SDK response object or the same data as a dict. Edits of unknown types are returned as
-`OtherEdit`. The functions raise no exceptions.
+Each function takes an SDK response object, or the same data as a dict. A context edit of an unknown type is returned as
+`OtherEdit`. No function raises an exception.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from retentive.agent.context import ClearThinking, ClearToolUses
 
 @dataclass(frozen=True, slots=True)
 class ClearedToolUses:
-    """Tool results the API removed from the model's context."""
+    """Tool results that the API removed from the model's context: their number, and the number of their tokens."""
 
     tool_uses: int
     input_tokens: int
@@ -23,7 +23,7 @@ class ClearedToolUses:
 
 @dataclass(frozen=True, slots=True)
 class ClearedThinking:
-    """Thinking the API removed from the model's context, counted in turns."""
+    """Thinking that the API removed from the model's context: the number of turns, and the number of tokens."""
 
     turns: int
     input_tokens: int
@@ -31,7 +31,7 @@ class ClearedThinking:
 
 @dataclass(frozen=True, slots=True)
 class OtherEdit:
-    """An edit of an unknown type, with the fields the API reported."""
+    """An applied context edit of an unknown type, with the fields that the API reported."""
 
     type: str
     fields: Mapping[str, object]
@@ -43,9 +43,9 @@ AppliedEdit: TypeAlias = ClearedToolUses | ClearedThinking | OtherEdit
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """Token usage of a response or of one of its steps.
+    """Token usage of a response or of one step of a response.
 
-    `kind` is "message", "compaction" or another type that the API reports.
+    `kind` is "message", "compaction", or another type of step that the API reports.
     """
 
     kind: str
@@ -56,15 +56,16 @@ class TokenUsage:
 
     @property
     def total_tokens(self) -> int:
-        """Sum of all tokens, regardless of price."""
+        """Sum of all tokens, regardless of their price."""
         return sum(getattr(self, name) for name in _TOKENS)
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationUsage:
-    """Responses and tokens of all runs of a conversation, including responses that were not recorded in it.
+    """Number of responses and tokens in all runs of a conversation.
 
-    Tokens of compactions are included. A response whose stream broke is not counted.
+    Responses that were not recorded in the conversation and tokens of compactions are included. A response whose stream
+    was interrupted is not.
     """
 
     turns: int = 0
@@ -75,7 +76,7 @@ class ConversationUsage:
 
     @property
     def total_tokens(self) -> int:
-        """Sum of all tokens, regardless of price."""
+        """Sum of all tokens, regardless of their price."""
         return sum(getattr(self, name) for name in _TOKENS)
 
     def after(self, response: object) -> ConversationUsage:
@@ -88,37 +89,44 @@ class ConversationUsage:
 
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """Result of `count_tokens`: tokens after context edits. If the request has edits, also the tokens before them."""
+    """Result of `count_tokens`.
+
+    `input_tokens` counts the tokens after context edits. `original_input_tokens` counts them before the edits; None if
+    the request has no edits.
+    """
 
     input_tokens: int
     original_input_tokens: int | None
 
 
 def applied_edits(response: object) -> tuple[AppliedEdit, ...]:
-    """Context edits that the API applied, in order, as reported in a message or a `message_delta` event."""
+    """Return the context edits that the API applied, in order. `response` is a message or a `message_delta` event."""
     edits = field(field(response, "context_management"), "applied_edits")
     return tuple(_edit(edit) for edit in items(edits))
 
 
 def compactions(response: object) -> tuple[str | None, ...]:
-    """Summary of each compaction block in a message. A failed compaction gives None."""
+    """Return the summary of each compaction block in a message. For a failed compaction, it is None."""
     blocks = [block for block in items(field(response, "content")) if field(block, "type") == "compaction"]
     summaries = (field(block, "content") for block in blocks)
     return tuple(summary if isinstance(summary, str) else None for summary in summaries)
 
 
 def usage(response: object) -> TokenUsage:
-    """Token usage of a message, excluding compactions. `iterations` also reports compactions."""
+    """Return the token usage of a message without compactions. `iterations` also reports compactions."""
     return _usage(field(response, "usage"), "message")
 
 
 def iterations(response: object) -> tuple[TokenUsage, ...]:
-    """Token usage of each step in a message: compactions and server tool rounds. Empty if the API reports no steps."""
+    """Return the token usage of each step of a message: compactions and rounds of server tools.
+
+    Empty if the API reports no steps.
+    """
     return tuple(_usage(step, "unknown") for step in items(field(field(response, "usage"), "iterations")))
 
 
 def billed_tokens(response: object) -> int:
-    """Total tokens of a message, including compactions."""
+    """Return the total number of tokens of a message, including compactions."""
     return sum(step.total_tokens for step in _billed(response))
 
 
@@ -127,13 +135,13 @@ def _billed(response: object) -> tuple[TokenUsage, ...]:
 
 
 def token_count(response: object) -> TokenCount:
-    """Read a `count_tokens` response."""
+    """Convert a response of `count_tokens`."""
     original = field(field(response, "context_management"), "original_input_tokens")
     return TokenCount(_count(field(response, "input_tokens")) or 0, _count(original))
 
 
 def field(value: object, name: str) -> object:
-    """Return a field of an SDK object or of a dict, or None if it is missing."""
+    """Return a field of an SDK object or a dict, or None if it is missing."""
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 

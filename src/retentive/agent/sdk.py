@@ -1,4 +1,7 @@
-"""Adapters to the SDK: clients, and SDK errors as `AgentError`. This module imports the SDK."""
+"""Access to the SDK: creates clients, and converts exceptions of the SDK to `AgentError`.
+
+Importing this module imports the SDK.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def new_async_client() -> anthropic.AsyncAnthropic:
 
 @contextmanager
 def api_errors() -> Iterator[None]:
-    """Translate the SDK's exceptions for failures of the API and the network to `AgentError`."""
+    """Convert exceptions that the SDK raises for failures of the API or the network to `AgentError`."""
     try:
         yield
     except anthropic.AnthropicError as error:
@@ -59,13 +62,13 @@ def api_errors() -> Iterator[None]:
             raise
         raise NotAuthorized(_NO_KEY) from None
     except (httpx2.TransportError, json.JSONDecodeError) as error:
-        # The SDK does not wrap these exceptions while it reads a stream. A stream that ends inside an event is invalid
-        # JSON.
+        # While the SDK reads a stream, it does not wrap these exceptions. If a stream ends inside an event, its JSON is
+        # invalid.
         raise ConnectionLost(_INTERRUPTED) from error
 
 
 def check_fields(method: Callable[..., object], fields: Mapping[str, object]) -> None:
-    """Raise `InvalidInput` for fields that a method of the SDK does not know."""
+    """Raise `InvalidInput` if a method of the SDK does not accept these fields."""
     try:
         inspect.signature(method).bind(**fields)
     except TypeError as error:
@@ -73,9 +76,10 @@ def check_fields(method: Callable[..., object], fields: Mapping[str, object]) ->
 
 
 def stream_events(event: Any) -> tuple[list[Event], bool]:
-    """Convert an event of the SDK's stream to agent events. Also returns True if it is the last event of the stream.
+    """Convert an event of the SDK's stream to agent events.
 
-    Raises `ConnectionLost` if the stream ended early: a proxy that gives up closes a stream without an error.
+    Returns the events, and True if this was the last event of the stream. `event` is None at the end of the stream.
+    Raises `ConnectionLost` if the stream ended before the response did: some proxies close a stream without an error.
     """
     if event is None:
         raise ConnectionLost(_STREAM_INTERRUPTED)
@@ -89,7 +93,10 @@ def stream_events(event: Any) -> tuple[list[Event], bool]:
 
 
 def lost_after_the_end() -> suppress:
-    """Ignore a connection lost after the response. The rest of the stream is read only to reuse the connection."""
+    """Return a context manager that ignores a connection lost after the end of a response.
+
+    The rest of the stream is read only so that the connection can be reused.
+    """
     return suppress(httpx2.TransportError)
 
 
@@ -97,7 +104,8 @@ def lost_after_the_end() -> suppress:
 def request_errors() -> Iterator[None]:
     """Extend `api_errors` to errors in building a request (`InvalidInput`) and in parsing a response (`ApiFailed`).
 
-    The SDK parses each response with status 200, even a malformed one.
+    The SDK tries to parse each response with status 200, even a malformed one, and may then raise a `TypeError` or
+    another exception that is not its own.
     """
     with api_errors():
         try:
@@ -130,12 +138,12 @@ _BY_TYPE_OR_STATUS: dict[str | int | None, type[AgentError]] = {
 def to_agent_error(error: anthropic.AnthropicError) -> AgentError:
     """Convert an exception of the SDK to an `AgentError`.
 
-    The message includes the API's explanation, but nothing from the request.
+    The message has the explanation of the API, but nothing from the request.
     """
     if isinstance(error, anthropic.APIStatusError):
         kind = _BY_TYPE_OR_STATUS.get(error.type) or _BY_TYPE_OR_STATUS.get(error.status_code)
         kind = kind or (ApiFailed if error.status_code >= 500 else RequestRefused)
-        # An error inside a stream has the status of the stream, 200.
+        # An error inside a stream has status 200, that of the stream.
         reason = f"{error.type or error.status_code}: {error.api_message or 'no reason given'}"
         return kind(f"the API returned {reason}", status=error.status_code, request_id=error.request_id)
     if isinstance(error, anthropic.APIConnectionError):

@@ -1,19 +1,19 @@
-"""Repairs a request so that the API accepts it. The saved messages do not change.
+"""Repairs the messages of a request so that the API accepts them. The saved messages are not changed.
 
-Each rule quotes the error of the API for a request that breaks it:
+Each rule quotes the error of the API for a request that breaks the rule:
 
 - Content before the newest summary is left out: "all content blocks prior to the compaction block will be ignored".
-- Blank texts are left out: "text content blocks must be non-empty".
+- Blank text blocks are left out: "text content blocks must be non-empty".
 - Messages without content are left out: "all messages must have non-empty content".
-- An error result without text gets one: "content cannot be empty if `is_error` is true".
-- A result without its call, and a second result of a call, are left out: "unexpected `tool_use_id` found in
+- An error result without text gets a text: "content cannot be empty if `is_error` is true".
+- A result without its call, and a second result for a call, are left out: "unexpected `tool_use_id` found in
   `tool_result` blocks", "each tool_use must have a single result".
 - Results come first in their message: "`tool_use` ids were found without `tool_result` blocks immediately after".
-- A call without a result gets an error result. The error of the API is the same.
+- A call without a result gets an error result. The API reports the same error as in the previous rule.
 - Thinking at the end of a response is left out: "The final block in an assistant message cannot be `thinking`".
-- A call of a server tool without its result is left out once its turn has ended, because the API would have sent the
+- A call of a server tool that has no result is left out if its turn has ended, because the API would have sent the
   result in that turn: "`web_search` tool use with id ... was found without a corresponding `web_search_tool_result`
-  block". Neither a pause nor results of the client's own tools end a turn.
+  block". A turn is not ended by a pause or by results of the client's own tools.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNKNOWN_OUTCOME = "Error: It is not known whether this call ran. Check before yo
 
 
 def sendable(messages: Sequence[Mapping[str, Any]]) -> list[MessageDict]:
-    """Return a repaired copy of the messages, without those before the newest compaction summary."""
+    """Return a repaired copy of the messages. Messages before the newest summary are left out."""
     sent: list[MessageDict] = []
     messages = _since_compaction(messages)
     turn_start = _last_turn_start(messages)
@@ -49,7 +49,7 @@ def sendable(messages: Sequence[Mapping[str, Any]]) -> list[MessageDict]:
 
 
 def _since_compaction(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return the messages, starting at the newest summary. The API ignores all content before it."""
+    """Return the messages from the newest summary on, because the API ignores all content before it."""
     for at in range(len(messages) - 1, -1, -1):
         blocks = blocks_of(messages[at]) if messages[at]["role"] == "assistant" else []
         for start in range(len(blocks) - 1, -1, -1):
@@ -59,7 +59,7 @@ def _since_compaction(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping
 
 
 def _last_turn_start(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Position of the newest user message that contains more than tool results, or 0."""
+    """Position of the newest user message that has content other than tool results; 0 if there is no such message."""
     return next((at for at in range(len(messages) - 1, 0, -1) if _starts_a_turn(messages[at])), 0)
 
 
@@ -80,7 +80,7 @@ def _results_first(blocks: Sequence[MessageDict], sent: Sequence[MessageDict]) -
 
 
 def _leave_out_final_thinking(sent: list[MessageDict]) -> None:
-    """Remove thinking from the end of the last response in `sent`, which was truncated while Claude was thinking."""
+    """Remove thinking from the end of the last response. A response ends with thinking if it was truncated."""
     while sent and sent[-1]["role"] == "assistant" and sent[-1]["content"][-1].get("type") in THINKING:
         last = sent.pop()
         if len(last["content"]) > 1:
@@ -88,7 +88,7 @@ def _leave_out_final_thinking(sent: list[MessageDict]) -> None:
 
 
 def _answer_calls(sent: list[MessageDict]) -> None:
-    """Add an error result for each call in the last response of `sent` that has no result."""
+    """Add an error result for each call in the last response that has no result."""
     missing = [tool_result(call["id"], UNKNOWN_OUTCOME, is_error=True) for call in _open_calls(sent)]
     if not missing:
         return
@@ -101,7 +101,6 @@ def _answer_calls(sent: list[MessageDict]) -> None:
 
 
 def _open_calls(sent: Sequence[MessageDict]) -> list[MessageDict]:
-    """Calls in the last response of `sent` that have no result."""
     after: list[MessageDict] = []
     for message in reversed(sent):
         if message["role"] == "assistant":

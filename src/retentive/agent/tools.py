@@ -1,7 +1,7 @@
-"""Tool calls: the memory's commands, each under the id of its call, and the application's own tools.
+"""Tool calls of an agent: commands of the memory tool, and calls of the application's own tools.
 
-A memory command that runs again under its id, for example after a crash, changes the memory only once. The
-application's tools do not get the id of the call, so they must tolerate a repeated call themselves.
+A memory command runs under the id of its tool call. If it runs again, for example after a crash, it changes the memory
+only once. The application's tools do not get the id of the call, so they must tolerate a repeated call themselves.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _LOG = logging.getLogger("retentive.agent")
 
 
 class Tools:
-    """Runs the tool calls of one agent, on its memory and the application's tools. `tool_list` has checked the tools.
+    """Runs the tool calls of one agent, on its memory and with the application's tools.
 
-    `definitions` are the entries for the `tools` list of a request. Thread-safe if the application's tools are.
+    The tools must have been checked with `tool_list`. `definitions` are the entries for the `tools` list of a request.
+    Thread-safe if the application's tools are thread-safe.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Tools:
         self.definitions = [{**TOOL}, *(tool if isinstance(tool, Mapping) else tool.to_dict() for tool in tools)]
 
     def run(self, call: MessageDict) -> MessageDict:
-        """Run a tool call and return its tool_result block. An exception of a tool becomes an error result."""
+        """Run a tool call and return its tool_result block. An exception that a tool raises becomes an error result."""
         tool = self._by_name.get(call["name"])
         if tool is None:
             return self._without_own_tool(call)
@@ -91,13 +92,15 @@ def run_tools(
 ) -> list[MessageDict]:
     """Run the unanswered tool calls at the end of `messages`, and append their results to `messages`.
 
-    Use it in loops that keep their own messages. Save `messages` after each response and after this call. After a
-    crash, call this function with the saved messages and the same `actor`: each change to the memory is made only once.
-    `memory` is an open memory, or a location as for `retentive.open`, which is closed before this function returns.
-    `tools` are functions decorated with the SDK's `beta_tool`. `source` and `session` are recorded in the provenance of
-    each change.
+    Use this function in a loop that keeps its own messages. Save `messages` after each response and after each call of
+    this function. After a crash, call it again with the saved messages and the same `actor`: each change to the memory
+    is made only once.
 
-    Returns the new tool_result blocks; empty if every call already has a result. Raises `InvalidInput`.
+    `memory` is an open memory, or a location as for `retentive.open`, which is opened and closed by this function.
+    `store` is the key or id of a memory store in a location. `tools` are functions decorated with the SDK's
+    `beta_tool`. `source` and `session` are recorded with each change.
+
+    Returns the new tool_result blocks. The list is empty if every call already has a result. Raises `InvalidInput`.
     """
     who, given = as_actor(actor), origin_of(**origin)
     checked = tool_list(tools, is_async=False)

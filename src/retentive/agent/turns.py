@@ -1,7 +1,7 @@
-"""Decisions of an agent loop, without I/O: events of a response, updates of the conversation, and when to stop.
+"""Decisions of an agent loop, without I/O: events of a response, changes to the conversation, and when to stop.
 
-A response is recorded before its tool calls run, and each result before the next call runs. A conversation saved at any
-of these points can be continued: calls without a result are run first.
+A response is recorded in the conversation before its tool calls run, and each result is recorded before the next call
+runs. So a conversation that was saved at any time can be continued: calls without a result run first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from retentive.agent.events import (
 )
 from retentive.agent.responses import ConversationUsage, applied_edits, billed_tokens, field, items, iterations, usage
 
-MAX_UNSTREAMED_TOKENS = 21_333  # the SDK requires streaming above this: a response may take over 10 minutes
+MAX_UNSTREAMED_TOKENS = 21_333  # above this, the SDK requires streaming, because a response may take over 10 minutes
 NOT_RUN = "Error: The reply was cut off here, and the call was not run. Make it again."
 DECLINED = "Error: The model declined to go on, and the call was not run."
 _PAUSE = "pause_turn"
@@ -57,9 +57,10 @@ _REASONS: Mapping[str, Reason] = {
 class Budget:
     """Limits of a run, and of all runs of a conversation.
 
-    `max_turns` limits the number of responses in a run, and `max_tokens` the output of each response.
-    `max_total_turns` and `max_total_tokens` limit the responses and tokens of the whole conversation, including its
-    runs in earlier agents (see `Agent.saved`). Tokens of input, cache and compactions count too. None means no limit.
+    `max_turns` limits the responses in a run, and `max_tokens` the output of each response. `max_total_turns` and
+    `max_total_tokens` limit the responses and the tokens in all runs of the conversation, including runs of earlier
+    agents (see `Agent.saved`). Tokens of input, cache and compactions count too. None means no limit.
+
     Limits are checked before the first request and after each response, so the last response may exceed them.
     """
 
@@ -77,7 +78,7 @@ class Budget:
 
 @dataclass(slots=True)
 class Send:
-    """Step of a run: send the conversation. Its outcome is the response or an `AgentError`."""
+    """Step of a run: send the conversation. The outcome of the step is the response or an `AgentError`."""
 
     compaction: Mapping[str, Any] | None = None
     has_begun: bool = False  # the stream of the response has begun, so the SDK does not retry the request
@@ -85,48 +86,51 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class RunTool:
-    """Step of a run: run a tool call. Its outcome is the tool_result block."""
+    """Step of a run: run a tool call. The outcome of the step is the tool_result block."""
 
     call: MessageDict
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Step of a run: wait."""
+    """Step of a run: wait for some seconds."""
 
     seconds: float
 
 
 RunSteps: TypeAlias = Generator[Event | Send | RunTool | Wait, Any, None]
-"""Generator of a run. The agent passes its events on, executes its steps, and sends the outcome of each step back."""
+"""Generator of a run. It yields events, which the agent yields to the application, and steps, which the agent executes.
+
+The agent sends the outcome of each step back into the generator.
+"""
 
 
 class Turns:
-    """State of one run. It receives each response, updates the conversation, and decides when the run ends."""
+    """State of one run. It records each response in the conversation and decides when the run ends."""
 
     def __init__(self, messages: list[MessageDict], budget: Budget, stop_reason: str, *, streamed: bool) -> None:
         self._messages = messages
         self._budget = budget
-        self._stop_reason = stop_reason  # of the last response before this run
+        self._stop_reason = stop_reason  # stop reason of the last response before this run
         self._streamed = streamed
         self._turns = 0
         self._tokens = 0
         self._inputs: Mapping[str, object] = {}
-        # Text of a paused turn, which the next response continues.
+        # Texts of a turn that the API paused. The next response continues the turn.
         self._paused = [_last_text(messages)] if stop_reason == _PAUSE else []
 
     def resume(self) -> list[Event]:
-        """Return the events of calls that an earlier run recorded but did not run.
+        """Return the events of tool calls that an earlier run recorded but did not run.
 
-        These calls run before a request is sent.
+        These calls run before the first request is sent.
         """
         return [ToolCall(call["id"], call["name"], call_input(call)) for call in self.unanswered()]
 
     def answered(self) -> Finished | None:
-        """Return the last event of the run if the conversation already ends with an answer, recorded before a crash.
+        """Return the last event of the run if the conversation already ends with an answer. Otherwise return None.
 
-        The API would refuse to continue such a conversation without a new message. It does continue a turn that it
-        paused, and a response that ends with a server tool or a compaction.
+        This can happen after a crash. The API would refuse to continue such a conversation without a new message. It
+        does continue a turn that it paused, and a response that ends with a server tool or a compaction.
         """
         newest = self._messages[-1]
         blocks = blocks_of(newest)
@@ -138,22 +142,22 @@ class Turns:
         return Finished(reason, _last_text(self._messages), self._turns, self._tokens, detail)
 
     def unanswered(self) -> list[MessageDict]:
-        """Recorded calls without a result, with their inputs as the model sent them."""
+        """Return the recorded tool calls without a result, with their inputs as the model sent them."""
         calls = unanswered_calls(self._messages)
         return [{**call, "input": self._inputs.get(call["id"], call.get("input"))} for call in calls]
 
     def receive(self, response: Response) -> list[Event]:
-        """Record a response in the conversation and return its events. The tool calls in the response have not run yet.
+        """Record a response in the conversation and return its events. The tool calls in the response do not run yet.
 
-        Calls that must not run get an error result. The API would refuse again if a refusal stayed in the conversation,
-        so it is not recorded.
+        Calls that must not run, because the response was truncated or refused, get an error result. A refusal is not
+        recorded, because with a refusal in the conversation the API would refuse again.
         """
         self._turns += 1
         self._tokens += billed_tokens(response.raw)
         self._inputs = response.inputs
         edits = applied_edits(response.raw)
         events: list[Event] = [EditsApplied(edits)] if edits else []
-        # The other events of a stream were reported as they arrived. A call is reported once it is recorded.
+        # With streaming, all other events were yielded as they arrived. A tool call is yielded after it is recorded.
         blocks = [block for block in response.blocks if block["type"] == "tool_use" or not self._streamed]
         events += (event for block in blocks for event in block_events(block))
         events.append(UsageReport(self._turns, usage(response.raw), iterations(response.raw), self._tokens))
@@ -168,12 +172,12 @@ class Turns:
         return events
 
     def record(self, call: MessageDict, result: MessageDict) -> ToolReply:
-        """Record the result of a call in the conversation and return its event."""
+        """Record the result of a tool call in the conversation and return its event."""
         add_result(self._messages, result)
         return _reply_event(result, call["name"])
 
     def receive_summary(self, response: Response) -> list[Event]:
-        """Record the summary of a compaction on demand. Without a summary, the conversation does not change."""
+        """Record the summary from a compaction on demand. Without a summary, the conversation does not change."""
         blocks = tuple(block for block in response.blocks if block["type"] == "compaction" and block.get("content"))
         failed: list[Event] = [] if blocks else [Compaction(None)]
         return [*failed, *self.receive(replace(response, blocks=blocks))]
@@ -196,7 +200,7 @@ class Turns:
         return self._finished(reason, response, _refusal(response.raw) if reason == "refusal" else stop_reason)
 
     def over_budget(self, used: ConversationUsage) -> Finished | None:
-        """Return the last event of the run if a limit of the budget is reached before its first request."""
+        """Return the last event of the run if a limit of the budget is reached before the first request."""
         limit = self._exceeded_limit(used)
         return Finished("budget", "", self._turns, self._tokens, limit) if limit else None
 
@@ -219,14 +223,14 @@ class Turns:
 def runs_tools(response: Response) -> bool:
     """Return True if the tool calls of a response should run.
 
-    The last call of a truncated response may be incomplete. The calls of a paused response are complete, and the API
-    requires their results.
+    They do not run if the response was truncated, because the last call may be incomplete. The calls of a paused
+    response are complete, and the API requires their results.
     """
     return response.stop_reason in _CONTINUING
 
 
 def answer_of(finished: list[Finished]) -> str:
-    """Text of a finished run. Raises `Stopped` if Claude was not done."""
+    """Return the text of a finished run. Raises `Stopped` if the run ended before Claude had finished."""
     last = finished[-1]
     if last.reason != "end_turn":
         detail = f" ({last.detail})" if last.detail else ""
@@ -235,7 +239,7 @@ def answer_of(finished: list[Finished]) -> str:
 
 
 def _last_text(messages: Sequence[MessageDict]) -> str:
-    """Text of Claude's last turn. A turn that the API paused has several messages."""
+    """Text of Claude's last turn. If the API paused the turn, it consists of several messages."""
     last = list(takewhile(lambda message: message.get("role") == "assistant", reversed(messages)))
     blocks = [block for message in reversed(last) for block in blocks_of(message)]
     return "\n\n".join(block["text"] for block in blocks if block.get("type") == "text")

@@ -48,15 +48,17 @@ _CHUNK = 100  # changes in one batch
 
 
 class AdkMemoryService(BaseMemoryService):
-    """Memory service with a memory store for each user of each app. Threads and processes may share a location.
+    """Memory service with one memory store for each user of each app. Threads and processes may share a location.
 
-    `memory` is a location, opened or not, or a function that takes an app name and a user id and returns a memory
-    store. `actor` is recorded with each change. Each event with text becomes one memory and is added only once: adding
-    its session again neither undoes an edit of the memory nor restores a deleted memory. A search returns the best
-    `limit` memories that contain any word of the query, in any word form.
+    `memory` is a location, opened or not. It can also be a function that takes an app name and a user id and returns a
+    memory store. `actor` is recorded with each change.
 
-    The argument `custom_metadata` raises `NotImplementedError`; the metadata of an entry is stored. Ids that are
-    unusable as file names, and contents over the limits of the store, raise `InvalidInput`.
+    Each event with text becomes one memory. An event is added only once: if its session is added again, an edited
+    memory is not overwritten, and a deleted memory is not restored. A search returns the best `limit` memories that
+    contain any word of the query, in any word form.
+
+    The argument `custom_metadata` of a method raises `NotImplementedError`, but the metadata of an entry is stored. Ids
+    that cannot be file names, and contents over the limits of the store, raise `InvalidInput`.
     """
 
     def __init__(self, memory: MemoryLocation | StoreOfUser, *, actor: ActorLike = None, limit: int = 10) -> None:
@@ -88,7 +90,10 @@ class AdkMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Write entries. An entry replaces the earlier entry with its id. A missing id is made from the content."""
+        """Write entries. An entry replaces the entry with the same id.
+
+        If an entry has no id, its id is made from its content.
+        """
         _refuse(custom_metadata)
         texts = dict(_entry_document(entry) for entry in memories)
 
@@ -99,17 +104,17 @@ class AdkMemoryService(BaseMemoryService):
         await settled(write)
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """Return the memories of the user that match the words of a query best."""
+        """Return the memories of the user that match the words of a query, best first."""
         found = await asyncio.to_thread(self._search, app_name, user_id, query)
         return SearchMemoryResponse(memories=found)
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
-        """Delete a memory by its id, as found by `search_memory`. An unknown id changes nothing."""
+        """Delete a memory by the id that `search_memory` returned. An unknown id changes nothing."""
         if memory_id:
             await settled(lambda: until_no_conflict(lambda: self._delete(app_name, user_id, memory_id)))
 
     def _store(self, app_name: str, user_id: str) -> MemoryStore:
-        """Return the store of a user, created on first use. Its key quotes the names, so no two users share a store."""
+        """Return the store of a user, created on first use. Its key contains the quoted names, so it is unique."""
         location = self._location
         found = (
             location.store(_key(app_name, user_id)) if isinstance(location, Retentive) else location(app_name, user_id)
@@ -117,7 +122,7 @@ class AdkMemoryService(BaseMemoryService):
         return acting(found, "adk", self._actor)
 
     def _known_store(self, app_name: str, user_id: str) -> MemoryStore | None:
-        """Return the store of a user, or None if it does not exist. Does not create a store."""
+        """Return the store of a user, or None if it does not exist."""
         if isinstance(self._location, Retentive):
             try:
                 self._location.get_store(_key(app_name, user_id))
@@ -182,7 +187,7 @@ def _key(app_name: str, user_id: str) -> str:
 def _refuse(custom_metadata: Mapping[str, object] | None) -> None:
     if custom_metadata:
         raise NotImplementedError(
-            "custom_metadata of a call has no effect: set it on the entries, and the expiry with `expire_after_days`"
+            "custom_metadata is not supported here; set it on the entries. To expire memories, set `expire_after_days`"
         )
 
 
@@ -192,7 +197,6 @@ def _in_batches(store: MemoryStore, commands: list[dict[str, str]]) -> None:
 
 
 def _text(content: types.Content | None) -> str:
-    """Searchable text of a content: its text parts."""
     parts = content.parts if content is not None and content.parts else []
     return "\n".join(part.text for part in parts if part.text)
 
@@ -231,8 +235,8 @@ def _id(path: str) -> str:
 
 
 def _entry(path: str, text: str) -> MemoryEntry:
-    """Parse the entry in a memory. Raises `Damaged` for a text that is not an entry."""
+    """Parse the entry in a memory. Raises `Damaged` if the text is not an entry."""
     try:
         return MemoryEntry.model_validate({**json_object(path, text), "id": _id(path)})
     except ValidationError:
-        raise Damaged(f"{path} is not an entry of ADK: restore an earlier version, or delete it") from None
+        raise Damaged(f"{path} does not contain an entry of ADK: restore an earlier version, or delete it") from None

@@ -56,7 +56,7 @@ R = TypeVar("R")
 
 
 class _OpenedStore:
-    """Methods that open and close the storage, shared by all tools."""
+    """Base class of all tools. It closes the storage that a tool has opened."""
 
     tree: MemoryTree
     _close: Callable[[], None]
@@ -65,7 +65,7 @@ class _OpenedStore:
         return f"<{type(self).__name__} on {self.tree!r}>"
 
     def close(self) -> None:
-        """Close the storage if this tool opened it. No data is lost without this call."""
+        """Close the storage, if this tool opened it. No data is lost if you omit this call."""
         self._close()
 
 
@@ -95,7 +95,7 @@ class _MemoryTool(_OpenedStore, Generic[R]):
         init(cache_control=cache_control)
         opening.check_options(settings, _MemoryTool.__init__)
         self.origin = origin_of(source, session)
-        self.actor = as_actor(actor)  # first, so that an invalid actor raises before a store is created
+        self.actor = as_actor(actor)  # before the store is created, so that an invalid actor creates nothing
         memory, key = _memory(location, base_path, store)
         self.tree, self._close = open_memory(
             memory, key, replies=replies, keys=keys, api_key=api_key, ca_file=ca_file, settings=settings
@@ -154,19 +154,21 @@ class _MemoryTool(_OpenedStore, Generic[R]):
 class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
     """Memory tool for `client.beta.messages.tool_runner(tools=[MemoryTool("./memory")])`. Thread-safe.
 
-    `location` is a location as for `retentive.open`, or an opened location. `base_path` is another name for the same
-    argument, used by the SDK's local tool. `store` is the key or id of a memory store, which is created if it does not
-    exist. An open `MemoryStore` or `Mounts` can be passed as `location` or as `store`. `source` and `session` are
-    recorded in the provenance of every change. `replies`, `keys` (encryption), `api_key` and `ca_file` (for a server)
-    and `settings` such as `view_chars` work as in `retentive.open`, and only with a location that this tool opens.
-    Raises `InvalidInput` for an option without effect.
+    `location` is a location as for `retentive.open`, or an opened location. `base_path` is another name for this
+    argument, which the SDK's local tool uses. `store` is the key or id of a memory store; it is created if it does not
+    exist. An open `MemoryStore` or `Mounts` can be passed as `location` or as `store`. `actor`, `source` and `session`
+    are recorded with each change.
+
+    The other options are those of `retentive.open`: `replies`, `keys` (encryption), `api_key` and `ca_file` (for a
+    server), and settings such as `view_chars`. They are allowed only with a location that this tool opens. An option
+    that would have no effect raises `InvalidInput`.
 
     `call` raises the SDK's `ToolError` for an error reply, for example after invalid input or a storage failure.
     """
 
     @property
     def base_path(self) -> Path:
-        """Directory the tool was opened on."""
+        """Directory that the tool was opened with."""
         return self._files().parent
 
     @property
@@ -179,19 +181,19 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
         return text_or_error(self._named.execute(input, actor=self.actor, **self.origin))
 
     def clear_all_memory(self) -> str:
-        """Delete all memories. Each store is cleared in one transaction, and its history keeps the memories."""
+        """Delete all memories. Each store is cleared in one transaction, and the memories remain in its history."""
         return text_or_error(self._named.clear(actor=self.actor, **self.origin))
 
 
 class AsyncMemoryTool(_MemoryTool[Coroutine[Any, Any, str]], BetaAsyncAbstractMemoryTool):
-    """Async version of `MemoryTool`, for `AsyncAnthropic`.
+    """Async version of `MemoryTool`, for `AsyncAnthropic`. Commands run in a worker thread.
 
-    The constructor opens the storage synchronously, which is quick. Commands run in a worker thread.
+    The constructor opens the storage synchronously, which is quick.
     """
 
     @property
     def base_path(self) -> anyio.Path:
-        """Directory the tool was opened on."""
+        """Directory that the tool was opened with."""
         return anyio.Path(self._files().parent)
 
     @property
@@ -204,7 +206,7 @@ class AsyncMemoryTool(_MemoryTool[Coroutine[Any, Any, str]], BetaAsyncAbstractMe
         return text_or_error(await aio.execute(self._named, input, actor=self.actor, **self.origin))
 
     async def clear_all_memory(self) -> str:
-        """Delete all memories. Each store is cleared in one transaction, and its history keeps the memories."""
+        """Delete all memories. Each store is cleared in one transaction, and the memories remain in its history."""
         return text_or_error(await aio.clear(self._named, actor=self.actor, **self.origin))
 
 
@@ -235,7 +237,7 @@ class _SearchTool(_OpenedStore):
         return search_reply(named(self.tree, "anthropic"), request, actor=self.actor)
 
     def to_dict(self) -> BetaToolParam:
-        """Entry for the `tools` list of a request."""
+        """Return the entry for the `tools` list of a request."""
         entry: BetaToolParam = {"name": NAME, "description": DESCRIPTION, "input_schema": INPUT_SCHEMA}
         if self._cache_control is not None:
             entry["cache_control"] = self._cache_control
@@ -245,10 +247,10 @@ class _SearchTool(_OpenedStore):
 class MemorySearchTool(_SearchTool, BetaBuiltinFunctionTool):
     """Search tool for models: `tool_runner(tools=[MemoryTool(store), MemorySearchTool(store)])`. Thread-safe.
 
-    `location` is an open `MemoryStore` or `Mounts`, usually the same object that the memory tool uses. It can also be a
-    location as for `retentive.open`, or an opened location; `store` is then the key or id of a memory store. An invalid
-    call raises the SDK's `ToolError`. A search without matches is an ordinary reply. Memories hidden from `actor` are
-    not found.
+    `location` is an open `MemoryStore` or `Mounts`, usually the one that the memory tool uses. It can also be a
+    location as for `retentive.open`, opened or not. For a location, `store` selects a memory store by its key or id.
+    Memories that are hidden from `actor` are not found. An invalid call raises the SDK's `ToolError`. A search without
+    matches is an ordinary reply.
     """
 
     def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
@@ -269,9 +271,9 @@ def _memory(
     base_path: str | os.PathLike[str] | None,
     store: str | MemoryTree | None,
 ) -> tuple[MemoryLocation | MemoryTree, str | None]:
-    """Return the memory to use and, if given, the key of a store in it.
+    """Return the memory to use and the key of a store in it, or None if no store was given.
 
-    Raises `InvalidInput` if an argument would have no effect.
+    Raises `InvalidInput` for an argument that would have no effect.
     """
     if location is not None and base_path is not None:
         raise InvalidInput("`location` and `base_path` are two names of the same argument; pass only one of them")
@@ -285,14 +287,14 @@ def _memory(
 
 
 def text_or_error(reply: Reply) -> str:
-    """Text of a reply. Raises `ToolError` for an error reply."""
+    """Return the text of a reply. Raises `ToolError` for an error reply."""
     if reply.is_error:
         raise ToolError(reply.text)
     return reply.text
 
 
 def _fields(command: object, name: str | None = None) -> dict[str, object]:
-    """Return the fields of an SDK command object, unvalidated, as the model sent them."""
+    """Return the fields of an SDK command object as the model sent them, without validation."""
     if isinstance(command, Mapping):
         fields = dict(command)
     else:

@@ -1,4 +1,4 @@
-"""Backend for deepagents that stores files in a memory store: `MemoryBackend`, for a route of `CompositeBackend`."""
+"""Backend for deepagents that stores files as memories: `MemoryBackend`, for a route of `CompositeBackend`."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 class MemoryBackend(BackendProtocol):
     """Files of a deep agent as memories: `/a.md` is `/memories/a.md`. Threads and processes may share it.
 
-    Use it as a route, `CompositeBackend(default=StateBackend(), routes={"/memories/": MemoryBackend(...)})`, and not
-    as the default, because the default also gets large tool results. Mistakes of the model and storage failures are
-    returned as error results; only bugs raise. An edit applies to the newest text.
+    Use it as a route: `CompositeBackend(default=StateBackend(), routes={"/memories/": MemoryBackend(...)})`. Do not use
+    it as the default, because large tool results go to the default. Mistakes of the model and storage failures are
+    returned as error results. An edit applies to the newest text, even if another writer has just changed it.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class MemoryBackend(BackendProtocol):
         self._store = acting(open_memory(memory, store, method="batch")[0], "deepagents", actor)
 
     def ls(self, path: str) -> LsResult:
-        """List the files (with sizes) and directories in a directory. Names of directories end with a slash."""
+        """List the files (with their sizes) and directories in a directory. Names of directories end with a slash."""
         base = _path(path)
         try:
             found = self._store.memories(base)
@@ -67,7 +67,7 @@ class MemoryBackend(BackendProtocol):
         return LsResult(entries=sorted([*files, *directories], key=lambda each: each["path"]))
 
     def read(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
-        """Return lines of a file. Line ends are returned as LF."""
+        """Return lines of a file. Line ends are converted to LF."""
         try:
             memory, text = self._store.load(_path(file_path))
         except RetentiveError as error:
@@ -89,7 +89,10 @@ class MemoryBackend(BackendProtocol):
         new_string: str,
         replace_all: bool = False,
     ) -> EditResult:
-        """Replace a text that occurs once, or all its occurrences. Retries with the newest text after a conflict."""
+        """Replace a text that occurs exactly once or, with `replace_all`, all its occurrences.
+
+        If another writer changes the file at the same time, the edit is repeated with the newest text.
+        """
 
         def edit() -> EditResult:
             memory, text = self._store.load(_path(file_path))
@@ -139,11 +142,11 @@ class MemoryBackend(BackendProtocol):
         return GlobResult(matches=[_info(each) for each in matching])
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        """Save UTF-8 text files. Each file succeeds or fails by itself."""
+        """Save UTF-8 text files. If one file fails, the others are still saved."""
         return [FileUploadResponse(path=path, error=self._uploaded(path, content)) for path, content in files]
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        """Return the bytes of files."""
+        """Return the contents of files as bytes."""
         return [self._downloaded(path) for path in paths]
 
     def _uploaded(self, path: str, content: bytes) -> str | None:
@@ -165,7 +168,7 @@ class MemoryBackend(BackendProtocol):
             return FileDownloadResponse(path=path, error=_code(error))
 
     def _memories(self, path: str) -> list[Memory]:
-        """Return the memory at a path, or the memories below it."""
+        """Return the memory at a path or, if it is a directory, the memories below it."""
         base = _path(path)
         with suppress(NotFound):
             if base != ROOT:
@@ -175,7 +178,7 @@ class MemoryBackend(BackendProtocol):
         return []
 
     def _files(self, path: str | None) -> dict[str, FileData]:
-        """Return the file at a path, or the files below it."""
+        """Return the file at a path or, if it is a directory, the files below it."""
         base = _path(path or "/")
         found: list[tuple[Memory, str]] = []
         with suppress(NotFound):
@@ -187,12 +190,10 @@ class MemoryBackend(BackendProtocol):
 
 
 def _path(name: str) -> str:
-    """Path of the memory that stores a file."""
     return f"{ROOT}/{name.strip('/')}".rstrip("/")
 
 
 def _name(path: str) -> str:
-    """Name of the file that a memory stores."""
     return path.removeprefix(ROOT) or "/"
 
 
@@ -211,7 +212,7 @@ def _data(memory: Memory, text: str) -> FileData:
 
 
 def _code(error: RetentiveError) -> str:
-    """Error code of the deepagents protocol, or the message of the error if the protocol has no code for it."""
+    """Error code in the deepagents protocol. If the protocol has no code for the error, its message."""
     if isinstance(error, ReadOnly | PermissionDenied):
         return "permission_denied"
     return "invalid_path" if isinstance(error, InvalidInput) and error.code == "invalid_path" else str(error)

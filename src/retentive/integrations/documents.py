@@ -1,4 +1,4 @@
-"""Storage of frameworks' JSON documents as memories: paths, conversion, listing and search."""
+"""JSON documents of frameworks, stored as memories: paths, conversion, listing and search."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from retentive.store import MemoryStore
 from retentive.values.paths import ROOT, MemoryPath
 
 T = TypeVar("T")
-_PAGE: Final = 100  # maximum size of a server's page
-_ATTEMPTS: Final = 50  # each conflict means that another writer succeeded, so only many writers exhaust them
+_PAGE: Final = 100  # maximum page size of a retentive server
+_ATTEMPTS: Final = 50  # a conflict means that another writer succeeded, so only very many writers use up all attempts
 
 
 def segment(kind: str, name: str, suffix: str = "") -> str:
-    """Convert a name from a framework to one segment of a path. Error messages call the name `kind`.
+    """Convert a name that a framework gives to one segment of a path. Error messages call the name `kind`.
 
-    Raises `InvalidInput` for a name that a path cannot hold unchanged, because two names must never share a path.
+    Raises `InvalidInput` if a path cannot contain the name unchanged, because two names must never share a path.
     """
     if not isinstance(name, str):
         raise InvalidInput(f"{kind} must be a string, not {type(name).__name__}")
@@ -37,13 +37,13 @@ def segment(kind: str, name: str, suffix: str = "") -> str:
     if not given or not is_held:
         raise InvalidInput(
             f"{kind} must be usable as a file name: 1 to {255 - len(suffix)} bytes in Unicode NFC, not . or .., "
-            "without slashes, backslashes and invisible characters"
+            "without slashes, backslashes or invisible characters"
         )
     return given
 
 
 def json_text(value: object, *, indent: int | None = 2) -> str:
-    """Serialize a value as JSON. Raises `InvalidInput` if reading the JSON would not return an equal value."""
+    """Serialize a value as JSON. Raises `InvalidInput` if parsing the JSON would not return an equal value."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
         is_equal = json.loads(text) == value
@@ -63,12 +63,15 @@ def json_object(path: str, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise Damaged(f"{path} is not a JSON object: restore an earlier version, or delete it")
+        raise Damaged(f"{path} does not contain a JSON object: restore an earlier version, or delete it")
     return value
 
 
 def memories_below(store: MemoryStore, under: str) -> Iterator[tuple[Memory, str]]:
-    """Yield the memories below a directory with their texts, sorted by path, as of the time of the first page."""
+    """Yield the memories below a directory with their texts, sorted by path.
+
+    All pages show the state at the time of the first page.
+    """
     page = store.list_memories(under, limit=_PAGE, texts=True)
     while True:
         for each in page.items:
@@ -80,7 +83,7 @@ def memories_below(store: MemoryStore, under: str) -> Iterator[tuple[Memory, str
 
 
 def strings_in(value: object) -> Iterator[str]:
-    """Yield all strings in a JSON value except the names of fields."""
+    """Yield all strings in a JSON value, except the names of fields."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -92,10 +95,10 @@ def strings_in(value: object) -> Iterator[str]:
 
 
 def ranked(store: MemoryStore, query: str, texts: Iterable[tuple[Memory, str]]) -> list[tuple[str, float]]:
-    """Return paths and scores of the texts that contain any word of the query, best first. Operators have no effect.
+    """Return the paths and scores of the texts that contain any word of the query, best first.
 
-    Pass the strings of a document as `texts`, not its JSON, where escapes would be parts of words. Raises
-    `InvalidInput`.
+    Operators in the query have no effect. Pass the strings of a document as `texts` and not its JSON, because in JSON
+    the escapes would be parts of words. Raises `InvalidInput`.
     """
     check_text(query)
     documents = [Document(memory.path, text.encode(), memory.updated_at, memory.id) for memory, text in texts]
@@ -104,7 +107,10 @@ def ranked(store: MemoryStore, query: str, texts: Iterable[tuple[Memory, str]]) 
 
 
 def until_no_conflict(work: Callable[[], T]) -> T:
-    """Run a function that reads, then writes with `if_version`. Runs it again if another writer caused a conflict."""
+    """Run a function that reads, then writes with `if_version`. After a conflict with another writer, run it again.
+
+    After 50 attempts, the `Conflict` is raised.
+    """
     for _ in range(_ATTEMPTS - 1):
         try:
             return work()
@@ -114,17 +120,17 @@ def until_no_conflict(work: Callable[[], T]) -> T:
 
 
 async def settled(work: Callable[[], T]) -> T:
-    """Run a writing function in a worker thread. If the caller is cancelled, it still waits for the function to end."""
+    """Run a function that writes in a worker thread. If the caller is cancelled, wait until the function has ended."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
-        task.exception()  # retrieved, or asyncio logs it
+        task.exception()  # asyncio logs an exception that was not retrieved
         raise
 
 
 def acting(store: MemoryStore, integration: str, actor: Actor | str | None) -> MemoryStore:
-    """Return the store with the integration set for its audit log, and with the actor if one is given."""
+    """Return the store with this integration in its audit log, and with the actor if one is given."""
     found = store.through(integration)
     return found if actor is None else found.acting_as(actor)

@@ -1,4 +1,4 @@
-"""Function tools for any model and client, and the definition of the memory tool as a function tool.
+"""Function tools for any model and client, and the memory tool defined as a function tool.
 
 Claude does not need this definition, because it has a built-in memory tool.
 """
@@ -34,7 +34,10 @@ class FunctionTool:
         return {**fields, "strict": True} if self.strict else fields
 
     def reply(self, arguments: Mapping[str, Any] | str) -> Reply:
-        """Run a call and return the reply with `is_error`. Invalid input gets an error reply, never an exception."""
+        """Run a call and return the reply, which has a flag `is_error`.
+
+        Invalid input gets an error reply, never an exception.
+        """
         return self.run(request_of(arguments))
 
     def call(self, arguments: Mapping[str, Any] | str) -> str:
@@ -43,7 +46,7 @@ class FunctionTool:
 
 
 def request_of(arguments: Mapping[str, Any] | str) -> object:
-    """Return the input of a call. Input passed as JSON text is parsed; other text is returned unchanged."""
+    """Return the input of a call. Input given as JSON text is parsed; text that is not JSON is returned unchanged."""
     if not isinstance(arguments, str):
         return arguments
     try:
@@ -94,4 +97,7 @@ INPUT_SCHEMA: Final[dict[str, Any]] = {
     },
     "required": ["command"],
 }
-"""Flat JSON schema, because some APIs reject `oneOf` at the top level. Invalid combinations get an error reply."""
+"""JSON schema of the input of all commands. It is flat, because some APIs reject `oneOf` at the top level.
+
+The schema allows combinations of fields that are invalid. A call with such a combination gets an error reply.
+"""

@@ -1,6 +1,6 @@
 """Memory tool for LangChain and LangGraph, for `create_agent`, `ToolNode` and `bind_tools`.
 
-`ChatAnthropic` sends the tool as Claude's built-in memory tool; other chat models send it as a function tool.
+`ChatAnthropic` sends the tool as Claude's built-in memory tool. Other chat models send it as a function tool.
 """
 
 from __future__ import annotations
@@ -51,11 +51,13 @@ def memory_tool(
 ) -> BaseTool:
     """Create a LangChain memory tool for sync and async use. Async calls run in a worker thread. Thread-safe.
 
-    `memory` may be a location, opened or not, with `store` as the key or id of a memory store. For an agent that serves
-    several users, pass functions of the run's config as `memory`, `actor`, `source` and `session`. `source` and
-    `session` are recorded in the provenance of each change. Raises `InvalidInput`. An error reply becomes a
-    `ToolMessage` with the status "error" and the exact text; invalid input from a model never raises.
-    With `native=False` Claude also gets a function tool.
+    `memory` is a `MemoryStore`, `Mounts`, or a location, opened or not. For a location, `store` selects a memory store
+    by its key or id. For an agent that serves several users, pass functions as `memory`, `actor`, `source` and
+    `session`: each takes the run's config and returns the value for that run. `actor`, `source` and `session` are
+    recorded with each change. With `native=False`, Claude gets the function tool instead of its built-in memory tool.
+
+    An error reply becomes a `ToolMessage` with the status "error" and the exact text. Invalid input from a model never
+    raises an exception. Invalid arguments of this function raise `InvalidInput`.
     """
     author = AuthorOfRun(actor, source, session)
     definition = {"provider_tool_definition": dict(TOOL)} if native else None
@@ -75,7 +77,7 @@ class _MemoryTool(BaseTool):
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Pass the input as one argument. Passed as keywords, its fields could clash with the arguments of `_run`."""
+        """Pass the input as one argument, because its fields could clash with the arguments of `_run`."""
         return (tool_input,), {"tool_call_id": tool_call_id}
 
     def _run(self, command: object, config: RunnableConfig, tool_call_id: str | None = None) -> str:

@@ -1,6 +1,7 @@
 """Long-term memory store for LangGraph and LangChain agents: `graph.compile(store=LangGraphStore(...))`.
 
-A namespace is a directory. An item is a memory `KEY.json` in it, so people and models can read, search and restore it.
+A namespace is a directory, and an item is a memory `KEY.json` in it. So people and models can also read, search and
+restore items as memories.
 """
 
 from __future__ import annotations
@@ -48,13 +49,15 @@ _SUFFIX = ".json"
 
 
 class LangGraphStore(BaseStore):
-    """LangGraph store in a memory store. Threads may share it.
+    """LangGraph store whose items are in a memory store. Threads may share it.
 
-    `memory` is a memory store, or a location with `store` as the key or id of a memory store. `actor` is recorded with
-    each change. The writes of one `batch` are one atomic change, and its reads return the state before these writes.
+    `memory` is a `MemoryStore` or a location, opened or not. For a location, `store` selects a memory store by its key
+    or id. `actor` is recorded with each change. All writes of one `batch` are one atomic change. The reads of a batch
+    return the state before its writes.
 
-    `index` raises `NotImplementedError`, because search ranks by words, not by meaning. `ttl` raises it too, because
-    items do not expire. Keys, labels and values that a memory cannot hold unchanged raise `InvalidInput`.
+    The option `index` raises `NotImplementedError`, because search ranks by words, not by meaning. The option `ttl`
+    raises it too, because items do not expire. Keys, labels and values that a memory cannot hold unchanged raise
+    `InvalidInput`.
     """
 
     def __init__(
@@ -63,7 +66,7 @@ class LangGraphStore(BaseStore):
         self._store = acting(open_memory(memory, store, method="batch")[0], "langgraph", actor)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run the reads first, then all writes as one change. At most 100 items can be written."""
+        """Run all reads, then all writes as one change. A batch can write at most 100 items."""
         given = list(ops)
         for op in given:
             _check(op)
@@ -75,7 +78,7 @@ class LangGraphStore(BaseStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run `batch` in a worker thread. If the caller is cancelled, it waits until the batch has ended."""
+        """Run `batch` in a worker thread. If the caller is cancelled, it still waits until the batch has ended."""
         given = list(ops)
         return await settled(lambda: self.batch(given))
 
@@ -120,7 +123,7 @@ class LangGraphStore(BaseStore):
             yield by_path[path]
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
-        """Return the namespaces that contain items. LangGraph's own store applies the conditions of the operation."""
+        """Namespaces that contain items. LangGraph's own store applies the conditions of the operation to them."""
         found = dict.fromkeys(_names(each.path)[0] for each in self._store.memories() if _is_item(each.path))
         model = InMemoryStore()
         model.batch([PutOp(namespace, "", {}) for namespace in found])
@@ -139,7 +142,7 @@ class LangGraphStore(BaseStore):
             self._store.batch(commands)
 
     def _version(self, path: str) -> str | None:
-        """Newest version of an item to delete, for `if_version`, so that a directory of that name is never deleted."""
+        """Newest version of an item to delete, for `if_version`. None for a directory, which must not be deleted."""
         try:
             return self._store.load(path)[0].version_id
         except NotFound:
@@ -147,14 +150,14 @@ class LangGraphStore(BaseStore):
 
 
 def _check(op: Op) -> None:
-    """Repeat the checks that `BaseStore` makes only in its methods, and refuse options without effect."""
+    """Make the checks that `BaseStore` makes only in its own methods, and reject options that would have no effect."""
     if not isinstance(op, GetOp | SearchOp | PutOp | ListNamespacesOp):
         raise InvalidInput(f"{type(op).__name__} is not an operation of a LangGraph store")
     validate_op_namespace(op)
     if isinstance(op, PutOp) and op.ttl is not None:
-        raise NotImplementedError("items do not expire: leave ttl out, or set the setting `expire_after_days`")
+        raise NotImplementedError("ttl is not supported; leave it out, or use the setting `expire_after_days`")
     if isinstance(op, PutOp) and op.index is not None:
-        raise NotImplementedError("all texts of an item can be searched: leave index out")
+        raise NotImplementedError("index is not supported; leave it out: all texts of an item can be searched")
 
 
 def _directory(namespace: tuple[str, ...]) -> str:
@@ -172,13 +175,13 @@ def _text(op: PutOp) -> str | None:
 
 
 def _names(path: str) -> tuple[tuple[str, ...], str]:
-    """Namespace and key of an item."""
+    """Return the namespace and the key of an item."""
     *labels, name = path.removeprefix(ROOT + "/").split("/")
     return tuple(labels), name.removesuffix(_SUFFIX)
 
 
 def _is_item(path: str) -> bool:
-    """Return True for the path of an item. Labels contain no period, so no directory is mistaken for an item."""
+    """Return True for the path of an item. LangGraph's labels have no periods, so a directory is never an item."""
     return path.endswith(_SUFFIX) and not any("." in label for label in _names(path)[0])
 
 
@@ -194,7 +197,7 @@ def _item(memory: Memory, text: str) -> Item:
 
 
 def _has(op: SearchOp, item: SearchItem) -> bool:
-    """Return True if LangGraph's own store finds the item with the filter. A field that is missing does not match."""
+    """Return True if LangGraph's own store finds the item with the filter. A missing field does not match."""
     model = InMemoryStore()
     model.batch([PutOp(item.namespace, item.key, item.value)])
     try:

@@ -1,6 +1,6 @@
-"""Opening of the `memory` argument of integrations.
+"""The argument `memory` of integrations.
 
-The argument is a location, an opened location, a memory store, mounts, or another object with `execute`.
+It can be a location, an opened location, a memory store, mounts, or another object with a method `execute`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # anyio is imported late
     from retentive.aio import AsyncMemoryStore, AsyncMounts, AsyncRetentive
 
 MemoryLocation: TypeAlias = "str | os.PathLike[str] | Retentive | AsyncRetentive | AsyncMemoryStore | AsyncMounts"
-"""A location as for `retentive.open`, an opened location, an async memory store or async mounts."""
+"""A location as for `retentive.open`, an opened location, an async memory store, or async mounts."""
 ActorLike: TypeAlias = Actor | str | None
 _NO_SETTINGS: Mapping[str, Any] = {}
 
@@ -32,14 +32,14 @@ _NO_SETTINGS: Mapping[str, Any] = {}
 class SupportsExecute(Protocol):
     """Object that runs commands: a `MemoryStore`, `Mounts`, or your own implementation.
 
-    It needs the arguments `source` and `session` only if the application sets them on the integration.
+    `execute` must also accept `source` and `session` if the application passes them to the integration.
     """
 
     def execute(self, command: object, *, actor: Actor | str | None = None) -> Reply:
         """Run a command, given as the raw input of a tool call.
 
-        If the method also takes `tool_use_id`, it gets the id of the call. A call may be repeated with the same id
-        after a crash, and must then change nothing.
+        If the method also has an argument `tool_use_id`, it gets the id of the call. After a crash, a call may be
+        repeated with the same id; the repeated call must change nothing.
         """
 
 
@@ -56,8 +56,9 @@ def open_memory(
 ) -> tuple[Any, Callable[[], None]]:
     """Open `memory` if it is a location.
 
-    Returns an object with `method`, and a function that closes the location if it was opened here. Raises
-    `InvalidInput` for an option without effect, and storage errors.
+    Returns two values. The first is an object that has the method named `method`. The second is a function that closes
+    the location if it was opened here; call it at the end. Raises `InvalidInput` for an option without effect, and
+    storage errors.
     """
     memory = unwrapped(memory)
     if store is not None and not isinstance(store, str):
@@ -93,7 +94,10 @@ def open_memory(
 
 
 def id_option(memory: SupportsExecute, tool_use_id: str | None) -> dict[str, str]:
-    """Return the option `tool_use_id` for `execute`, or no option if there is no id or `execute` does not take it."""
+    """Return the argument `tool_use_id` for a call of `execute`, as a dict.
+
+    The dict is empty without an id, and if `execute` does not accept this argument.
+    """
     if tool_use_id is None or not _accepts_id(memory.execute):
         return {}
     return {"tool_use_id": tool_use_id}
@@ -105,7 +109,7 @@ def _accepts_id(execute: Callable[..., object]) -> bool:
 
 
 def unwrapped(memory: Any) -> Any:
-    """Return the sync object of an async memory store, mounts or location. Anything else is returned unchanged."""
+    """Return the sync object of an async memory store, mounts or location. Other objects are returned unchanged."""
     sync = getattr(memory, "sync", None)
     return sync if isinstance(sync, MemoryStore | Mounts | Retentive) else memory
 
@@ -113,7 +117,7 @@ def unwrapped(memory: Any) -> Any:
 def memory_of_run(
     memory: MemoryLocation | SupportsExecute | Callable[[Any], SupportsExecute], store: str | None
 ) -> SupportsExecute | Callable[[Any], SupportsExecute]:
-    """Return the memory, or the function that returns the memory of each run.
+    """Return the memory, or the function that returns the memory for each run.
 
     Raises the same errors as `open_memory`.
     """
@@ -121,19 +125,19 @@ def memory_of_run(
         opened: SupportsExecute = open_memory(memory, store)[0]
         return opened
     if store is not None:
-        raise InvalidInput(f"`store` has no effect if `memory` is a function; let it return `opened.store({store!r})`")
+        raise InvalidInput(f"`store` has no effect if `memory` is a function; return `opened.store({store!r})` from it")
     return memory
 
 
 class Author(Origin, total=False):
-    """Keyword arguments for the actor, source and session of a change."""
+    """Keyword arguments that give the actor, the source and the session of a change."""
 
     actor: ActorLike
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorOfRun:
-    """Actor, source and session of an agent's calls. Each is a value or a function that takes the context of a run.
+    """Actor, source and session of an agent's calls. Each is a value, or a function that takes the context of a run.
 
     The constructor raises `InvalidInput` for an invalid value.
     """
@@ -147,7 +151,7 @@ class AuthorOfRun:
         _author(*given)
 
     def of(self, context: object) -> Author:
-        """Return the arguments for a call in the run with this context. Raises `InvalidInput`."""
+        """Return the actor, source and session for a call in the run with this context. Raises `InvalidInput`."""
         given = (each(context) if callable(each) else each for each in (self.actor, self.source, self.session))
         return _author(*given)
 

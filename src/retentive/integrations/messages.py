@@ -1,4 +1,4 @@
-"""Memory tool for your own agent loop: turns a tool_use block into a tool_result block, with any client."""
+"""Memory tool for your own agent loop, with any client: it turns a tool_use block into a tool_result block."""
 
 from __future__ import annotations
 
@@ -33,15 +33,18 @@ def tool_result(
     actor: Actor | str | None = None,
     **origin: Unpack[Origin],
 ) -> dict[str, Any]:
-    """Run the command of a tool_use block, a dict or an SDK object, and return the tool_result block.
+    """Run the command of a tool_use block, given as a dict or an SDK object, and return the tool_result block.
 
-    Invalid input gets a result with `is_error`. The id of the block is an idempotency key: the same block sent again,
-    for example after a crash, changes nothing and gets the same result. `memory` is a memory store, mounts, or an
-    opened location, with `store` as the key or id of a memory store in it. `source` and `session` are recorded in the
-    provenance of the change. Raises `InvalidInput` if `block` has no id.
+    The id of the block is an idempotency key: if the same block is sent again, for example after a crash, nothing
+    changes and the result is the same. Invalid input from the model gets a result with `is_error`.
+
+    `memory` is a `MemoryStore`, `Mounts`, or an opened location. For a location, `store` selects a memory store by its
+    key or id. `source` and `session` are recorded with each change. Raises `InvalidInput` if `block` has no id.
     """
     if isinstance(memory, str | os.PathLike):
-        raise InvalidInput("tool_result would open the location for each call; open it once with `retentive.open`")
+        raise InvalidInput(
+            "tool_result needs an opened location; open it once with `retentive.open` and pass the result"
+        )
     memory = unwrapped(memory)
     if store is not None or not hasattr(memory, "execute"):
         memory = open_memory(memory, store)[0]
@@ -51,7 +54,7 @@ def tool_result(
 def run_block(
     store: MemoryTree, block: object, *, actor: Actor | str | None = None, **origin: Unpack[Origin]
 ) -> dict[str, Any]:
-    """Run a tool_use block as `tool_result` does, with the integration already set in `store`."""
+    """Run a tool_use block as `tool_result` does. `store` already has the name of the integration for its audit log."""
     name, block_id, command = (_field(block, field) for field in ("name", "id", "input"))
     if not isinstance(block_id, str):
         reject(store, "block must be a tool_use block with an id", actor=actor)
@@ -64,7 +67,7 @@ def run_block(
 
 
 def render(tool_use_id: str, reply: Reply) -> dict[str, Any]:
-    """Format a reply as a tool_result block. `is_error` is present only if true."""
+    """Format a reply as a tool_result block. The field `is_error` is present only if it is true."""
     result: dict[str, Any] = {"type": "tool_result", "tool_use_id": tool_use_id, "content": reply.text}
     return result | {"is_error": True} if reply.is_error else result
 

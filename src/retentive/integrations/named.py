@@ -1,4 +1,4 @@
-"""Audit log of integrations: the name of the integration, and entries for calls that are not commands."""
+"""Audit log of integrations: it records the name of the integration, and calls that are not valid commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ M = TypeVar("M")
 
 
 def named(memory: M, integration: str) -> M:
-    """Return the memory with `integration` as the name in its audit log.
+    """Return the memory with `integration` as the name that its audit log records.
 
     An object that is neither a memory store nor mounts is returned unchanged.
     """
@@ -23,13 +23,16 @@ def named(memory: M, integration: str) -> M:
 
 
 def refused(memory: object, error: Refused, *, actor: Actor | str | None) -> Reply:
-    """Reply to a call that is not a valid command, and audit it if `memory` is a memory store or mounts."""
+    """Return the error reply to a call that is not a valid command.
+
+    The call is recorded in the audit log if `memory` is a memory store or mounts.
+    """
     if isinstance(memory, MemoryStore | Mounts):
         return core_of_tree(memory).refused(None, error, actor=actor)
     return getattr(memory, "replies", REPLIES).error(error.key, error.values)
 
 
 def reject(memory: object, problem: str, *, actor: Actor | str | None) -> NoReturn:
-    """Raise `InvalidInput` for a call without an id, and audit it as `refused` does."""
+    """Raise `InvalidInput` for a call without an id. The call is recorded in the audit log as in `refused`."""
     with core_of_tree(memory).checking(None, actor) if isinstance(memory, MemoryStore | Mounts) else nullcontext():
         raise InvalidInput(problem)

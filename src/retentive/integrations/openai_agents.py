@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from agents import TResponseInputItem
 
 _PART = re.compile(r"[0-9]{12}\.jsonl")
-_PART_BYTES = 65_536  # below the default limit of a memory, so that only a single item can exceed it
+_PART_BYTES = 65_536  # less than the default size limit of a memory, so that only a single large item can exceed it
 
 
 def memory_tool(
@@ -54,12 +54,12 @@ def memory_tool(
     source: NameOfCall = None,
     session: NameOfCall = None,
 ) -> FunctionTool:
-    """Create the memory tool, for `Agent(tools=[...])`. Each call runs in a worker thread.
+    """Create the memory tool, for `Agent(tools=[...])`. Each call runs in a worker thread. Raises `InvalidInput`.
 
-    `memory` may be a location, opened or not, with `store` as the key or id of a memory store. For an agent that serves
-    several users, pass functions of the `ToolContext` as `memory`, `actor`, `source` and `session`. `source` and
-    `session` are recorded in the provenance of each change. The model gets error replies as text. Raises
-    `InvalidInput`.
+    `memory` is a `MemoryStore`, `Mounts`, or a location, opened or not. For a location, `store` selects a memory store
+    by its key or id. For an agent that serves several users, pass functions as `memory`, `actor`, `source` and
+    `session`: each takes the `ToolContext` and returns the value for that run. `actor`, `source` and `session` are
+    recorded with each change. The model gets error replies as text.
     """
     calls = MemoryCalls.of("openai_agents", memory, store=store, actor=actor, source=source, session=session)
 
@@ -82,9 +82,9 @@ def search_tool(memory: SearchOfCall, *, store: str | None = None, actor: ActorO
 class MemorySession:
     """Conversation history (`Session`) in a memory store. Threads and processes may share a session.
 
-    Items added together are one change. They are stored as JSON lines in `/memories/sessions/SESSION_ID/N.jsonl`. Use a
-    separate store to keep sessions apart from the memories of models. Raises `InvalidInput` for an id that cannot be a
-    file name, and for items that are not JSON.
+    Items are stored as JSON lines in `/memories/sessions/SESSION_ID/N.jsonl`. Items that are added together are one
+    change. Use a separate store, so that models do not see sessions among their memories. An id that cannot be a file
+    name, and items that are not JSON, raise `InvalidInput`.
     """
 
     def __init__(
@@ -102,14 +102,14 @@ class MemorySession:
         self._store = acting(open_memory(memory, store, method="batch")[0], "openai_agents", actor)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """Return the items, oldest first. With a limit here or in the settings, only the newest items."""
+        """Return the items, oldest first. A limit, here or in the session settings, selects the newest items."""
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         items = await asyncio.to_thread(self._items)
         return items if limit is None or limit < 0 else items[len(items) - min(limit, len(items)) :]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items: either all of them or, on an error, none."""
+        """Add all items or, after an error, none."""
         parts = _parts([json_text(item, indent=None) for item in items])
         if parts:
             await settled(lambda: until_no_conflict(lambda: self._add(parts)))
@@ -119,7 +119,7 @@ class MemorySession:
         return await settled(lambda: until_no_conflict(self._pop))
 
     async def clear_session(self) -> None:
-        """Remove all items. Their history remains until it is pruned or redacted."""
+        """Remove all items. Their texts remain in the history until they are pruned or redacted."""
         await settled(self._clear)
 
     def _items(self) -> list[TResponseInputItem]:
@@ -130,7 +130,6 @@ class MemorySession:
         return _PART.fullmatch(path.removeprefix(self._directory + "/")) is not None
 
     def _newest(self) -> str | None:
-        """Path of the newest part."""
         return max(
             (each.path for each in self._store.memories(self._directory) if self._is_part(each.path)), default=None
         )
@@ -149,7 +148,7 @@ class MemorySession:
         try:
             memory, text = self._store.load(path)
         except NotFound:
-            raise Conflict("the newest items were removed meanwhile") from None
+            raise Conflict("another writer has removed the newest items") from None
         *rest, last = _lines(text)
         if rest:
             self._store.write(path, "".join(f"{line}\n" for line in rest), if_version=memory.version_id)
@@ -173,7 +172,7 @@ def _item(path: str, line: str) -> TResponseInputItem:
 
 
 def _parts(lines: list[str]) -> list[str]:
-    """Join the lines to texts, one for each new memory."""
+    """Join the lines to texts of at most `_PART_BYTES` (one line may be longer). Each text becomes a memory."""
     parts: list[str] = []
     size = 0
     for line in lines:

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class MemoryCapability(AbstractCapability[AgentDepsT]):
-    """Memory tool for `Agent(capabilities=[...])`.
+    """Memory tool for `Agent(capabilities=[...])`. Raises `InvalidInput`.
 
-    `memory` may be a location, opened or not, with `store` as the key or id of a memory store. For an agent that serves
-    several users, pass functions of the `RunContext` as `memory`, `actor`, `source` and `session`. `source` and
-    `session` are recorded in the provenance of each change. Raises `InvalidInput`. With `native=False` Claude also gets
-    a function tool.
+    `memory` is a `MemoryStore`, `Mounts`, or a location, opened or not. For a location, `store` selects a memory store
+    by its key or id. For an agent that serves several users, pass functions as `memory`, `actor`, `source` and
+    `session`: each takes the `RunContext` and returns the value for that run. `actor`, `source` and `session` are
+    recorded with each change. With `native=False`, Claude gets the function tool instead of its built-in memory tool.
     """
 
     memory: MemoryLocation | SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute]
@@ -62,15 +62,18 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
-        """Return None: an agent specification file cannot refer to an open memory store."""
+        """Return None, because a file that specifies an agent cannot refer to an open memory store."""
         return None
 
     def get_toolset(self) -> FunctionToolset[AgentDepsT]:
-        """Toolset with the function tool that runs the commands."""
+        """Return the toolset with the function tool that runs the commands."""
         return FunctionToolset([self._tool], id=self.id)
 
     def get_native_tools(self) -> Sequence[AgentNativeTool[AgentDepsT]]:
-        """Claude's built-in memory tool. It replaces the function tool for models that support the built-in tool."""
+        """Return Claude's built-in memory tool.
+
+        For models that support the built-in tool, it replaces the function tool.
+        """
         return [MemoryTool(optional=True)] if self.native else []
 
 
@@ -84,8 +87,8 @@ def memory_tool(
 ) -> Tool[AgentDepsT]:
     """Create the function tool without the capability, for `Agent(tools=[...])`.
 
-    An error reply is returned with its exact text and `is_error`, and does not count as a retry of the tool. Calls of
-    one turn run in order, each in a worker thread.
+    An error reply is returned to the model with its exact text and `is_error`. It does not count as a retry of the
+    tool. The calls of one turn run in order, each in a worker thread.
     """
     author = AuthorOfRun(actor, source, session)
     found = memory_of_run(memory, store)

@@ -1,4 +1,4 @@
-"""Runs calls of the memory and search tools for frameworks that pass a context to tools."""
+"""Runs calls of the memory and search tools, for frameworks that pass a context object to their tools."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NameOfCall: TypeAlias = str | Callable[[Any], str | None] | None
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MemoryCalls:
-    """Runs the calls of a memory tool, each with the memory and the author of its run."""
+    """Runs the calls of a memory tool. The memory and the author of a call may depend on the run of the agent."""
 
     integration: str
     memory: SupportsExecute | Callable[[Any], SupportsExecute]
@@ -68,7 +68,7 @@ class MemoryCalls:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SearchCalls:
-    """Runs the calls of a search tool, each with the memory and the actor of its run."""
+    """Runs the calls of a search tool. The memory and the actor of a call may depend on the run of the agent."""
 
     integration: str
     memory: MemoryStore | Mounts | Callable[[Any], MemoryStore | Mounts]
@@ -81,7 +81,7 @@ class SearchCalls:
         if not callable(memory):
             return cls(integration, open_memory(memory, store, method="search")[0], checked)
         if store is not None:
-            raise InvalidInput(f"`store` has no effect if `memory` is a function; let it return a store {store!r}")
+            raise InvalidInput(f"`store` has no effect if `memory` is a function; return a store {store!r} from it")
         return cls(integration, memory, checked)
 
     async def reply(self, context: object, arguments: Mapping[str, Any] | str) -> Reply:

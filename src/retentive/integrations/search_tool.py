@@ -4,7 +4,7 @@
     client.chat.completions.create(..., tools=[{"type": "function", "function": tool.definition}])
     reply = tool.reply(call.function.arguments)
 
-For the official SDK use `retentive.MemorySearchTool`.
+With the official SDK, use `retentive.MemorySearchTool` instead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from retentive.values.paths import ROOT, MemoryPath, visible
 from retentive.values.replies import Reply
 
 NAME: Final = "memory_search"
-LIMIT, MAX_LIMIT = 10, 20  # memories; 20 with three lines of 200 characters each fill about one page of `view`
+LIMIT, MAX_LIMIT = 10, 20  # memories; 20 memories with three lines of 200 characters each fill about one page of `view`
 
 MAX_REPLY_CHARS = 8_000
 
@@ -42,8 +42,8 @@ is:proposed for your changes that await review. Matching is by words, not by mea
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _QUERY = "a string, a question or words to look for"
 _PATH = "a string, /memories or a path below it"
-_RESERVE = 400  # characters for the lines after the results
-_MOST_NAMED = 10  # unknown words
+_RESERVE = 400  # characters that are kept free for the lines after the results
+_MOST_NAMED = 10  # maximum unknown words in a reply
 _MOST_DAMAGED = 3
 _NAMED_CHARS = 50
 _LIMIT = f"an integer from 1 to {MAX_LIMIT}"
@@ -73,10 +73,10 @@ def search_tool(
     name: str = NAME,
     actor: Actor | str | None = None,
 ) -> FunctionTool:
-    """Create a search tool for a memory, usable with any model and client. Memories hidden from `actor` stay hidden.
+    """Create a search tool for a memory, for any model and client. Raises `InvalidInput`.
 
-    `memory` is a memory store, mounts, or a location (opened or not), with `store` as the key or id of a memory store
-    in it. Raises `InvalidInput`.
+    `memory` is a `MemoryStore`, `Mounts`, or a location, opened or not. For a location, `store` selects a memory store
+    by its key or id. Memories that are hidden from `actor` are not found.
     """
     who = as_actor(actor)
     found, _ = open_memory(memory, store, method="search")
@@ -125,7 +125,7 @@ def _parse(request: object) -> tuple[str, MemoryPath, int]:
 
 
 def bad_field(field: str, value: object, expected: str) -> Refused:
-    """Create the refusal of an invalid value in a field of a tool call."""
+    """Return the refusal of an invalid value in a field of a tool call."""
     try:
         shown = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -134,7 +134,6 @@ def bad_field(field: str, value: object, expected: str) -> Refused:
 
 
 def _text(results: Results, under: MemoryPath, now: datetime) -> str:
-    """Format the results: the number of matches, then the path and the best lines of each memory."""
     where = "" if under.is_root else f" below {under.text}"
     notes = [*_unknown(results), *_damaged(results)]
     if not results.total:
@@ -158,7 +157,7 @@ def _text(results: Results, under: MemoryPath, now: datetime) -> str:
 
 
 def _next(results: Results, shown: int) -> list[str]:
-    """Lines that suggest a memory to view, and how to see the other results."""
+    """Lines that suggest a memory to view and say how to see the other results."""
     first = results.hits[0] if shown else None
     view = []
     if first is not None and first.snippets:
@@ -176,7 +175,7 @@ def _next(results: Results, shown: int) -> list[str]:
 
 
 def _unknown(results: Results) -> list[str]:
-    """Line about words of the query that occur in no memory."""
+    """Line that lists words of the query that occur in no memory."""
     said = [
         f"{visible(word[:_NAMED_CHARS])} (similar: {', '.join(near)})" if near else visible(word[:_NAMED_CHARS])
         for word, near in list(results.unknown.items())[:_MOST_NAMED]
@@ -187,7 +186,6 @@ def _unknown(results: Results) -> list[str]:
 
 
 def _damaged(results: Results) -> list[str]:
-    """Lines about memories that could not be searched."""
     named = results.damaged[:_MOST_DAMAGED]
     rest = len(results.damaged) - len(named)
     more = [f"[{rest} more memories are damaged.]" if rest > 1 else "[1 more memory is damaged.]"] if rest else []

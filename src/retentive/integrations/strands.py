@@ -52,12 +52,12 @@ def memory_tool(
     source: NameOfCall = None,
     session: NameOfCall = None,
 ) -> PythonAgentTool:
-    """Create the memory tool, for `Agent(tools=[...])`. Each call runs in a worker thread.
+    """Create the memory tool, for `Agent(tools=[...])`. Each call runs in a worker thread. Raises `InvalidInput`.
 
-    `memory` may be a location, opened or not, with `store` as the key or id of a memory store. For an agent that serves
-    several users, pass functions of the invocation state, a dict, as `memory`, `actor`, `source` and `session`.
-    `source` and `session` are recorded in the provenance of each change. An error reply is a result with the status
-    "error". Raises `InvalidInput`.
+    `memory` is a `MemoryStore`, `Mounts`, or a location, opened or not. For a location, `store` selects a memory store
+    by its key or id. For an agent that serves several users, pass functions as `memory`, `actor`, `source` and
+    `session`: each takes the invocation state, a dict, and returns the value for that run. `actor`, `source` and
+    `session` are recorded with each change. An error reply is a result with the status "error".
     """
     calls = MemoryCalls.of("strands", memory, store=store, actor=actor, source=source, session=session)
     return _tool(NAME, DESCRIPTION, INPUT_SCHEMA, lambda use, state: calls.reply(state, use["input"], use["toolUseId"]))
@@ -91,9 +91,11 @@ class MemorySessionRepository(SessionRepository):
     """Sessions in a memory store, for `RepositorySessionManager(session_id, MemorySessionRepository(...))`.
 
     Sessions, agents, messages and states of multi-agents are JSON memories below `/memories/sessions`. Use a separate
-    store to keep them apart from the memories of models. Threads and processes may share a repository. Updating a
-    missing document, or creating a session that exists, raises Strands' `SessionException`. Ids that are unusable as
-    file names, values that are not JSON and messages over the limits of the store raise `InvalidInput`.
+    store, so that models do not see them among their memories. Threads and processes may share a repository.
+
+    An update of a document that does not exist, or the creation of a session that exists, raises Strands'
+    `SessionException`. Ids that cannot be file names, values that are not JSON, and messages over the limits of the
+    store raise `InvalidInput`.
     """
 
     def __init__(
@@ -107,16 +109,16 @@ class MemorySessionRepository(SessionRepository):
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
-        """Return a session, or None."""
+        """Return a session, or None if it does not exist."""
         found = self._read(_session_path(session_id))
         return None if found is None else Session.from_dict(found)
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
-        """Create an agent in a session. An existing agent is replaced, as in Strands' own repositories."""
+        """Create an agent in a session. As in Strands' own repositories, an agent with the same id is replaced."""
         self._write(_agent_path(session_id, session_agent.agent_id), session_agent.to_dict())
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
-        """Return an agent, or None."""
+        """Return an agent, or None if it does not exist."""
         found = self._read(_agent_path(session_id, agent_id))
         return None if found is None else SessionAgent.from_dict(found)
 
@@ -125,16 +127,16 @@ class MemorySessionRepository(SessionRepository):
         self._update(_agent_path(session_id, session_agent.agent_id), session_agent.to_dict())
 
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
-        """Create a message. An existing message with this id is replaced, as in Strands' own repositories."""
+        """Create a message. As in Strands' own repositories, a message with the same id is replaced."""
         self._write(_message_path(session_id, agent_id, session_message.message_id), session_message.to_dict())
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
-        """Return a message, or None."""
+        """Return a message, or None if it does not exist."""
         found = self._read(_message_path(session_id, agent_id, message_id))
         return None if found is None else SessionMessage.from_dict(found)
 
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
-        """Replace a message. Its creation time is kept, and the earlier text remains in the history of the store."""
+        """Replace a message. Its creation time is kept, and the previous text remains in the history of the store."""
         self._update(_message_path(session_id, agent_id, session_message.message_id), session_message.to_dict())
 
     def list_messages(
@@ -154,7 +156,7 @@ class MemorySessionRepository(SessionRepository):
         self._write(_multi_agent_path(session_id, multi_agent.id), multi_agent.serialize_state())
 
     def read_multi_agent(self, session_id: str, multi_agent_id: str, **kwargs: Any) -> dict[str, Any] | None:
-        """Return the state of a multi-agent, or None."""
+        """Return the state of a multi-agent, or None if it does not exist."""
         return self._read(_multi_agent_path(session_id, multi_agent_id))
 
     def update_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any) -> None:

@@ -1,1 +1,1 @@
-"""Detection and redaction of sensitive values in text. Pure: nothing here does I/O or stores text."""
+"""Detection and redaction of sensitive values in text. Nothing here does I/O or stores text."""

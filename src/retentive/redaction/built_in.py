@@ -1,8 +1,10 @@
-"""The built-in rules of the detector, compiled.
+"""Built-in rules of the detector, compiled.
 
-With RE2, one pass over a text tells which of a few combined patterns match anywhere in the text. Only these patterns
-search for candidates, and the exact rules run only at candidates. The number of candidates that are judged one by one
-is limited; values after that are found in bulk.
+With RE2, one pass over a text reports which of a few combined patterns match anywhere in the text. Only these patterns
+then search for *candidates*, places where a sensitive value may start. The exact rules run only at candidates.
+
+To limit the time for a long text, only a limited number of candidates are checked one by one. Values after these are
+found *in bulk*: by a coarser pattern that can cover many values in one match.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ _BOUNDARY = r"(?:\A|[^0-9A-Za-z]|\\[nrt]|%[0-9A-Fa-f]{2}|bot)"
 _LEADS = re.compile(r"\\[nrt]|%[0-9A-Fa-f]{2}|bot|[^0-9A-Za-z]|")
 _BEFORE_SIGN = {":": re.compile(r"[\w.$-]{0,41}"), "|": re.compile(r" ?['\"]?[^\s'\"]*")}
 _ALNUM = re.compile("[0-9A-Za-z]")
-MIN_HEAD = 6  # characters of a token before a line break
-MAX_TOKEN = 8_000  # characters
-MAX_VAGUE = 3  # characters; a token with such a short prefix is judged even in bulk
-# In bulk, a value must contain a digit or be long. Values that are separated only by signs and names form one find.
+MIN_HEAD = 6  # minimum characters of a token that are before a line break in it
+MAX_TOKEN = 8_000  # maximum characters of a token
+MAX_VAGUE = 3  # characters; a token with so short a prefix is checked by the exact rules even in bulk
+# In bulk, a value must contain a digit or be long. Values with only punctuation and names between them form one match.
 _BULK_NAMES = (
     "passw|passphrase|passcode|kennwort|contrase|senha|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|accountkey"
     "|credential|_auth|密码|密碼|パスワード"
@@ -44,7 +46,7 @@ _VALUE_OF_RUN = re.compile(
 
 
 class BuiltInRules:
-    """The built-in rules, compiled. `find` runs them in the order of their cost, not of their precedence."""
+    """The built-in rules, compiled. `find` runs the fastest rules first."""
 
     def __init__(self, with_re2: bool | None) -> None:
         self._with_re2 = with_re2
@@ -75,7 +77,7 @@ class BuiltInRules:
     def _search(
         self, pattern: str, then: str = "", *, lower: bool = True, in_bulk: bool = False, **more: Any
     ) -> Search:
-        """Compile a search for all texts or, with `in_bulk`, for the few texts with too many candidates."""
+        """Compile a search for all texts or, with `in_bulk`, for the rare texts with too many candidates."""
         search = Search(pattern, then, lower=lower, with_re2=self._with_re2, **more)
         if not in_bulk:
             self._searches.append(search)
@@ -120,7 +122,11 @@ class BuiltInRules:
     def find(
         self, scanned: Scanned, left: Limits, *, in_path: bool = False, with_contacts: bool = False
     ) -> Iterator[Find]:
-        """The finds in a text, without decoding it. `left` limits the number of places that are judged one by one."""
+        """Yield the matches in a text as written, without decoding parts of it.
+
+        `left` limits the number of candidates that are checked one by one. With `in_path`, the text is a path, and card
+        numbers need no context. With `with_contacts`, e-mail addresses and phone numbers are found too.
+        """
         text, judged = scanned.text, len(scanned.text)
         if not self._prefilter.narrow(scanned):
             return
@@ -145,7 +151,10 @@ class BuiltInRules:
             yield from self._in_bulk(text, judged)
 
     def exclude(self, text: str) -> bool:
-        """Return True if nothing can be found in a text, decoded or not. Return False if a quick check cannot tell."""
+        """Return True if a quick check shows that a text has no match, decoded or not.
+
+        Return False if the quick check cannot tell.
+        """
         return text.isascii() and "%" not in text and self._prefilter.excludes(text.encode())
 
     def _by_table(self, scanned: Scanned, left: Limits) -> Iterator[Find]:
@@ -158,7 +167,7 @@ class BuiltInRules:
                 yield from finds
 
     def _in_bulk(self, text: str, judged: int) -> Iterator[Find]:
-        """The certain values from the position `judged` on, with one find for each run of assignments."""
+        """Yield one password match for each run of assignments after position `judged`."""
         rest = Scanned(text[judged:])
         for start, end in self._seek_runs.spans(rest):
             value = _VALUE_OF_RUN.search(rest.lower, start, end)
@@ -166,9 +175,10 @@ class BuiltInRules:
                 yield Find("password", judged + value.start(1), judged + end)
 
     def encoded(self, scanned: Scanned, found: Sequence[Find], left: Limits) -> Iterator[Find]:
-        """URL-encoded or base64 pieces with a certain find, except pieces in which `find` already found a value.
+        """Yield the URL-encoded or base64 parts of a text that contain a sensitive value when decoded.
 
-        `found` is the result of `find` for the same text.
+        Only certain matches count, not likely ones. `found` has the matches of `find` in the same text. A part that
+        contains one of these is left out.
         """
         view = decoded(scanned.text, self._seek_base64.char_regions(scanned))
         if view is None:
@@ -193,7 +203,7 @@ class BuiltInRules:
                 yield find
 
     def _in_two_lines(self, scanned: Scanned, left: Limits) -> Iterator[Find]:
-        """Tokens that are split in two by a line break."""
+        """Yield tokens that are split in two by a line break."""
         for start, end in self._seek_wrapped.spans(scanned):
             if not left.wraps.take():
                 break
@@ -204,7 +214,7 @@ class BuiltInRules:
                 yield Find(find.kind, start + find.start, follows + find.end - len(head))
 
     def _tokens_in_bulk(self, text: str, judged: int) -> Iterator[Find]:
-        """Tokens from the position `judged` on. Tokens that are separated only by signs form one find."""
+        """Yield tokens after position `judged`. Tokens with only punctuation or spaces between them form one match."""
         rest = Scanned(text[judged:])
         for start, end in self._seek_tokens.spans(rest):
             lead = _LEADS.match(rest.text, start)
@@ -223,7 +233,7 @@ class BuiltInRules:
                     yield Find(kind, *match.span())
 
     def _vendor_in(self, text: str, start: int, end: int) -> tuple[Find | None, int]:
-        """The token at a candidate or None, and the position at which the search continues."""
+        """Return the token at a candidate or None, and the position at which the search continues."""
         lead = _LEADS.match(text, start)
         for at in {start, lead.end() if lead else start}:
             rows = self._vendors.get(text[at : at + 2])
@@ -238,7 +248,7 @@ class BuiltInRules:
         return None, end
 
     def _by_form(self, text: str, start: int, end: int) -> Iterator[Find]:
-        if text[start] in ":|" and text[start + 1] != "/":  # the search finds the sign after a user name or a password
+        if text[start] in ":|" and text[start + 1] != "/":  # the user name or the password is before this character
             before = text[max(0, start - 110) : start][::-1]
             start -= _BEFORE_SIGN[text[start]].match(before).end()  # type: ignore[union-attr] # it can be empty
         for kind, pattern, check in self._compiled:
@@ -253,6 +263,5 @@ class BuiltInRules:
 
 
 def _first_of(rest: str) -> str:
-    """Pattern of the first characters of a token. Counts are at most 40, because RE2 needs a state for each."""
     first = re.match(r"(\[[^\]]+\]|\\d)\{(\d+)", rest)
     return f"{first[1]}{{{min(int(first[2]), 40)}}}" if first else "[!-~]{8}"

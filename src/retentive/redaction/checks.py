@@ -1,4 +1,4 @@
-"""Validity checks of matched values: checksums, headers, randomness."""
+"""Checks of matched values that a pattern cannot express: checksums, headers, randomness."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _MARKS = re.compile("example|your[_-]|yourapi|yourtoken|yourkey|placeholder|redacted|dummy")
 _PREFIX = re.compile(r"^[A-Za-z]{2,12}[-_.]")
 _HEX = re.compile(r"[0-9a-fA-F.:_-]+")
-_NEXT = bytes([*range(1, 256), 0]).replace(b":", b"0", 1)  # maps each character to the next; 0 follows 9
+_NEXT = bytes([*range(1, 256), 0]).replace(b":", b"0", 1)  # maps each byte to the next one, and `9` to `0`
 _WORD = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
 _UNSPEAKABLE = re.compile(r"[^aeiouyAEIOUY]{4}(?<!ngth)(?<!ghts)(?<!nstr)|^(.)\1|[jqxzJQXZ].?[jqxzkwJQXZKW]")
 _VOWEL = re.compile(r"[aeiouyAEIOUY]")
-_SAMPLE_CHARS = 400  # enough to judge whether a text is random
-_MAX_RUN = 7  # a longer run, such as 12345678, is typed and not random
+_SAMPLE_CHARS = 400  # characters from the start of a value that are checked for randomness
+_MAX_RUN = 7  # characters; a longer run, such as 12345678, was typed and is not random
 
 
 def base62_crc32(text: str, *, digits: str = _BASE62) -> str:
-    """CRC-32 of a text in base 62: the six characters that end a GitHub or npm token."""
+    """Return the CRC-32 of a text as six characters in base 62. GitHub and npm tokens end with such a checksum."""
     number, checksum = zlib.crc32(text.encode()), ""
     while number:
         number, rest = divmod(number, 62)
@@ -35,16 +35,17 @@ def base62_crc32(text: str, *, digits: str = _BASE62) -> str:
 
 
 def is_checked_token(value: str) -> bool:
-    """Return whether a GitHub or npm token has a valid checksum, or is at least random.
+    """Return whether a GitHub or npm token has a valid checksum or looks random.
 
-    A token with a wrong checksum may be mistyped, truncated or in a newer format. Storing it is the greater risk.
+    A random token with a wrong checksum counts too: it may be mistyped, truncated or in a newer format, and storing a
+    real token is the greater risk.
     """
     body = value.rpartition("_")[2]
     return base62_crc32(body[:-6]) == body[-6:] or is_random(value)
 
 
 def is_jwt(value: str) -> bool:
-    """Return whether the first part is a JSON header that names an algorithm."""
+    """Return whether the first part of a JSON Web Token is a JSON header that names an algorithm."""
     try:
         header = json.loads(decode_base64(value.partition(".")[0]))
     except (ValueError, RecursionError):
@@ -53,7 +54,7 @@ def is_jwt(value: str) -> bool:
 
 
 def is_snowflake_token(value: str) -> bool:
-    """Return whether the first part of a Discord token is an account number."""
+    """Return whether the first part of a Discord token is an account number (a snowflake id)."""
     try:
         number = decode_base64(value.partition(".")[0])
     except ValueError:
@@ -62,7 +63,10 @@ def is_snowflake_token(value: str) -> bool:
 
 
 def decode_base64(text: str) -> bytes:
-    """Decode base64 of either alphabet, padded or not. Raises `ValueError` if the text is not base64."""
+    """Decode base64 with or without padding, in the standard or the URL-safe alphabet.
+
+    Raises `ValueError` if the text is not base64.
+    """
     try:
         plain = text.rstrip("=").replace("-", "+").replace("_", "/").encode("ascii")
         return base64.b64decode(plain + b"=" * (-len(plain) % 4), validate=True)
@@ -71,13 +75,17 @@ def decode_base64(text: str) -> bytes:
 
 
 def entropy(text: str) -> float:
-    """Shannon entropy in bits per character."""
+    """Return the Shannon entropy of a text in bits per character."""
     shares = [text.count(char) / len(text) for char in set(text)]  # a `Counter` takes three times as long
     return -sum([share * math.log2(share) for share in shares])
 
 
 def is_random(value: str) -> bool:
-    """Return whether a token can be real: not a placeholder, not a run like `12345678`, not a repeated text."""
+    """Return whether a token looks real.
+
+    Returns False for a placeholder, for a token with few different characters, for a run such as `12345678`, and for a
+    repeated text.
+    """
     value = value[:_SAMPLE_CHARS]
     lower = value.lower()
     if _MARKS.search(lower) or "xxxx" in value or "XXXX" in value or "..." in value or "***" in value:
@@ -88,7 +96,10 @@ def is_random(value: str) -> bool:
 
 
 def wordy_share(text: str) -> float:
-    """Share of a text made up of pronounceable words of five or more letters; `camelCase` is split."""
+    """Return the share of a text that consists of pronounceable words.
+
+    A word has at least four letters, or five if all are upper case.
+    """
     words = [word for word in _WORD.findall(text) if not _UNSPEAKABLE.search(word)]
     return sum(len(word) for word in words if len(_VOWEL.findall(word)) * 4 >= len(word)) / len(text)
 
@@ -109,7 +120,6 @@ def has_row(text: str, size: int) -> bool:
 
 
 def _repeats(text: str) -> bool:
-    """Return whether the text repeats a shorter text."""
     half = len(text) // 2
     size = text.find(text[:half], 1) if len(text) >= 16 else -1
     while 0 < size <= half:
@@ -163,9 +173,12 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "basic": _is_basic,
     "bearer": _is_bearer,
 }
-"""Checks by the names that the tables of vendors and forms use."""
+"""Checks by name. The tables of vendors and forms refer to checks by these names."""
 
 
 def is_strong(value: str) -> bool:
-    """Return whether the password in a URL or command looks real, unlike the one in the example `scott:tiger`."""
+    """Return whether the password in a URL or command looks real, unlike the one in `scott:tiger`.
+
+    A real one has letters, a digit and at least six different characters.
+    """
     return re.search(r"\d", value) is not None and len(set(value)) >= 6 and re.search("[A-Za-z]", value) is not None

@@ -17,7 +17,7 @@ SEEK_SEEDS = (
     "[:=：は是为為「\\n\"'` ][ \\t\\r\\n]{0,4}(?:<?[a-z0-9_.-]{1,20}[>:][ ])?[\"'`]?(?:[a-z]{3,8}[ ,]{1,2}){11}[a-z]{3}"
 )
 _SEEDS = re.compile(r"(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![A-Za-z])")
-# BIP-39 has none of these words.
+# These words are not in the word list of BIP-39.
 _COMMON_TEXT = """
 the and for are was with your from has not but its our their which were been should each per via see
 than them these those does
@@ -26,7 +26,7 @@ _NO_SEEDS = frozenset(_COMMON_TEXT.split())
 
 
 def find_seeds(text: str, start: int, end: int) -> Iterator[Find]:
-    """Recovery phrase of a wallet: 12, 15, 18, 21 or 24 uncommon words (BIP-39)."""
+    """Yield the recovery phrase of a wallet: 12, 15, 18, 21 or 24 uncommon words (BIP-39)."""
     for match in _SEEDS.finditer(text, start, end + 220):
         words = re.findall(r"[a-z]+", match[0])
         while len(words) > 12 and words[0] in {"phrase", "words", "word", "is", "seed", "mnemonic"}:
@@ -49,7 +49,7 @@ _PHONE = re.compile(
 
 
 def find_contacts(text: str, start: int, end: int) -> Iterator[Find]:
-    """E-mail addresses and phone numbers. Both kinds are off by default."""
+    """Yield e-mail addresses and phone numbers. Both kinds of sensitive values are off by default."""
     if text[start + 1] == "@":
         match = next(_EMAIL.finditer(text, max(0, start - 63), end + 24), None)
         if match is not None:

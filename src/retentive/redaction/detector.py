@@ -1,8 +1,9 @@
-"""Detector of sensitive values: vendor keys and tokens, private keys, passwords, card and identity numbers.
+"""Detector of sensitive values: vendor keys and tokens, private keys, passwords, card numbers, identity numbers.
 
-The built-in rules examine a text as written and with disguises undone, such as encodings and invisible characters. An
-application can add rules and functions. A find is certain (nothing else has its form) or likely (only its context
-suggests it). The detector does no I/O and stores no text.
+The built-in rules examine a text as written, and again with disguises undone, such as encodings and invisible
+characters. An application can add rules and functions. Each match (`Find`) has one of two grades. A *certain* match has
+a form that nothing else has. A *likely* match is suggested only by its context. The detector does no I/O and stores no
+text.
 """
 
 from __future__ import annotations
@@ -27,16 +28,18 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Detector", "Find", "Kind", "Rule"]
 
 _MARKER = re.compile(r"\[(?i:REDACTED(?::[a-z][a-z0-9_-]{0,39})?)\]")
-_SHORT_CHARS = 4_000  # a text up to this length is first checked as a whole, which is fast
-_MAX_PASSES = 3  # a marker can complete the context of its neighbour; more passes find nothing in practice
+_SHORT_CHARS = 4_000  # a text of up to this length first gets a quick check for any match
+# A marker can be the context that makes the value beside it a match, so a redacted text is examined again. More passes
+# than these find nothing in practice.
+_MAX_PASSES = 3
 
 
 class Detector:
-    """Finds sensitive values of the given kinds, and values that an application's own rules and functions find.
+    """Finds sensitive values in texts: by the built-in rules, and by the rules and functions of an application.
 
-    `kinds` are names from `KINDS` (default: the kinds that are on by default). `rules` add patterns. `detectors` are
-    functions that return finds. Raises `InvalidInput` for an unknown kind or an invalid pattern. Threads may share a
-    detector. Patterns are compiled at first use.
+    `kinds` are the kinds of sensitive values to find, named as in `KINDS`; None means the kinds that are on by default.
+    `rules` add patterns. `detectors` are functions that take a text and return matches. Raises `InvalidInput` for an
+    unknown kind or an invalid pattern. Threads may share a detector. Built-in patterns are compiled at first use.
     """
 
     def __init__(
@@ -53,7 +56,10 @@ class Detector:
             _ = rule.compiled
 
     def find(self, text: str, *, in_path: bool = False) -> list[Find]:
-        """The sensitive values in a text, in order and without overlaps. With `in_path`, numbers need no context."""
+        """Return the sensitive values in a text, in order and without overlaps.
+
+        With `in_path`, the text is a path, and a card number counts as certain without words about cards near it.
+        """
         has_rules = self._rules or self._detectors
         if not has_rules and len(text) <= _SHORT_CHARS and _built_in_rules(self._with_re2).exclude(text):
             return []
@@ -63,7 +69,10 @@ class Detector:
         return _without_overlaps(_outside(finds, text) if "[" in text else finds)
 
     def redact(self, text: str) -> tuple[str, list[str]]:
-        """Replace every value by `[REDACTED:{kind}]`; return the new text and the kinds, in order."""
+        """Replace each sensitive value by `[REDACTED:{kind}]`.
+
+        Returns the new text, and the kinds of the replaced values in the order in which the values were found.
+        """
         kinds: list[str] = []
         for _ in range(_MAX_PASSES):
             finds = self.find(text)
@@ -94,12 +103,12 @@ class Detector:
         for detector in self._detectors:
             for find in detector(text):
                 if not (0 <= find.start < find.end <= len(text) and NAME.fullmatch(find.kind)):
-                    raise InvalidInput("a detector returned a find outside the text or with an invalid kind name")
+                    raise InvalidInput("a detector returned a match outside the text or with an invalid kind name")
                 yield find
 
 
 def replaced(text: str, finds: Iterable[Find]) -> str:
-    """Replace each find in a text by `[REDACTED:{kind}]`."""
+    """Replace each match in a text by `[REDACTED:{kind}]`."""
     parts, at = [], 0
     for find in finds:
         parts += [text[at : find.start], f"[REDACTED:{find.kind}]"]
@@ -130,7 +139,7 @@ def _known(kinds: Collection[str] | None) -> frozenset[str]:
 
 
 def _outside(finds: Iterable[Find], text: str) -> Iterator[Find]:
-    """The finds that do not overlap a `[REDACTED]` marker."""
+    """Matches that do not overlap a `[REDACTED]` marker."""
     markers = [match.span() for match in _MARKER.finditer(text)]
     starts = [start for start, _ in markers]
     for find in finds:
@@ -140,7 +149,10 @@ def _outside(finds: Iterable[Find], text: str) -> Iterator[Find]:
 
 
 def _without_overlaps(finds: Iterable[Find]) -> list[Find]:
-    """Merge overlapping finds. The most certain find sets the kind, then the most specific, then the longest."""
+    """Merge overlapping matches.
+
+    The kind is that of a certain match if there is one, then that of the most specific match, then that of the longest.
+    """
     merged: list[Find] = []
     for find in sorted(finds, key=attrgetter("start")):
         if merged and find.start < merged[-1].end:

@@ -1,6 +1,6 @@
 """Redaction guard: applies the settings for sensitive values to a text before the text is stored.
 
-The built-in patterns take about 100 ms to compile. They are imported and compiled when the first text is checked.
+Compiling the built-in patterns takes about 100 ms, so they are imported and compiled when the first text is examined.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from retentive.redaction.detector import Detector, Find, Rule
 
 Detect: TypeAlias = "Callable[[str], Iterable[Find]]"
-NEIGHBOURS = 500  # characters before and after a change that are examined too, extended to whole lines
+NEIGHBOURS = 500  # characters before and after a change that are also examined, extended to whole lines
 AHEAD_CHARS = 4_000  # a shorter text is examined in the transaction, which takes less than a millisecond
 MAX_PLAIN_CHARS = 300  # longest text or path that `_PLAIN` matches
-MAX_CLEAN = 4_096  # remembered texts that have no value to redact
-MAX_HARMLESS, MAX_HARMLESS_CHARS = 4_096, 300  # remembered paths and short texts without a certain value
+MAX_CLEAN = 4_096  # maximum entries of `TextExaminer._clean`
+MAX_HARMLESS, MAX_HARMLESS_CHARS = 4_096, 300  # maximum entries of `TextExaminer.harmless`, and characters of an entry
 MAX_NAMED_LINES = 5  # Source: the sentences of the guards, "at most 5 lines named"
-_WORD = r"(?:[A-Z]?[a-z]{0,14}|[A-Z]{1,10})[0-9]{0,4}"  # parts of tokens mix cases and digits, or are longer
-# Text without digits can hold a value only next to one of these words, or if it is a seed phrase of twelve words.
+_WORD = r"(?:[A-Z]?[a-z]{0,14}|[A-Z]{1,10})[0-9]{0,4}"  # tokens mix cases and digits, or are longer
+# A text without digits can have a sensitive value only near one of these words, or if it is a seed phrase.
 _KEYWORDS = (
     r"pass|pw|psk|psw|pat|pin|mdp|mot|secret|token|key|cred|login|account|code|phrase|clave|contrasen|senha|kenn|acht"
     r"|sung|geheim|parol|jeton|zugang|anmelde|identif|benutz|salas|adgang|auth|bearer|basic|seed|ssn|iban|card|wifi|api|admin|sign"
@@ -45,7 +45,7 @@ _PLAIN = re.compile(
     re.ASCII | re.DOTALL,
 )
 _LONG_NUMBER = _WORD.replace("{0,4}", "{0,8}")
-# A path of short words with at most 8 digits has no certain value. In a text, such digits could be a likely value.
+# A path of short words with at most 8 digits has no certain match. In a text, such digits could be a likely match.
 _PLAIN_PATH = re.compile(
     rf"(?=.{{0,300}}\Z)(?!(?:[^0-9]*[0-9]){{9}})(?:{_LONG_NUMBER}[/._-])*{_LONG_NUMBER}", re.ASCII | re.DOTALL
 )
@@ -53,9 +53,10 @@ _PLAIN_PATH = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A text after the guard. Values of the kinds in `removed` are masked. If `refused` has kinds, do not save it.
+    """Result of examining a text that is to be saved.
 
-    `flagged` has the number and the kinds of each line with a flagged value.
+    `text` is the text with the values of the `removed` kinds masked. If `refused` names any kind, the text must not be
+    saved. `flagged` has, for each line with a flagged value, the line number and the kinds of the values.
     """
 
     text: str
@@ -66,12 +67,12 @@ class Examined:
 
 @dataclass(frozen=True, slots=True)
 class TextExaminer:
-    """Examines texts with the built-in rules and the rules and detectors of an application. Threads may share it.
+    """Examines texts with the built-in rules and with the rules and detectors of an application. Threads may share it.
 
-    `ahead` has the kinds to find, a text that was examined before the write lock was taken, and its finds. `_clean`
-    remembers texts without a value to redact, by settings, path, length and hash: after an edit of such a text, only
-    the changed part is examined. `harmless` remembers short texts, mostly paths, in which the built-in rules find no
-    certain value.
+    `ahead` is the result of an examination before the write lock was taken: the kinds to find, the text, and its
+    matches. `_clean` identifies texts that have no value to redact, by settings, path, length and hash. After an edit
+    of such a text, only the changed part is examined. `harmless` has short texts, mostly paths, for which the built-in
+    rules have no certain match.
     """
 
     rules: Sequence[Rule] = ()
@@ -81,9 +82,9 @@ class TextExaminer:
     _clean: set[tuple[object, ...]] = field(default_factory=set)
     harmless: set[str] = field(default_factory=set)
     plain: Callable[[str], object] | None = field(init=False, default=None)
-    """Function that matches short texts in which no built-in rule can find a value. None if there are other rules."""
+    """Function that matches only short texts without a value for the built-in rules. None if other rules are set."""
     plain_path: Callable[[str], object] | None = field(init=False, default=None)
-    """The same for paths, where only certain values count."""
+    """Function that matches only paths in which the built-in rules have no certain match."""
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` if `re` cannot compile the pattern of a rule."""
@@ -94,7 +95,10 @@ class TextExaminer:
             object.__setattr__(self, "plain_path", _PLAIN_PATH.fullmatch)
 
     def detector(self, kinds: tuple[str, ...] | None) -> Detector:
-        """Detector for these kinds, cached. Raises `InvalidInput` for an unknown kind."""
+        """Return the detector for these kinds of sensitive values. Raises `InvalidInput` for an unknown kind.
+
+        Detectors are cached, because compiling rules takes time.
+        """
         detector = self._detectors.get(kinds)
         if detector is None:
             from retentive.redaction.detector import Detector  # noqa: PLC0415 - see above
@@ -103,7 +107,7 @@ class TextExaminer:
         return detector
 
     def check(self, settings: Settings) -> None:
-        """Raise `InvalidInput` if the settings name an unknown kind."""
+        """Raise `InvalidInput` if the settings name an unknown kind of sensitive value."""
         if settings.sensitive_kinds is not None:
             try:
                 self.detector(settings.sensitive_kinds)
@@ -111,12 +115,15 @@ class TextExaminer:
                 raise InvalidInput(f"sensitive_kinds: {error}") from None
 
     def prepared(self, settings: Settings, text: str) -> TextExaminer:
-        """Return an examiner that has already examined the text of a command, before the write lock is taken."""
+        """Return an examiner that has already examined the text of a command, before the write lock is taken.
+
+        Returns this examiner if there is nothing to examine in advance, or if the examination fails.
+        """
         if settings.sensitive == settings.sensitive_likely == "off" or (self.plain is not None and self.plain(text)):
             return self
         try:
             finds = self.detector(settings.sensitive_kinds).find(text)
-        except Exception:  # `examine` meets the same error in the transaction, and refuses the text
+        except Exception:  # `examine` will meet the same error in the transaction and refuse the text
             return self
         return TextExaminer(
             self.rules,
@@ -128,7 +135,10 @@ class TextExaminer:
         )
 
     def __call__(self, settings: Settings, text: str) -> tuple[str, Sequence[str]]:
-        """Mask the certain values in a path or an echoed text. Returns the text and their kinds. Raises `Refused`."""
+        """Mask the certain matches in a path, or in another text that a reply quotes. Likely matches are not masked.
+
+        Returns the masked text, and the kinds of the masked values. Raises `Refused` if a detector fails.
+        """
         if settings.sensitive == "off":
             return text, ()
         has_usual_rules = self.plain_path is not None and settings.sensitive_kinds is None
@@ -140,7 +150,6 @@ class TextExaminer:
         return _masked(text, finds), [find.kind for find in finds]
 
     def _is_plain_path(self, text: str) -> bool:
-        """Return whether `plain_path` matches a path or another short text. Remember the text if it matches."""
         if self.plain_path is None or not self.plain_path(text):
             return False
         self._remember_harmless(text)
@@ -155,7 +164,8 @@ class TextExaminer:
     def examine(self, settings: Settings, text: str, *, path: str = "", before: str = "") -> Examined:
         """Apply the settings to a text that is to be saved at a path. Raises `Refused` if a detector fails.
 
-        Values are redacted in the whole text, but flagged or refused only if they were not in the text `before`.
+        `before` is the previous text of the memory. Values are redacted in the whole text. They are flagged or refused
+        only if they are new, that is, not in the previous text.
         """
         if settings.sensitive == settings.sensitive_likely == "off" or self._is_plain(settings, text):
             return Examined(text)
@@ -179,9 +189,9 @@ class TextExaminer:
         return Examined(_masked(text, removed), tuple(find.kind for find in removed), refused, flagged)
 
     def new_finds(self, settings: Settings, text: str, before: str, known: Sequence[Find] | None = None) -> list[Find]:
-        """Finds in and near the lines that differ from the text `before`, except finds that `before` has there too.
+        """Return the matches in the changed lines and near them, except matches that the previous text has there too.
 
-        `known` are the finds in the whole text, if it was already examined.
+        `before` is the previous text. `known` are the matches in the whole new text if it was already examined.
         """
         start, end, end_before = _changed(before, text)
         now, offset = _around(text, start, end)
@@ -216,10 +226,13 @@ class TextExaminer:
         import logging  # noqa: PLC0415 - importing it here keeps startup fast
 
         logging.getLogger("retentive").error("sensitive value check failed (%s); the text was not saved", failed)
-        raise Refused("not_checked")  # raised outside `except`: the original error may quote the text
+        raise Refused("not_checked")  # raised outside `except`, because the original error may quote the text
 
     def _with_seams(self, settings: Settings, text: str) -> list[Find]:
-        """Finds in a text that contains the text examined ahead. Only what surrounds that text is examined now."""
+        """Matches in a text that contains the text examined ahead.
+
+        The matches of the text examined ahead are reused; only its edges and the text around it are examined now.
+        """
         assert self.ahead is not None
         _, brought, finds = self.ahead
         at, find_in = text.index(brought), self.detector(settings.sensitive_kinds).find
@@ -243,13 +256,16 @@ class TextExaminer:
 
 
 def allowance(value: str, salt: bytes | None = None) -> str:
-    """Entry of the setting `sensitive_allow` for one value: a hash with a random key, which hides the value."""
+    """Return the entry of the setting `sensitive_allow` that allows one value.
+
+    The entry is a keyed hash (HMAC-SHA256) with a random key, so it does not show the value.
+    """
     salt = os.urandom(16) if salt is None else salt
     return f"value:{salt.hex()}:{hmac.new(salt, value.encode('utf-8', 'replace'), hashlib.sha256).hexdigest()}"
 
 
 def _within(finds: Sequence[Find], start: int, end: int) -> list[Find]:
-    """Finds between two positions, with positions relative to `start`."""
+    """Matches between two positions of a text, with positions relative to `start`."""
     return [
         type(find)(find.kind, find.start - start, find.end - start, likely=find.likely)
         for find in finds
@@ -258,7 +274,7 @@ def _within(finds: Sequence[Find], start: int, end: int) -> list[Find]:
 
 
 def _chosen(settings: Settings, mode: str, finds: Sequence[Find], text: str, path: str) -> list[Find]:
-    """Finds to which the settings apply a mode, such as `redact`, except allowed finds."""
+    """Matches to which the settings apply `mode`, such as `redact`, without matches that are allowed."""
     modes = (settings.sensitive, settings.sensitive_likely)
     if settings.sensitive_allow:
         finds = [find for find in finds if not _is_allowed(settings, find, text, path)]
@@ -266,7 +282,7 @@ def _chosen(settings: Settings, mode: str, finds: Sequence[Find], text: str, pat
 
 
 def _is_allowed(settings: Settings, find: Find, text: str, path: str) -> bool:
-    """Return whether an entry of `sensitive_allow` covers a find: its kind, the path, or the value."""
+    """Return whether `sensitive_allow` has an entry for the kind, the path or the value of a match."""
     for entry in settings.sensitive_allow:
         if entry.startswith("value:"):
             if hmac.compare_digest(allowance(text[find.start : find.end], bytes.fromhex(entry.split(":")[1])), entry):
@@ -283,7 +299,10 @@ def _masked(text: str, finds: list[Find]) -> str:
 
 
 def _lines(text: str, flagged: list[Find], removed: list[Find]) -> tuple[tuple[int, str], ...]:
-    """Numbers of the flagged lines, counted in the text without the removed values, and the kinds on each line."""
+    """Line numbers and kinds of the flagged values.
+
+    Lines are counted in the text after redaction, because a redacted value can contain line breaks.
+    """
     by_line: dict[int, list[str]] = {}
     starts = [find.start for find in removed]
     gone = list(accumulate((text.count("\n", find.start, find.end) for find in removed), initial=0))
@@ -295,14 +314,14 @@ def _lines(text: str, flagged: list[Find], removed: list[Find]) -> tuple[tuple[i
 
 
 def _changed(before: str, text: str) -> tuple[int, int, int]:
-    """Start of the difference between two texts, and its end in the new text and in the old text."""
+    """Return the start of the difference between two texts, its end in `text`, and its end in `before`."""
     start = _same_start(before, text, min(len(before), len(text)))
     tail = _same_end(before, text, min(len(before), len(text)) - start)
     return start, len(text) - tail, len(before) - tail
 
 
 def _same_start(one: str, other: str, most: int) -> int:
-    """Length of the common beginning, at most `most`. Compares slices whose length is halved each time."""
+    """Length of the common beginning, at most `most`, found by comparing slices that are halved in each step."""
     size, step = 0, 1 << most.bit_length()
     while step := step >> 1:
         if size + step <= most and one[size : size + step] == other[size : size + step]:
@@ -311,7 +330,6 @@ def _same_start(one: str, other: str, most: int) -> int:
 
 
 def _same_end(one: str, other: str, most: int) -> int:
-    """Length of the common end, at most `most`."""
     end, other_end, size, step = len(one), len(other), 0, 1 << most.bit_length()
     while step := step >> 1:
         if size + step <= most and one[end - step : end] == other[other_end - step : other_end]:
@@ -320,8 +338,8 @@ def _same_end(one: str, other: str, most: int) -> int:
 
 
 def _around(text: str, start: int, end: int) -> tuple[str, int]:
-    """The lines of a span and the lines around them, and the position where they start."""
+    """Return the lines from `start` to `end` and the lines around them, and the position where these lines start."""
     first = text.rfind("\n", 0, max(0, start - NEIGHBOURS)) + 1 if start > NEIGHBOURS else 0
-    first = max(first, start - 4 * NEIGHBOURS, 0)  # one line may be the whole text
+    first = max(first, start - 4 * NEIGHBOURS, 0)  # lines can be very long
     stop = text.find("\n", end + NEIGHBOURS, end + 4 * NEIGHBOURS)
     return text[first : stop if stop >= 0 else end + 4 * NEIGHBOURS], first

@@ -1,7 +1,8 @@
-"""Values that are certain due to their surroundings: private keys, URLs and connection strings, headers, signatures.
+"""Values that their surroundings make certain: private keys, passwords in URLs and commands, headers, signatures.
 
-Each row has the kind, a search pattern in the syntax of RE2, a pattern of the whole form with the group `value`, the
-name of a check, and True if case is ignored. The second pattern is matched at the position where the first one starts.
+A row has the kind of sensitive value, a search pattern in the syntax of RE2, a pattern of the whole form, the name of a
+check, and True if case is ignored. The pattern of the whole form is matched at the position where the search pattern
+starts; its group `value` is the sensitive part, which the check then accepts or rejects.
 """
 
 # ruff: noqa: E501 - a row of a table is a line

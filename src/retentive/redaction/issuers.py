@@ -1,11 +1,11 @@
-"""Number ranges of the issuers of payment cards, and structures of bank account numbers.
+"""Number ranges of the issuers of payment cards, and the structure of bank account numbers of each country.
 
 Sources: ISO/IEC 7812-1 and the card networks; the SWIFT IBAN registry.
 """
 
 from __future__ import annotations
 
-# network, first digits (a range or one value), lengths
+# Columns: network; first digits, as values or ranges; lengths.
 CARDS: tuple[tuple[str, str, str], ...] = (
     ("Visa", "4", "13 16 19"),
     ("Mastercard", "51-55 2221-2720", "16"),
@@ -21,7 +21,7 @@ CARDS: tuple[tuple[str, str, str], ...] = (
     ("Elo", "401178 401179 438935 457631 506699-506778 509000-509999 636368", "16"),
 )
 
-# country; structure after the country code and two check digits (n = digits, a = letters, c = letters or digits)
+# By country: structure after the country code and two check digits (n = digits, a = letters, c = letters or digits).
 IBANS = {
     "AD": "8n12c", "AE": "19n", "AL": "8n16c", "AT": "16n", "AZ": "4a20c", "BA": "16n", "BE": "12n", "BG": "4a6n8c",
     "BH": "4a14c", "BI": "23n", "BR": "23n1a1c", "BY": "4c4n16c", "CH": "5n12c", "CR": "18n", "CY": "8n16c",

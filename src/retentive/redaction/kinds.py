@@ -137,7 +137,8 @@ def _kinds(lines: str, *, on: bool) -> dict[str, Kind]:
 
 KINDS: Mapping[str, Kind] = MappingProxyType(_kinds(_ON, on=True) | _kinds(_OFF, on=False))
 
-# When finds overlap, any kind not listed here is more specific. Among these, the first one wins.
+# When matches overlap, the most specific kind wins. Kinds that are not listed here are the most specific. Of the listed
+# kinds, an earlier one is more specific than a later one.
 SPECIFIC_LAST = (
     "us_ssn",
     "payment_card",

@@ -1,4 +1,4 @@
-"""Passwords and secrets that a word before or after them names: in assignments, in prose, or nearby."""
+"""Passwords and secrets that are recognized by a word near them, such as `password`: in assignments and in prose."""
 
 # ruff: noqa: E501 - a pattern is a line
 
@@ -29,8 +29,8 @@ _LONG, _SHORT_PASSWORD = alternatives(_LONG_PASSWORDS), f"(?:\\A|[^a-z]){_PREFIX
 _PASSWORD = f"(?:{_LONG}|{_SHORT_PASSWORD})"
 _ITS = "(?:(?:the|our|my|your|his|her|their|a|das|unser|mein|dein|ihr|den|die|le|la|mon|ton|notre|votre|tu|su)[ ])?"
 
-# Each row finds places to judge: a pattern for a word, a pattern for its possible value later on the line, and short
-# words that count too. Long repetitions have no counters: the RE2 automaton would explode where words are dense.
+# Each row finds candidates: a pattern for a word, a pattern for its possible value later on the line, and short
+# words that count too. Long repetitions have no upper limit: with limits, the automaton of RE2 would get too large.
 SEEKS = (
     (
         _LONG,
@@ -100,27 +100,30 @@ _PHRASES = {"パスフレーズ", "密码", "密碼"}
 _PHRASE = re.compile(r"[A-Za-zÀ-ÿ]{2,12}(?: [A-Za-zÀ-ÿ]{2,12}){3,9}(?=[\"'`.]*[ \t]*(?:$|[\r\n]))")
 _VENDORS = re.compile(alternatives(word for _, words, _ in NAMED for word in words.split("|")))
 _OF_A_VALUE = re.compile(r"[\d@#$%^&*+~!]|[a-z]-[a-z]+-[a-z]|[a-z][A-Z].*[a-z][A-Z]")
-MAX_NAME = 40  # characters in one word
-MAX_WORDS = 8  # limit for the words that are judged before a value
-MAX_NEAR = 3  # limit for the possible values that are judged after a word
-_REACH = 160  # characters between a word and its value
+MAX_NAME = 40  # characters; a longer name without `_` or other signs is base64
+MAX_WORDS = 8  # maximum words that are examined before a value
+MAX_NEAR = 3  # maximum possible values that are examined after a word
+_REACH = 160  # maximum characters between a word and its value
 _TRAILING = ".,;:)]}'\\?*>!"
 
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """Name of a value, with the password or secret word in it: `DB_PASSWORD`, `api key`."""
+    """Name of a value in a text, such as `DB_PASSWORD` or `api key`, with a word for a password or secret in it."""
 
     text: str
     start: int
     end: int
     is_password: bool
-    is_generic: bool  # `..._key`: many such values are not secrets
+    is_generic: bool  # a name that ends with `key`; many values with such names are not secrets
     is_phrase: bool
 
 
 def find_named(text: str, start: int, end: int) -> Iterator[Find]:
-    """Values that the words between two positions name. Only words near `end` are judged: the value is there."""
+    """Yield the values after words such as `password` or `token` between two positions.
+
+    Only words near `end` are examined, because the search pattern ends at the value.
+    """
     at, last = max(start, end - _REACH), start - 1
     words = [at + word.start() for word in islice(_WORD.finditer(lowered(text[at:end])), MAX_WORDS)]
     for first in words if at > start else dict.fromkeys((start, *words[1:])):
@@ -136,7 +139,7 @@ def _find_at(text: str, start: int, end: int) -> Iterator[Find]:
         return
     link = _LINK.match(text, name.end, name.end + 400)
     find = _strong(text, name) or (_linked(text, name, link) if link is not None else None)
-    if find is None and not name.text.lower().endswith("pass"):  # also a verb
+    if find is None and not name.text.lower().endswith("pass"):  # `pass` is also a verb
         find = _nearby(text, name)
     if find is not None:
         yield find
@@ -144,7 +147,7 @@ def _find_at(text: str, start: int, end: int) -> Iterator[Find]:
 
 
 def _strong(text: str, name: _Name) -> Find | None:
-    """A password that contains `=` and directly follows the word in prose, where `=` is not an assignment."""
+    """A password that contains `=` and directly follows the word. In prose, this `=` is not an assignment."""
     match = _AFTER.match(text, name.end) if name.is_password else None
     value = match[1].rstrip(_TRAILING) if match else ""
     if match is None or "=" not in value or values.password(value, quoted=False) < CERTAIN:
@@ -153,7 +156,10 @@ def _strong(text: str, name: _Name) -> Find | None:
 
 
 def find_before(text: str, start: int, end: int) -> Iterator[Find]:
-    """A value before its word: `Kumquat-9 is the password`. `start` is the end of the value or a space after it."""
+    """Yield a value that is before its word, as in `Kumquat-9 is the password`.
+
+    `start` is the end of the value, or a space after it.
+    """
     line = text[max(0, start - 100) : start].rpartition("\n")[2].rstrip(" ")
     match = re.search(r"([!-~]{5,80})$", line.rstrip("\"'`”“»』」"))
     if match is None:
@@ -167,14 +173,14 @@ def find_before(text: str, start: int, end: int) -> Iterator[Find]:
 
 
 def _is_more_words(text: str, end: int) -> bool:
-    """Return whether the word is only part of a name, as in `is the password policy`."""
+    """Return whether the word is only part of a longer name, as in `is the password policy`."""
     suffix = _SUFFIX.match(text, end)
     follows = re.match(r"\S*[ ]([a-z]+)", text[end : end + 40])
     return (suffix is not None and len(suffix[0]) > 2) or (follows is not None and follows[1] in NOT_A_VALUE)
 
 
 def find_pair(text: str, start: int, end: int) -> Iterator[Find]:
-    """A password after a user name and a slash: `credentials: admin / J3nk!nsRul3z`."""
+    """Yield a password after a user name and a separator, as in `credentials: admin / J3nk!nsRul3z`."""
     start = max(start, end - _REACH)
     for match in _PAIR.finditer(text[start:end]):
         value = match[2].rstrip(".,;:)")
@@ -279,7 +285,7 @@ def _may_be_a_word(text: str, sort: str, link: re.Match[str], quoted: bool) -> b
 
 
 def _nearby(text: str, name: _Name) -> Find | None:
-    """A value later in the sentence, which must look like a value by itself: `for the password, try Kumquat-9`."""
+    """A value later in the sentence, as in `for the password, try Kumquat-9`. It must look like a value by itself."""
     stop = text.find("\n", name.end, name.end + 120)
     clause = text[name.end : stop if stop >= 0 else name.end + 120]
     over = re.search(r"[.!?][ \t]+(?=[A-ZÄÖÜÉ])|。|[{}();]", clause)
@@ -319,7 +325,10 @@ def _changed(text: str, find: Find) -> Iterator[Find]:
 
 
 def vendor_of(context: str, value: str) -> str | None:
-    """Kind of a value that counts only near the name of its vendor, such as 32 hex digits after `datadog`."""
+    """Return the kind of a value that counts only near its vendor's name, such as 32 hex digits after `datadog`.
+
+    Returns None if the context names no such vendor.
+    """
     lower = context.lower()
     if not _VENDORS.search(lower) or values.is_stand_in(value):
         return None
@@ -330,7 +339,7 @@ def vendor_of(context: str, value: str) -> str | None:
 
 
 def _bare(text: str, at: int, is_password: bool) -> tuple[int, int]:
-    """Span of the unquoted value at `at`, without trailing punctuation and the next `key=value` pair."""
+    """Position of the unquoted value at `at`, without trailing punctuation and without the next `key=value` pair."""
     if text[at : at + 1] in {'"', "'", "`", "("}:
         at += 1
     match = _BARE.match(text, at, at + (MAX_PASSWORD + 40 if is_password else 4_000))

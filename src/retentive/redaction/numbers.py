@@ -42,14 +42,14 @@ def _card_starts() -> dict[str, str]:
 
 
 def _account(parts: str) -> str:
-    """Pattern of an IBAN after the country code, with optional gaps between groups of four."""
+    """Pattern of an IBAN after the country code, with optional separators between groups of four characters."""
     sorts = "".join(sort * int(count) for count, sort in re.findall(r"(\d+)([nac])", parts))
     groups = [sorts[at : at + 4] for at in range(0, len(sorts), 4)]
     runs = ("".join(f"{_SORTS[sort]}{{{len(list(run))}}}" for sort, run in groupby(group)) for group in groups)
     return "[0-9]{2}" + "".join(f"[ -]?{run}" for run in runs)
 
 
-# Patterns of candidates, in the syntax that RE2 and `re` share. A longer run of digits is not one of these numbers.
+# Patterns of candidates, in the syntax that RE2 and `re` share. A longer run of digits does not match.
 CARD_DIGITS = rf"{alternatives(_card_starts())}(?:[ -]?[0-9]){{8,15}}"
 CARD = CARD_DIGITS + r"(?:\z|[^0-9A-Za-z_ -]|[ -](?:\z|[^0-9]))"
 IBAN = alternatives({country: _account(parts) for country, parts in IBANS.items()})
@@ -62,7 +62,7 @@ _DOUBLED = bytes.maketrans(b"0123456789", b"0246813579")  # digit sums of the do
 
 
 def is_card(value: str) -> bool:
-    """Return whether the digits have the prefix and the length of an issuer, and a valid Luhn check digit."""
+    """Return whether the digits have the prefix and length of an issuer and a valid Luhn check digit."""
     digits = value.replace(" ", "").replace("-", "")
     data = digits.encode()
     if (sum(data[-1::-2]) + sum(data[-2::-2].translate(_DOUBLED)) - len(data) * ord("0")) % 10:
@@ -78,13 +78,13 @@ def is_grouped_card(value: str) -> bool:
 
 
 def is_iban(value: str) -> bool:
-    """Return whether the checksum is 1 modulo 97 (ISO 13616). The caller has already matched the pattern `IBAN`."""
+    """Return whether the checksum is valid (ISO 13616). The caller must already have matched the pattern `IBAN`."""
     plain = value.translate(_WITHOUT_GAPS)
     return int((plain[4:] + plain[:4]).translate(_AS_NUMBERS)) % 97 == 1
 
 
 def is_ssn(value: str) -> bool:
-    """Return whether a US social security number can have been issued."""
+    """Return whether this US social security number can have been issued."""
     digits = re.sub(r"\D", "", value)
     area, group, serial = digits[:3], digits[3:5], digits[5:]
     never = area in {"000", "666"} or area >= "900" or group == "00" or serial == "0000"
@@ -108,12 +108,16 @@ _ALNUM = re.compile("[0-9A-Za-z]")
 _MORE_DIGITS = re.compile(r"[.,-]\d|[ -]\d{4}")
 _DIGITS_BEFORE = re.compile(r"\d[ .,-]?$|[$€£.+/_-]$")
 _IN_A_ROW = re.compile(r"[,(\[]\s?$")
-_TABLE_CHARS = 4_000  # the heading of a table is searched this far above a number
+_TABLE_CHARS = 4_000  # characters before a number in which the heading of its table is searched
 _NUMBER = re.compile(rf"(?:{CARD_DIGITS}|{IBAN}|{SSN})(?![0-9A-Za-z_])")
 
 
 def find_numbers(text: str, start: int, end: int, *, in_path: bool = False) -> Iterator[Find]:
-    """Cards, bank accounts and social security numbers at a candidate. A card without context is only likely."""
+    """Yield the card, account or social security number at a candidate.
+
+    A card number is only likely, not certain, unless it is in a path, is grouped as on a card, or has words about cards
+    near it.
+    """
     first = start + (2 if text[start] == "\\" and text[start + 1] in "nrt" else not _ALNUM.match(text, start))
     number = _NUMBER.match(text, first)
     if number is None:
@@ -126,7 +130,7 @@ def find_numbers(text: str, start: int, end: int, *, in_path: bool = False) -> I
     column = "" if is_account or in_path else _column(text, first).lower()
     edge = before[-2:] if not in_path else before[-1:].replace("/", "")
     is_part = (not is_account and _MORE_DIGITS.match(text, end)) or _DIGITS_BEFORE.search(edge)
-    if is_part and not column:  # commas in a table separate cells
+    if is_part and not column:  # in a table, a comma before or after the number separates cells
         return
     if is_account:
         yield Find("iban", first, end)
@@ -142,7 +146,7 @@ def find_numbers(text: str, start: int, end: int, *, in_path: bool = False) -> I
 
 
 def _column(text: str, at: int) -> str:
-    """Heading of the table column that contains a position, in CSV or Markdown; empty outside a table."""
+    """Heading of the table column that contains a position, in CSV or Markdown. Empty outside a table."""
     low = max(0, at - _TABLE_CHARS)
     top = text.rfind("\n\n", low, at) + 2 if text.find("\n\n", low, at) >= 0 else low
     row = text.rfind("\n", top, at) + 1

@@ -1,4 +1,4 @@
-"""Types of the redaction rules: a kind of sensitive value, a rule that finds it, and a find."""
+"""Types of the redaction rules: a kind of sensitive value, a rule that finds values of a kind, and a match."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of sensitive value. Settings refer to it by name."""
+    """A kind of sensitive value, such as `github_token`.
+
+    Settings refer to it by `name`. `on` is True if it is found by default.
+    """
 
     name: str
     description: str
@@ -23,7 +26,10 @@ class Kind:
 
 
 class Find(NamedTuple):
-    """A sensitive value in a text: its kind and its span, in characters. If `likely`, only its context suggests it."""
+    """A match: a sensitive value in a text, with its kind and its start and end in characters.
+
+    If `likely` is True, only the context suggests that the value is sensitive. Otherwise the match is certain.
+    """
 
     kind: str
     start: int
@@ -33,11 +39,13 @@ class Find(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """Regular expression (`re`) for one kind of value. The sensitive part is the group `value`, or the whole match.
+    """Regular expression (`re`) for one kind of sensitive value. The value is the group `value`, or the whole match.
 
-    `check` finally decides whether a matched value counts. `starts` only makes the search faster: every match must
-    contain one of these texts. With `likely`, the setting `sensitive_likely` applies to the finds. A rule without
-    `starts` searches every text in full, and a pattern with unbounded backtracking slows every write.
+    `check` takes a matched value and returns whether it counts. `starts` makes the search faster: only texts that
+    contain one of these texts are searched, so every match must contain one of them. With `ignore_case`, `starts` has
+    no effect. If `likely` is True, the setting `sensitive_likely` applies to the matches instead of `sensitive`.
+
+    A rule without `starts` searches every text in full. A pattern with unbounded backtracking slows every write.
     """
 
     name: str
@@ -63,7 +71,7 @@ class Rule:
             raise InvalidInput(f"invalid pattern in rule {self.name!r}: {error}") from None
 
     def to_find(self, match: re.Match[str]) -> Find | None:
-        """Return the find for a match, or None if its value fails the check."""
+        """Convert a match of the pattern to a `Find`. Return None if the value is empty or fails the check."""
         group = "value" if "value" in self.compiled.groupindex else 0
         start, end = match.span(group)
         if end <= max(start, 0) or (self.check is not None and not self.check(match[group])):

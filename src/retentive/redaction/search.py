@@ -1,4 +1,4 @@
-"""Linear-time search for one pattern: with RE2 if it is installed, otherwise with `re` and bounded repetitions."""
+"""Search for one pattern in linear time: with RE2 if it is installed, otherwise with `re` and bounded repetitions."""
 
 from __future__ import annotations
 
@@ -13,29 +13,36 @@ from typing import Any
 from retentive.values.extras import pip_install
 
 _MEMORY_BYTES = 64 << 20  # for the RE2 automaton; with the default of 8 MiB it is repeatedly discarded and rebuilt
-PART_CHARS = 2_048  # minimum size of a part of a text; each search reads only the parts that may have a match
-_MAX_REPEATS = 200  # of a character class in `re`; without a limit, a search could read the whole text from each place
-MAX_TOKENS = 1_000  # tokens in a text that are found one by one
-MAX_CERTAIN = 2_000  # places for private keys, URLs and headers that are judged
-MAX_JUDGED = 700  # places after words and signs; a memory has far fewer, unless it is a dump of secrets
+PART_CHARS = 2_048  # minimum characters of a part of a text; each search reads only the parts that may have a match
+# Repetitions of a character class in `re`. Without a limit, `re` could read the whole text from each position.
+_MAX_REPEATS = 200
+MAX_TOKENS = 1_000  # tokens in a text that are checked one by one
+MAX_CERTAIN = 2_000  # candidates for private keys, URLs and headers that are checked one by one
+MAX_JUDGED = 700  # candidates after words and signs; a memory has far fewer, unless it is a dump of secrets
 
 DOTTED = "\u0130"  # capital I with a dot
 
 
 class Budget:
-    """Number of places in a text that may be judged one by one. Later places are judged in bulk, to bound the time."""
+    """Number of candidates in a text that may still be checked one by one.
+
+    Later candidates are checked in bulk, to limit the time for the text.
+    """
 
     def __init__(self, places: float = MAX_JUDGED) -> None:
         self._places = places
 
     def take(self) -> bool:
-        """Return whether one more place may be judged."""
+        """Use the budget for one candidate. Return False if it is used up."""
         self._places -= 1
         return self._places >= 0
 
 
 class Limits:
-    """Budgets of a text: how many tokens, wrapped tokens, certain values and other places may be judged one by one."""
+    """Budgets for the candidates in one text.
+
+    There is one each for tokens, for tokens across two lines, for the values in `forms.FORMS`, and for all others.
+    """
 
     def __init__(self, *, bounded: bool = True) -> None:
         self.tokens, self.wraps, self.certain, self.places = (
@@ -45,7 +52,10 @@ class Limits:
 
 @lru_cache(maxsize=1)
 def has_re2() -> bool:
-    """Return whether google-re2 is installed; logs its absence once, because checks then take some 20 times as long."""
+    """Return whether google-re2 is installed.
+
+    If it is not, a warning is logged once, because checks then take about 20 times as long.
+    """
     try:
         import re2  # type: ignore[import-untyped, import-not-found, unused-ignore] # noqa: F401, PLC0415 - optional, takes 20 ms to import
     except ImportError:
@@ -59,16 +69,19 @@ def has_re2() -> bool:
 
 
 def lowered(text: str) -> str:
-    """The text in lower case, with every character at its old position. Only \u0130 would become two characters."""
+    r"""Return the text in lower case, with each character at its old position.
+
+    Only \u0130 needs care, because its lower case has two characters.
+    """
     return text.lower() if text.isascii() else text.replace(DOTTED, "I").lower()
 
 
 @dataclass(eq=False)
 class Scanned:
-    """A text in the forms that patterns search.
+    """A text that is prepared for searches: in lower case, and divided into parts.
 
-    `regions` has, for each search, the runs of parts in which it may match, each as its first and last part. None means
-    that any search may match anywhere.
+    A part consists of whole lines. `regions` has, for each search, the runs of parts in which it may match, each given
+    as its first and last part. None means that any search may match anywhere.
     """
 
     text: str
@@ -82,18 +95,18 @@ class Scanned:
 
     @cached_property
     def cuts(self) -> list[int]:
-        """Start positions of the parts, each at a line end, and the end of the text."""
+        """Start positions of the parts, each at the end of a line, followed by the end of the text."""
         text, cuts = self.text, [0]
         while (cut := text.find("\n", cuts[-1] + PART_CHARS)) >= 0:
             cuts.append(cut)
         return [*cuts, len(text)]
 
     def regions_of(self, search: Search) -> Sequence[tuple[int, int]]:
-        """Runs of parts in which a search may match."""
+        """Return the runs of parts in which a search may match."""
         return [(0, len(self.cuts) - 2)] if self.regions is None else self.regions[search]
 
     def piece(self, first: int, last: int, *, lower: bool) -> TextPart:
-        """The text of the parts from `first` to `last`, with the line end after them. Cached."""
+        """Return the text of the parts from `first` to `last`, including the line end after them. Cached."""
         known = self._pieces.get((first, last, lower))
         if known is None:
             start = self.cuts[first]
@@ -104,7 +117,10 @@ class Scanned:
 
 
 class TextPart:
-    """Lines of a text in UTF-8, in lower case if `lower`. A lone surrogate becomes `?`. `start` is their position."""
+    """Lines of a text in UTF-8; in lower case if `lower`. `start` is their position in the text.
+
+    A lone surrogate becomes `?`.
+    """
 
     __slots__ = ("chars", "data", "is_ascii", "start")
 
@@ -114,7 +130,7 @@ class TextPart:
 
 
 def alternatives(texts: Iterable[str] | Mapping[str, str]) -> str:
-    """Pattern that matches any of the texts, the longest first. A mapping gives each text a pattern that follows it.
+    """Return a pattern that matches any of the texts. A mapping gives the pattern that must follow each text.
 
     Common beginnings are merged, because `re` tries one alternative after the other.
     """
@@ -129,11 +145,12 @@ def alternatives(texts: Iterable[str] | Mapping[str, str]) -> str:
 
 
 class Search:
-    """Search for `pattern`, followed by `then` on the same line. Both use syntax that RE2 and `re` understand.
+    """Search for `pattern`, followed by `then` on the same line. Both use the syntax that RE2 and `re` share.
 
-    `short` words match too, but not as the beginning of a longer word: `pat`, not `path`. With `lower`, the text is
-    searched in lower case. A match covers one line and the line ends around it; with `many_lines`, it can have up to
-    `PART_CHARS` more characters. `hint` is a faster pattern that matches on the first line of each match.
+    `short` is a pattern for short words that match too, except as the beginning of a longer word: `pat`, but not
+    `path`. With `lower`, the text is searched in lower case. A match covers one line and the line ends around it; with
+    `many_lines`, it can have up to `PART_CHARS` more characters. `hint` is a pattern that takes less time to search. It
+    must match on the first line of each match of the search.
     """
 
     def __init__(
@@ -158,14 +175,14 @@ class Search:
             self._pattern, self._then = _by_re(pattern), _by_re(then)
 
     def char_regions(self, scanned: Scanned) -> list[tuple[int, int]]:
-        """Spans of whole lines, in characters. The search has no match outside these spans."""
+        """Return the spans of whole lines, in characters, that may have a match. The search has no match elsewhere."""
         return [(scanned.cuts[first], scanned.cuts[last + 1]) for first, last in scanned.regions_of(self)]
 
     def spans(self, scanned: Scanned, reach: Sequence[int] = (0,)) -> Iterator[tuple[int, int]]:
-        """Spans of all matches, in characters, from left to right.
+        """Yield the spans of all matches, in characters, from left to right.
 
-        The caller may set `reach[0]` to the position up to which it has examined the text. Later matches that start
-        before this position may then be left out.
+        The caller may set `reach[0]` to the position up to which it has examined the text. Matches that start before
+        this position may then be left out.
         """
         if self._has_re2:
             return self._in_regions(scanned, reach)
@@ -173,7 +190,7 @@ class Search:
         return self._followed(text) if self._then.pattern else (match.span() for match in self._pattern.finditer(text))
 
     def merged(self, scanned: Scanned, before: int, after: int) -> Iterator[tuple[int, int]]:
-        """Spans of the matches, extended by `before` and `after` characters. Overlapping spans are merged."""
+        """Yield the spans of the matches, extended by `before` and `after` characters. Overlapping spans are merged."""
         last: tuple[int, int] | None = None
         for start, end in self.spans(scanned):
             if last is not None and start - before <= last[1]:
@@ -203,7 +220,7 @@ class Search:
                 matches = iter(find(data, at))
 
     def _followed(self, text: str) -> Iterator[tuple[int, int]]:
-        """Matches of both patterns. Each pattern reads each part of the text once, however dense the matches are."""
+        """Matches of both patterns in sequence. Each pattern reads the text once, even if there are many matches."""
         at, follows = 0, (-1, -1)
         while (match := self._pattern.search(text, at)) is not None:
             start, end = match.span()
@@ -219,7 +236,10 @@ class Search:
 
 
 class Prefilter:
-    """Finds, in one pass over a text, where each of many searches may match. Without RE2, it excludes nothing."""
+    """Finds, in one pass over a text, the parts where each of many searches may match.
+
+    Without RE2, it excludes nothing.
+    """
 
     def __init__(self, searches: Sequence[Search], *, with_re2: bool | None = None) -> None:
         self._all, self._passes = tuple(searches), []
@@ -232,7 +252,10 @@ class Prefilter:
         return bool(self._passes) and all(one.excludes(data) for one in self._passes)
 
     def narrow(self, scanned: Scanned) -> bool:
-        """Record in `scanned` the parts in which each search may match. Returns False if there are none."""
+        """Record in `scanned` the parts of the text in which each search may match.
+
+        Returns False if no search can match.
+        """
         if not self._passes:
             return True
         regions: dict[Search, list[tuple[int, int]]] = {search: [] for search in self._all}
@@ -246,10 +269,10 @@ class Prefilter:
 
 
 class _Pass:
-    """Sets of patterns. The patterns of searches with a hint run only in the parts where the hint matches.
+    """Sets of patterns for RE2. A set for searches that share a hint runs only in the parts where the hint matches.
 
-    A single automaton for all patterns would have too many states for the processor caches. For the same reason, each
-    set runs over all parts before the next set starts.
+    One automaton for all patterns would have too many states for the processor caches. For the same reason, each set
+    runs over all parts before the next set starts.
     """
 
     def __init__(self, searches: Sequence[Search], *, lower: bool) -> None:
@@ -261,7 +284,6 @@ class _Pass:
         self._lower = lower
 
     def excludes(self, data: bytes) -> bool:
-        """Return True if none of the searches matches in an ASCII text."""
         for number in self._first.Match(data) or ():
             _, patterns = self._groups[number]
             if patterns is None or patterns.Match(data.lower() if self._lower else data):
@@ -290,14 +312,14 @@ def _small(text: str) -> bytes:
 
 
 def _later_set(searches: Sequence[Search]) -> Any:
-    """Set of the patterns that share a hint; None if the hint alone tells where they may match."""
+    """Set of the patterns that share a hint. None if no pattern is needed besides the hint."""
     if searches[0].many_lines or not searches[0].hint:
         return None
     return _set_of_re2(search.by_re2 for search in searches)
 
 
 def _extend(regions: list[tuple[int, int]], first: int, last: int) -> None:
-    """Add a run of parts, merged with the last run if both touch."""
+    """Add a run of parts. It is merged with the last run if the two touch."""
     if regions and regions[-1][1] >= first - 1:
         regions[-1] = (regions[-1][0], last)
     else:

@@ -1,4 +1,4 @@
-"""Columns with the name of a password or secret as heading: delimited text, Markdown tables, rows of an INSERT."""
+"""Values in table columns whose heading names a password or secret: CSV, Markdown tables, rows of an INSERT."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _WORDS = (
     "password|passwd|passwort|kennwort|passphrase|pwd|pass|pw|secret|token|api[ _-]?key|mot de passe|mdp|contraseña"
     "|senha|パスワード|密码|密碼|口令|client[ _-]?secret|access[ _-]?key|secret[ _-]?key|pin"
 )
-# A cell with such a word between separators. Its line is the head of a table if all other cells are short too.
+# A cell with one of these words, between separators. Its line is the head of a table if all other cells are short too.
 SEEK_TABLE = rf"(?:\A|[\n,;\t|]|[ ][ ])[ \"'`*]{{0,2}}(?:[a-z]+[ _-])?(?:{_WORDS})[\"'`* ]*(?:[,;\t|\r\n]|\z)"
 SEEK_INSERT = rf"insert[ \n]+into[ \n][^()]+\([^()]*(?:{_WORDS})[^()]*\)[\s]*values[\s]*\("
 INSERT_HINT = r"insert[ \n]"
-MAX_ROWS = 5_000  # limit for the values that are found in one table
+MAX_ROWS = 5_000  # maximum values that are found in one table
 _CELL = re.compile(rf"[\s\"'`*]*(?:[a-z_ -]{{0,20}}[ _-])?(?:{_WORDS})[\s\"'`*]*", re.IGNORECASE)
 _FIELD = re.compile(
     r"\s*(?:[NEe]?'((?:[^'\n]|''){0,200})'|\"([^\"\n]{0,200})\"|[^,'\"()]{0,100}(?:\([^()]{0,100}\))?)\s*([,)])"
@@ -29,7 +29,10 @@ _FIELD = re.compile(
 
 
 def find_in_table(text: str, start: int, end: int, left: Budget) -> tuple[list[Find], int]:
-    """Values of the table whose head has the cell at `start`, and the position of the end of the table."""
+    """Return the passwords in the table whose head has a cell at `start`, and the position where the table ends.
+
+    No matches are returned if the line is not the head of a table.
+    """
     begin = text.rfind("\n", max(0, start - 300), start + 1) + 1
     stop = text.find("\n", end - 1, end + 300)
     head = text[begin:stop].strip("\r") if stop > 0 else ""
@@ -41,9 +44,9 @@ def find_in_table(text: str, start: int, end: int, left: Budget) -> tuple[list[F
     if not columns or len(head) > 300 or any(len(cell.split()) > 4 for cell in cells):
         return [], end
     finds: list[Find] = []
-    known = {"": False}  # judged cells, because columns repeat values
+    known = {"": False}  # results by cell, because values repeat in a column
     at, sign = stop + 1, re.escape(mark[0])
-    # One match for each row, because a table may fill the whole text.
+    # One regular expression matches a whole row, because a table may fill the whole text.
     gap = " {2,}" if mark == "  " else sign
     field = r"\S+(?: \S+)*" if mark == "  " else f"[^{sign}\n]*"
     row = re.compile(rf"(?:{field}{gap}){{{columns[0]}}}({field})[^\n]*\n?")
@@ -63,7 +66,7 @@ def find_in_table(text: str, start: int, end: int, left: Budget) -> tuple[list[F
 
 
 def find_in_insert(text: str, start: int, end: int) -> Iterator[Find]:
-    """The value of a password column in `INSERT INTO users (name, password) VALUES ('bob', '...'), (...)`."""
+    """Yield the values of a password column in `INSERT INTO users (name, password) VALUES ('bob', '...'), (...)`."""
     names = text[start:end].partition("(")[2].rpartition(")")[0].split(",")
     columns = [number for number, name in enumerate(names) if _CELL.fullmatch(name)]
     at = end

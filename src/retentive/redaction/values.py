@@ -1,4 +1,4 @@
-"""Judgement of values after words such as `password` or `token`: a certain secret, a likely one, or ordinary text."""
+"""Grades of values after words such as `password` or `token`: a certain secret, a likely secret, or ordinary text."""
 
 # ruff: noqa: E501 - a pattern or a list is a line
 
@@ -12,7 +12,7 @@ from retentive.redaction.words import LITTLE, NOT_VALUES, OPENERS, is_placeholde
 
 NO, LIKELY, CERTAIN = 0, 1, 2
 MAX_PASSWORD = 200  # characters
-MIN_SECRET = 12  # characters: a shorter text may be an ordinary name
+MIN_SECRET = 12  # characters; a shorter text may be an ordinary name
 _CODE = re.compile(
     r"(?:[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+[\]),;(!]*"  # config.password
     r"|!?&?\*?[A-Za-z_$][\w$.:]{0,60}[(\[{].*"  # get_password()
@@ -55,13 +55,13 @@ _SECRET_WORD = re.compile(r"passw|passphrase|pwd|secret|token|credential|kennwor
 
 
 def is_stand_in(text: str) -> bool:
-    """Return whether the text is a substitute for a value: a placeholder, a state, one character repeated, a marker."""
+    """Return whether a text only stands for a value: a placeholder, a state, a marker, or one repeated character."""
     plain = _EDGE.sub("", text).lower()
     return not plain or is_placeholder(text) or plain in NOT_VALUES or len(set(plain)) < 2
 
 
 def secret(text: str, *, quoted: bool = True) -> int:
-    """Grade of a value after a word for a key, token or secret: long and random, or not.
+    """Return the grade of a value after a word for a key, token or secret. Secrets are long and random.
 
     The cheapest checks come first, because nearly all values are ordinary words.
     """
@@ -75,12 +75,12 @@ def secret(text: str, *, quoted: bool = True) -> int:
         return NO
     if _NUMBERED.fullmatch(text) or _NAME.search(text) or is_stand_in(text):
         return NO
-    least = 20 if re.fullmatch("[0-9a-f]+", text) else 16  # 16 hex digits are just as often the key of a table row
+    least = 20 if re.fullmatch("[0-9a-f]+", text) else 16  # 16 hex digits can as well be the key of a database row
     return CERTAIN if len(text) >= least else LIKELY
 
 
 def is_unlike_words(text: str) -> bool:
-    """Return whether the mix of characters is unlike words, names and numbers."""
+    """Return whether the mix of characters is unlike that of words, names and numbers."""
     core = text.rstrip("=")
     if re.fullmatch(r"[0-9a-fA-F]+", core):
         mixed = re.search(r"\d", core) is not None and re.search(r"[a-fA-F]", core) is not None
@@ -92,7 +92,10 @@ def is_unlike_words(text: str) -> bool:
 
 
 def password(text: str, *, quoted: bool, in_code: bool = False) -> int:
-    """Grade of a value after a word for a password. LIKELY means something other than words, numbers and code."""
+    """Return the grade of a value after a word for a password.
+
+    The grade is at least LIKELY if the value is not a word, a number or program code.
+    """
     if not 4 <= len(text) <= MAX_PASSWORD or is_stand_in(text) or _HASH.match(text) or _EMAIL.fullmatch(text):
         return NO
     if " " in text:
@@ -137,7 +140,7 @@ def _is_unlike_a_word(text: str) -> bool:
 
 
 def is_a_word(text: str) -> bool:
-    """Return whether a word can be a password (`swordfish`) and does not describe its state (`expired`)."""
+    """Return whether a word can be a password, such as `swordfish`, and does not describe one, such as `expired`."""
     if re.fullmatch(r"[A-Za-zÀ-ÿ]+(?:[-_.][A-Za-zÀ-ÿ]+)*", text) is None or _SECRET_WORD.search(text):
         return False
     parts = re.split(r"[-_.]", text.lower())

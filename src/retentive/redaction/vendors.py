@@ -1,10 +1,13 @@
 """Forms of vendor keys and tokens, as the vendors publish them. Each form is one row.
 
-A row has the kind, the texts with which a value can start, the pattern of the rest, the name of a check, an example,
-the source, and the month of the source. In an example, `{16w}` stands for 16 random characters of the sort `w`: `d`
-digits, `h` and `H` hex, `w` letters and digits, `z` lower case and digits, `A` upper case and digits, `2` base 32, `Q`
-Bech32, `u` base64url, `b` base64. `{uuid}` is a UUID, and `{crc}` the checksum of the last 30 characters. The source
-`gitleaks` is the rule file of that project (gitleaks/gitleaks, config/gitleaks.toml).
+A row has the kind of sensitive value, the texts with which a value can start, the pattern of the rest, the name of a
+check, an example, the source, and the month of the source. The source `gitleaks` is the rule file of that project
+(gitleaks/gitleaks, config/gitleaks.toml).
+
+In an example, a number and a letter in braces are random characters: `{16w}` is 16 letters and digits. The letters are
+`d` for digits, `h` and `H` for hex, `w` for letters and digits, `z` for lower case and digits, `A` for upper case and
+digits, `2` for base 32, `Q` for Bech32, `u` for base64url, and `b` for base64. `{uuid}` is a UUID, and `{crc}` is the
+checksum of the 30 characters before it.
 """
 
 # ruff: noqa: E501 - a row of a table is a line
@@ -151,7 +154,7 @@ VENDORS: tuple[tuple[str, str, str, str, str, str, str], ...] = (
 )  # fmt: skip
 
 _HEX32 = "[0-9a-f]{32}"
-# Values that count only near a word for their vendor: kind, words for the vendor, pattern of the value.
+# Values that count only near a word for their vendor. Columns: kind, words for the vendor, pattern of the value.
 NAMED: tuple[tuple[str, str, str], ...] = (
     ("datadog_key", "datadog|dd_api|dd_app|dd-api|dd-app|ddog", "[0-9a-f]{32}|[0-9a-f]{40}"),
     ("cloudflare_token", "cloudflare|cf_api|cf_token", "[0-9a-f]{37}|[A-Za-z0-9_-]{40}"),
@@ -177,7 +180,7 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ("azure_storage_key", "azure|accountkey|account_key|storage_key|storage key", "[A-Za-z0-9+/]{86}=="),
 )
 
-# Values that are known by a text inside them: kind, pattern of that text, pattern of the whole value, check.
+# Values that are recognized by a text inside them. Columns: kind, pattern of that text, pattern of the value, check.
 INFIXES: tuple[tuple[str, str, str, str], ...] = (
     ("terraform_token", r"\.atlasv1\.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70}", ""),
     ("azure_client_secret", "[0-9]Q~", r"[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34}", ""),

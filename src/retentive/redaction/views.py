@@ -1,4 +1,7 @@
-"""Views of a text that undo disguises: invisible characters, full-width forms, line wraps, URL-encoding, base64."""
+"""Views of a text that undo disguises: invisible characters, full-width forms, line wraps, URL-encoding, base64.
+
+A view converts positions back, so that a match in the view becomes a match in the original text.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +22,30 @@ SEEK_BASE64 = "[A-Za-z0-9+/_-]{24}"
 _IS_BASE64 = bytes(
     0x61 if chr(at).isascii() and (chr(at).isalnum() or chr(at) in "+/_-") else 0x20 for at in range(256)
 )
-_LONG = b"a" * 24  # in a text translated by `_IS_BASE64`
+_LONG = b"a" * 24  # 24 characters of base64 in a text that was translated with `_IS_BASE64`
 _ASCII = bytes(range(128))
 _PADDING = re.compile("={0,2}")
 _DISGUISED = re.compile(f"[{_RANGES}\uff01-\uff5e]")
 _CONTROLS = bytes({*range(9), *range(14, 32), 127})
 _LINE_BREAK = re.compile(r"[ \t]{0,3}\r?\n[ \t>|#*/]{0,12}")
 _PART_CHARS = 1_000
-MIN_ENCODED = 16  # characters; a shorter piece has no certain value
+MIN_ENCODED = 16  # characters; a shorter piece cannot contain a certain match
 
 
 @dataclass(frozen=True, slots=True)
 class Stripped:
-    """A text without its invisible characters. `starts` has the position of each part of the original in `text`."""
+    """A text without its invisible characters.
+
+    The original is stripped in parts of `_PART_CHARS` characters. `starts` has the position in `text` where each part
+    starts.
+    """
 
     text: str
     original: str
     starts: list[int]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """The span in the original that corresponds to a span of `text`."""
+        """Return the span in the original that corresponds to a span of `text`."""
         return self._origin(start), self._origin(end - 1) + 1
 
     def _origin(self, position: int) -> int:
@@ -53,20 +60,26 @@ class Stripped:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The decoded pieces of a text, each on its own line. The piece that starts at `starts[n]` was at `spans[n]`."""
+    """The decoded pieces of a text, each on its own line.
+
+    Piece n starts at `starts[n]` in `text`. Its encoded form is at `spans[n]` in the original.
+    """
 
     text: str
     starts: list[int]
     spans: list[tuple[int, int]]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """The span in the original of all pieces that a find touches."""
+        """Return the span in the original of all encoded pieces that a match touches."""
         first, last = (bisect_right(self.starts, at) - 1 for at in (start, end - 1))
         return self.spans[first][0], self.spans[last][1]
 
 
 def plain(text: str) -> tuple[str, Stripped | None]:
-    """Remove invisible characters and convert full-width forms to ASCII. Returns a view only if positions change."""
+    """Remove invisible characters and convert full-width forms to ASCII.
+
+    Returns the new text, and a view if characters were removed, because positions have then changed; None otherwise.
+    """
     if text.isascii():
         return text, None
     rest = text.encode("utf-8", "replace").translate(None, _ASCII)  # ten times as fast as a search of the whole text
@@ -82,13 +95,13 @@ def plain(text: str) -> tuple[str, Stripped | None]:
 
 
 def _stripped(text: str) -> str:
-    for char in set(_INVISIBLE.findall(text)):  # a set, because replacing each kind takes less time than each match
+    for char in set(_INVISIBLE.findall(text)):  # one `replace` for each distinct character is the fastest way
         text = text.replace(char, "")
     return text
 
 
 def _kinds(pattern: re.Pattern[str], text: str) -> list[str]:
-    """The distinct characters of a text that match. Listing all matches in a long text takes ten times as long."""
+    """Distinct characters of a text that match. Listing all matches in a long text takes ten times as long."""
     kinds: list[str] = []
     while (match := pattern.search(text)) is not None:
         kinds.append(match[0])
@@ -97,7 +110,10 @@ def _kinds(pattern: re.Pattern[str], text: str) -> list[str]:
 
 
 def decoded(text: str, base64_within: Iterable[tuple[int, int]] | None = None) -> Decoded | None:
-    """Decode the URL-encoded pieces of a text, and base64 in the spans `base64_within`. None if there are none."""
+    """Decode the URL-encoded pieces of a text, and base64 in the spans `base64_within`. None if nothing is encoded.
+
+    Without `base64_within`, base64 is decoded in the whole text.
+    """
     within = [(0, len(text))] if base64_within is None else base64_within
     pieces = [*_unquoted(text), *chain.from_iterable(_from_base64(text, *span) for span in within)]
     if not pieces:
@@ -142,6 +158,9 @@ def _base64_runs(text: str, begin: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def unwrapped(text: str, end: int) -> tuple[str, int]:
-    """Text after the line break that splits a token at `end`, and its position. Empty if there is no line break."""
+    """Return the text after the line break that splits a token at `end`, and its position.
+
+    The text is empty if there is no line break at `end`.
+    """
     gap = _LINE_BREAK.match(text, end)
     return (text[gap.end() : gap.end() + 400].partition("\n")[0], gap.end()) if gap is not None else ("", end)

@@ -30,12 +30,12 @@ SECRET_WORDS = (
     "clé de chiffrement", "clé privée", "clé d’accès", "認証キー", "权杖", "權杖", "密匙", "apiキー", "api キー", "clave api",
     "アクセスキー", "シークレット", "トークン", "秘密鍵", "密钥", "秘钥", "密鑰", "令牌", "金鑰", "ключ api", "токен", "llave api",
 )  # fmt: skip
-SHORT_WORDS = frozenset({"pass", "pw", "psw", "pwd", "psk", "mdp", "pat"})  # also occur inside other words
+SHORT_WORDS = frozenset({"pass", "pw", "psw", "pwd", "psk", "mdp", "pat"})  # these also occur inside other words
 LOGIN_WORDS = (
     "credential", "creds", "login", "account", "zugangsdaten", "anmeldedaten", "logindaten", "identifiants", "accès",
     "zugang", "benutzer", "ログイン", "認証情報", "アカウント", "账号", "帐号", "帳號", "登录", "登入", "帐密", "帳密", "账密", "admin", "sign in",
 )  # fmt: skip
-# Names, in lower case, whose random values are public or short-lived: `csrf_token`, `next_page_token`, `public_key`.
+# Names, in lower case, of random values that are public or short-lived: `csrf_token`, `next_page_token`, `public_key`.
 NOT_SECRET = re.compile(
     r"(?:csrf|xsrf|page|next|continuation|sync|public|publishable|anon|pubkey|partition|primary|foreign|cache|sort|row|dedup"
     r"|idempot\w*|site|object|file|routing|s3|cancel|cancellation|stop|start|end|special|max|min|js|unk|pad|eos|bos|mask"
@@ -43,7 +43,7 @@ NOT_SECRET = re.compile(
     r"|compass|passage|passive|passing|passed|key ?(?:id|name|word|board|s\b)|access_key_id"
 )
 
-# Suffixes of names whose value describes the password and is not the password: `password_policy`.
+# Suffixes of names that name a property of a password and not the password itself, such as `password_policy`.
 _NOT_A_VALUE_TEXT = """
 hash hashed hashes hasher hashing file files filename path paths dir length len min max minimum maximum policy
 policies url uri urls link endpoint host server type types name names id ids field fields label placeholder
@@ -94,7 +94,7 @@ _STANDS_FOR = re.compile(
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether a value is a placeholder: `<password>`, `${DB_PASSWORD}`, `xxxx`, `changeme`, `secret`."""
+    """Return whether a value is a placeholder such as `<password>`, `${DB_PASSWORD}`, `xxxx`, `changeme`, `secret`."""
     plain = value.strip().strip("\"'`").lower()
     return not plain or plain in NOT_VALUES or len(set(plain)) == 1 or _STANDS_FOR.search(value) is not None
 
@@ -131,12 +131,12 @@ _STATE_ENDINGS = re.compile(
 
 
 def is_state(word: str) -> bool:
-    """Return whether a word such as `expired` or `vault` says something about a password, and is not the password."""
+    """Return whether a word, such as `expired` or `vault`, describes a password and is not the password itself."""
     lower = word.lower()
     return lower in STATES or lower in NOT_VALUES or _STATE_ENDINGS.search(lower) is not None
 
 
-# Words of sentences. A text with one of these words is not a passphrase.
+# Words of sentences. A text that contains one of these words is not a passphrase.
 _LITTLE_TEXT = """
 the a an is are of to in on for and or not you your with by as at be it this that enter please must can will
 le la de du et ou der die das und ist ein von zu mit minimum maximum character characters digits letters

@@ -1,11 +1,13 @@
-"""Text analysis for ranked search: words as they are written, their parts, stems, and the prefixes that stems share.
+"""Text analysis for ranked search: split a text into words, and reduce words to stems.
 
-Words are runs of letters, marks, digits and `_` (UAX 29 without its rules for apostrophes and dots, which would keep
-`l'équipe` and `main.py` together). Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese text is split into
-overlapping pairs of characters. Compatibility forms are equal (NFKC), and so are upper and lower case.
+A word is a run of letters, marks, digits and `_`. This follows UAX 29 without its rules for apostrophes and dots,
+because those rules would keep `l'équipe` and `main.py` as single words. Chinese, Japanese, Korean, Thai, Lao, Khmer and
+Burmese text is split into overlapping pairs of characters instead. Words are compared without regard to compatibility
+forms (NFKC) and case.
 
-The index stores words as written (*surfaces*). Only the few words that may match a query are stemmed, because a stemmer
-in Python takes 40 us per word.
+Terms in this package: a *surface* is a word as it is written in a text, or a pair of characters. A *folded* word is in
+lower case (Unicode case folding). A *key* is a folded word without accents. The index stores surfaces. Stemming a word
+takes 40 us in Python, so only the few surfaces that may match a query are stemmed.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _MARKS = (
     r"\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u08d3-\u08e1\u08e3-\u0963"
     r"\u0971-\u0df3\u0f35-\u0f84\u135d-\u135f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f"
 )
-_DENSE = (  # scripts without spaces between words, and Hangul, whose words carry particles
+_DENSE = (  # scripts that are written without spaces between words, and Hangul, where particles are part of words
     r"\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0edf\u1000-\u109f\u1100-\u11ff\u1780-\u17d3\u17d7\u17dc\u17dd"
     r"\u3005-\u3007\u3041-\u3096\u3099\u309a\u309d\u309e\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e"
     r"\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7fb\uf900-\ufaff"
@@ -48,8 +50,8 @@ _SCRIPTS = (  # first character, last character, language of the stemmer
     ("஀", "௿", "tamil"),
 )
 LANGUAGES = frozenset(snowballstemmer.algorithms()) - {"porter", "dutch_porter"}
-_OTHER_SCRIPTS = frozenset({"nepali", "persian", "serbian", "yiddish"})  # used only if the setting names them
-_CHANGED = frozenset("aeiouy")  # a stemmer may change the last letter of a stem to one of these: happy, happi
+_OTHER_SCRIPTS = frozenset({"nepali", "persian", "serbian", "yiddish"})  # used only if `search_languages` names them
+_CHANGED = frozenset("aeiouy")  # a stemmer may replace the last letter of a word by one of these: happy -> happi
 _MIN_STEMMED = 4  # characters; shorter words are their own stems
 
 
@@ -58,18 +60,21 @@ class _Stemmer(Protocol):
 
 
 def normal(text: str) -> str:
-    """Text in Unicode NFKC."""
+    """Return the text in Unicode NFKC."""
     return text if text.isascii() or unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
 
 
 def surfaces(text: str) -> list[str]:
-    """Words of a text as written, and the character pairs of scripts without spaces. In no particular order."""
+    """Return the surfaces of a text: its words as written, and the character pairs of scripts without spaces.
+
+    A surface that occurs several times is repeated. The order is undefined.
+    """
     if text.isascii():
         return text.encode().translate(_SPACED).decode().split()
     text = normal(text)
     data = text.encode(errors="surrogatepass").translate(_SPACED)
     letters = set(data.translate(None, _ASCII).decode(errors="surrogatepass"))
-    if not any(map(_is_split, letters)):  # this path is four times as fast
+    if not any(map(_is_split, letters)):  # four times as fast as the regular expressions below
         text = data.decode(errors="surrogatepass")
         for each in letters:
             if not each.isalnum():
@@ -87,12 +92,12 @@ def _is_split(letter: str) -> bool:
 
 
 def pairs(run: str) -> list[str]:
-    """Overlapping pairs of the characters of a run, and its last character."""
+    """Return the overlapping pairs of the characters of a run, followed by its last character alone."""
     return [run[at : at + 2] for at in range(len(run) - 1)] + [run[-1]]
 
 
 def spans(text: str) -> list[tuple[str, int, int]]:
-    """Surfaces with their positions in the normal text, in the order of the text."""
+    """Return the surfaces of a text in NFKC, each with its start and end position, in the order of the text."""
     if text.isascii():
         return [(match[0], *match.span()) for match in _ASCII_WORD.finditer(text)]
     found: list[tuple[str, int, int]] = []
@@ -106,13 +111,17 @@ def spans(text: str) -> list[tuple[str, int, int]]:
 
 
 def is_dense(surface: str) -> bool:
-    """Return whether a surface belongs to a script that is split into pairs."""
+    """Return whether a surface belongs to a script that is split into pairs of characters."""
     return not surface.isascii() and DENSE_RUN.match(surface) is not None
 
 
 @lru_cache(maxsize=65_536)
 def parts(surface: str) -> tuple[str, ...]:
-    """Folded words of a surface: itself, and the parts of an identifier such as `parseDate` or `max_size`."""
+    """Return the folded words that a surface stands for.
+
+    An ordinary word stands for itself. An identifier such as `parseDate` or `max_size` stands for itself without `_`,
+    and for each of its parts.
+    """
     if surface.islower() and "_" not in surface and surface.isascii():
         return (surface,)
     pieces = [piece.casefold() for piece in _PART.split(surface) if piece]
@@ -129,7 +138,10 @@ def _stemmer(language: str) -> _Stemmer:
 
 @lru_cache(maxsize=65_536)
 def stem(word: str, language: str) -> str:
-    """Stem of a folded word; the word itself if the stem changes its beginning, since `prefixes` would miss it."""
+    """Return the stem of a folded word.
+
+    The word itself is returned if its stem begins with other letters than the word, as `prefixes` could not find that.
+    """
     if len(word) < _MIN_STEMMED or (not word.isalpha() and word.isascii()):
         return word
     found = _stemmer(language).stemWord(word)
@@ -138,7 +150,7 @@ def stem(word: str, language: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def key(word: str) -> str:
-    """Folded word without accents, and without the Arabic article."""
+    """Return the key of a folded word in an index: the word without accents and without the Arabic article."""
     if word.isascii():
         return word
     letters = "".join(each for each in unicodedata.normalize("NFD", word) if not unicodedata.combining(each))
@@ -151,7 +163,7 @@ def _shared(stemmed: str) -> str:
 
 
 def languages_of(word: str, latin: Sequence[str]) -> Sequence[str]:
-    """Languages whose stemmers apply to a word, by its script. For a word in Latin script, these are `latin`."""
+    """Return the languages whose stemmers apply to a word, chosen by its script: `latin` for a word in Latin script."""
     first = word[0]
     if first < "ɐ":
         return latin
@@ -161,18 +173,25 @@ def languages_of(word: str, latin: Sequence[str]) -> Sequence[str]:
 
 @lru_cache(maxsize=65_536)
 def stems(word: str, latin: tuple[str, ...]) -> frozenset[str]:
-    """The folded word and its stems."""
+    """Return the folded word and its stems in all languages that apply to it."""
     return frozenset((word, *(stem(word, language) for language in languages_of(word, latin))))
 
 
 def prefixes(word: str, latin: tuple[str, ...]) -> list[str]:
-    """Prefixes: the key of each word that shares a stem with this word starts with one of them."""
+    """Return prefixes for a lookup in the sorted keys of an index.
+
+    Each word that shares a stem with `word` has a key that starts with one of these prefixes.
+    """
     found = sorted({_shared(each) for each in stems(word, latin)})
     return [each for at, each in enumerate(found) if not any(each.startswith(one) for one in found[:at])]
 
 
 def detected(words: Iterable[frozenset[str]]) -> tuple[str, ...]:
-    """Detect the languages in Latin script of texts, given as sets of folded words. English by default."""
+    """Detect the languages of texts in Latin script. Each text is given as the set of its folded words.
+
+    The language of a text is clear if the text contains at least two of its function words. Returns each language that
+    more than a tenth of the texts with a clear language have. Without such texts, the result is English.
+    """
     votes: dict[str, int] = {}
     for each in words:
         counts = {language: len(stop_words(language) & each) for language in LATIN}

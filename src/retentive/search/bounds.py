@@ -1,7 +1,11 @@
-"""Upper bounds of the scores of all memories at once, so that few memories need an exact score.
+"""Upper bounds of the scores of all memories, computed at once. Only memories with a high bound need an exact score.
 
-Each memory has one byte: the sum of its bounds for all words, rounded up. The sums are additions of large integers,
-which run in C: 10,000 memories take some 20 us per word.
+The score of a memory is the sum of what each word of the query adds to it. An upper bound of each addend is known from
+the number of times that the word occurs. The sum of these bounds is stored in one byte per memory, the *level* of the
+memory. It is measured in multiples of `Bounds.unit` and rounded up.
+
+The levels of all memories together form one large integer, so the bounds of a word are added to all levels with one
+addition that runs in C. For 10,000 memories, this takes some 20 us per word.
 """
 
 from __future__ import annotations
@@ -12,14 +16,15 @@ from math import ceil
 
 from retentive.search.postings import Occurrences
 
-_MOST_WORDS = 100  # with more words, all memories with a word have the same bound
+_MOST_WORDS = 100  # in a longer query, all memories that contain a query word get the same bound
 
 
 class Bounds:
-    """Level of each memory: its score is at most the level times `unit`. At level 0, it has no word of the query.
+    """Upper bounds of the scores of all memories in an index: a score is at most the level of the memory times `unit`.
 
-    `words` has the occurrences of each word, and a function from a count of the word to the most that it adds to a
-    score.
+    Memories are referred to by their numbers in the index. A memory at level 0 contains no word of the query. `words`
+    has one pair for each word of the query: the occurrences of the word, and a function. The function takes the number
+    of times that the word counts in a memory, and returns the most that the word can add to the score of such a memory.
     """
 
     def __init__(self, words: Sequence[tuple[Occurrences, Callable[[int], float]]], memories: int) -> None:
@@ -43,15 +48,15 @@ class Bounds:
 
     @property
     def matching(self) -> int:
-        """Number of the memories with any word."""
+        """Number of memories that contain at least one word of the query."""
         return len(self.levels) - self.levels.count(0)
 
     def between(self, low: int, high: int) -> Iterable[int]:
-        """Numbers of the memories with a level from `low` up to but not including `high`."""
+        """Return the numbers of the memories with a level of at least `low` and less than `high`."""
         return compress(range(len(self.levels)), self._flags(low, high))
 
     def least(self, count: int) -> int:
-        """The highest level that at least `count` memories reach; 1 if fewer memories match."""
+        """Return the highest level that at least `count` memories reach; 1 if fewer memories match."""
         low, high = 1, 255
         while low < high:
             middle = (low + high + 1) // 2

@@ -1,6 +1,7 @@
-"""Dates in texts, converted to one form: `May 7`, `7 May 2023`, `2023-05-07` and `07.05.2023` find each other.
+"""Dates in texts, converted to one form, so that a search for `May 7` also finds `2023-05-07` and `07.05.2023`.
 
-A date becomes surfaces that no word can equal: `@05-07`, and with its year `@2023-05-07` and `@2023-05`.
+Each date becomes up to three surfaces, the words that the index stores. They start with `@`, so no word of a text
+equals them: `@05-07` for the day and, if the year is known, `@2023-05-07` and `@2023-05`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _MONTHS = {
     for number, name in enumerate(row.split(), 1)
 }
 _NUMBER = re.compile(r"[0-9]+")
-_AFTER = "-/. "  # the first number of a date is followed by one of these or a letter, or preceded by a space
+# The first number of a date is preceded by a space, or followed by a letter or one of these characters.
+_AFTER = "-/. "
 _ISO = re.compile(r"([0-9]{4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})(?![0-9])")
 _DOTTED = re.compile(r"([0-9]{1,2})([./]) ?([0-9]{1,2})\2 ?([0-9]{4})(?![0-9])")
 _CJK = re.compile(r"(?:([0-9]{4}) ?[年년] ?)?([0-9]{1,2}) ?[月월](?: ?([0-9]{1,2}) ?[日일])?")
@@ -35,11 +37,11 @@ _MONTH_AFTER = re.compile(
 )
 _MONTH_BEFORE = re.compile(r"([^\W\d_]{3,10})\.?,? (?:de |del )?(?:the )?\Z")
 _YEAR_AFTER = re.compile(r"(?:st|nd|rd|th)?,? ([0-9]{4})(?![0-9])")
-_LONGEST = 20  # characters between the start of a month and the number after it
+_LONGEST = 20  # maximum characters between the start of the name of a month and the number after it
 
 
 class FoundDate(NamedTuple):
-    """Date in a text: its position, and its surfaces, the most exact first."""
+    """A date in a text: its position, and the surfaces that the index stores for it, the most exact surface first."""
 
     start: int
     end: int
@@ -47,7 +49,7 @@ class FoundDate(NamedTuple):
 
 
 def dates(text: str) -> Iterator[FoundDate]:
-    """Dates in a text, in order."""
+    """Yield the dates in a text, in order."""
     last = 0
     for match in _NUMBER.finditer(text):
         start, end = match.span()

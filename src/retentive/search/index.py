@@ -1,8 +1,11 @@
-"""Indexes of the memory stores that a process searches, kept up to date from the versions since the last search.
+"""Search indexes of the memory stores that a process searches.
 
-Indexes are only in RAM: storing them would double the time of a write and keep traces of redacted text. The plain text
-of an encrypted store is cached only in this process. The total size of all indexes in a process is limited; the least
-recently used index is dropped first. A store over the limit is scanned in each search.
+Before each search, an index is updated from the versions that were written since the last search. Indexes are only in
+RAM: storing them on disk would double the time of a write and leave traces of redacted text. The index of an encrypted
+store contains plain text, which is only in this process.
+
+The indexes of a process are limited in total size. When the limit is exceeded, the least recently used index is
+dropped. A store that alone exceeds the limit has no index, and each search reads all its texts.
 """
 
 from __future__ import annotations
@@ -27,14 +30,14 @@ from retentive.values.paths import ROOT
 from retentive.values.text import decoded
 
 MAX_KEPT_BYTES = 256 * 1024 * 1024
-"""Maximum bytes of text of all indexes of a process; the indexes need two to three times as much memory."""
-_FEW = 0.2  # share of the memories; if more than this share has changed, all are read again
-_LARGE = 2_000  # memories between two log messages while an index is built
+"""Maximum bytes of text in all indexes of a process. The indexes take two to three times as many bytes of RAM."""
+_FEW = 0.2  # if more than this share of the memories has changed, the index is built again from all memories
+_LARGE = 2_000  # while an index is built, a message is logged after each so many memories
 _log = logging.getLogger("retentive.search")
 
 
 class Corpus:
-    """Index of one memory store. Threads may share it: a lock lets only one thread use the index at a time."""
+    """Index of one memory store. Threads may share it; a lock lets one thread at a time use the index."""
 
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self.max_kept_bytes = max_kept_bytes
@@ -42,12 +45,15 @@ class Corpus:
         forking.watch(self)
 
     def renew_after_fork(self) -> None:
-        """Start again in a forked child, because a thread that exists only in the parent may hold the lock."""
+        """Replace the lock and drop the index in a forked child.
+
+        A thread that exists only in the parent process may hold the lock.
+        """
         self._lock = threading.Lock()
         self._drop()
 
     def drop_if_idle(self) -> None:
-        """Forget the index, unless a thread is using it."""
+        """Drop the index, unless a thread is using it."""
         if self._lock.acquire(blocking=False):
             self._drop()
             self._lock.release()
@@ -62,7 +68,7 @@ class Corpus:
 
     @property
     def is_built(self) -> bool:
-        """True if a search has built the index."""
+        """True after a search has built the index."""
         return self._revision >= 0
 
     def search(
@@ -78,10 +84,11 @@ class Corpus:
         may_be_newer: bool = True,
         doubts: Doubts | None = None,
     ) -> tuple[Results, tuple[str, ...]] | None:
-        """Search the memories of a store; return the results and the paths of damaged memories.
+        """Search the memories of a store. Return the results and the paths of damaged memories.
 
-        If another thread has updated the index to a later state than the snapshot, returns None unless `may_be_newer`.
-        `doubts` are applied in addition to `admit` and `sees`.
+        Another thread may already have updated the index to a newer state than the snapshot. Then the newer state is
+        searched or, if `may_be_newer` is False, None is returned. `admit` decides which memories can be found, `sees`
+        which memories the actor may see, and `doubts` which memories are hidden in addition.
         """
         if doubts is not None and (self._is_too_large(snapshot) or not isinstance(query, Query)):
             admit, sees, doubts = _both(admit, doubts.shows), _both(sees, doubts.shows), None
@@ -104,7 +111,7 @@ class Corpus:
         return scanned(documents, query, limit, admit=admit), damaged
 
     def statistics(self, snapshot: Snapshot, query: Query, *, languages: tuple[str, ...] = ()) -> Statistics:
-        """Statistics of the store for the terms of a query."""
+        """Return the statistics of the store for the terms of a query."""
         if self._is_too_large(snapshot):
             return Scan(all_documents(snapshot)[0], query, languages).statistics()
         with self._lock:
@@ -117,24 +124,27 @@ class Corpus:
         self.drop_if_idle()
         return True
 
-    # -- updates: first all reads, which may fail, then the changes ---------------------------------------------------
+    # -- updates: the reads, which may fail, come before the changes of the index -------------------------------------
 
     def _sync(self, snapshot: Snapshot) -> tuple[str, ...]:
-        """Update the index to a snapshot; return the paths of memories that cannot be read."""
         if self._revision >= snapshot.revision:
             return ()
         newest = next((version.id for version in snapshot.versions(limit=1)), "")
         damaged: tuple[str, ...] = ()
         if not self._follow(snapshot):
             damaged = self._compare(snapshot)
-        if damaged:  # a repair does not change the revision
+        if damaged:  # compare again in the next search: a repair does not change the revision of the store
             self._revision, self._newest = -1, ""
         else:
             self._revision, self._newest = snapshot.revision, newest
         return damaged
 
     def _follow(self, snapshot: Snapshot) -> bool:
-        """Apply the versions since the last update. False if there are too many, or a memory was erased."""
+        """Apply the versions written since the last update.
+
+        Returns False if the index cannot be updated this way: too many memories changed, a text is damaged, or a memory
+        was erased, because an erased memory leaves no version.
+        """
         if not self._newest:
             return False
         few = int(self._index.memories * _FEW) + 1
@@ -148,10 +158,10 @@ class Corpus:
         except Damaged:
             return False
         self._replace(ids, fresh)
-        return self._index.memories == snapshot.usage().memories  # an erased memory leaves no version
+        return self._index.memories == snapshot.usage().memories
 
     def _compare(self, snapshot: Snapshot) -> tuple[str, ...]:
-        """Bring the index to the state of a snapshot by comparing all memories."""
+        """Update the index by comparing all its memories with the snapshot. Return the paths of damaged memories."""
         index = self._index
         memories = {memory.id: memory for memory in snapshot.memories(ROOT)}
         known = index.version_ids()
@@ -193,7 +203,6 @@ def _both(first: Admit | None, second: Admit) -> Admit:
 
 
 def _hidden(index: Index, doubts: Doubts | None) -> Iterator[int]:
-    """Numbers of the documents that are not shown."""
     if doubts is None:
         return
     for number in index.marked(doubts.key, doubts.is_doubted):
@@ -219,7 +228,7 @@ def scanned(
 
 
 def all_documents(snapshot: Snapshot) -> tuple[list[Document], tuple[str, ...]]:
-    """All readable memories, and the paths of the damaged ones."""
+    """Return all readable memories as documents, and the paths of the damaged memories."""
     damaged: list[str] = []
     return list(_documents(snapshot, damaged)), tuple(damaged)
 
@@ -236,13 +245,13 @@ def _documents(snapshot: Snapshot, damaged: list[str]) -> Iterator[Document]:
 
 
 def document_of(memory: Memory, data: bytes) -> Document:
-    """The document of a memory. Raises `Damaged` if the bytes are not UTF-8."""
+    """Return the document for a memory. Raises `Damaged` if the bytes are not UTF-8."""
     decoded(data, path=memory.path)
     return Document(memory.path, data, memory.updated_at, memory.id, memory.version_id, memory.provenance_text)
 
 
 class Corpora:
-    """Indexes of all stores that a process searches, bounded in bytes of text."""
+    """Search indexes of all stores that a process searches, limited in bytes of text. Threads may share it."""
 
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_kept_bytes = max_kept_bytes
@@ -256,7 +265,7 @@ class Corpora:
         self._lock = threading.Lock()
 
     def of(self, backend: Backend, store_id: str) -> Corpus:
-        """The index of a store. A new index is empty."""
+        """Return the index of a store. A new index is empty until the first search."""
         with self._lock:
             by_id = self._of_backend.setdefault(backend, {})
             corpus = by_id.get(store_id)
@@ -265,7 +274,10 @@ class Corpora:
             return corpus
 
     def trim(self, used: Corpus) -> None:
-        """Drop the least recently used indexes until all fit, but keep `used`, which becomes the most recent."""
+        """Record `used` as the most recently used index, then drop the least recently used indexes until the rest fit.
+
+        An index that a thread is using is not dropped.
+        """
         with self._lock:
             living = {id(corpus) for by_id in self._of_backend.values() for corpus in by_id.values()}
             self._recent = [each for each in self._recent if each is not used and id(each) in living] + [used]

@@ -1,6 +1,6 @@
-"""Irregular forms of English words, which no stemmer relates: a search for `buy` finds `bought`.
+"""Irregular forms of English words: a search for `buy` also finds `bought`, although no stemmer relates the two.
 
-Forms that are more often a different word or a name are left out, such as `rose`, `bore` and `ground`.
+Forms that are usually a different word or a name, such as `rose`, `bore` and `ground`, are left out.
 """
 
 from __future__ import annotations
@@ -34,5 +34,5 @@ def _families() -> dict[str, tuple[str, ...]]:
 
 
 def irregular_forms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
-    """The folded word, and its irregular forms if English is one of the languages."""
+    """Return the folded word and, if English is one of the languages, its irregular forms."""
     return (word, *_families().get(word, ())) if "english" in languages else (word,)

@@ -1,4 +1,4 @@
-"""Lines of a memory that contain terms of a query: their scores, and snippets with marks."""
+"""Lines of a memory that contain words of the query: their scores, and snippets with the positions of the matches."""
 
 from __future__ import annotations
 
@@ -12,26 +12,30 @@ from retentive.search.dates import dates
 from retentive.search.results import SNIPPET_CHARS, SNIPPETS, Snippet, Span, snippet, united
 
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t#]*\r?\Z", re.DOTALL)
-_MARK = re.compile(r"#(?<![^\n]#)")  # a `#` at the start of a row
-FROM_HEADING = 0.8  # share of the weight of a term that occurs in a heading above the line only
-LONG_LINE = 400  # characters; a line of this length gets half the score of a short one
+_MARK = re.compile(r"#(?<![^\n]#)")  # a `#` at the start of a line
+FROM_HEADING = 0.8  # share of its weight that a term adds if it occurs only in a heading above the line
+LONG_LINE = 400  # characters; a line of this length gets half the score of a very short line
 _MAX_SPANS = 50
 MAX_HEADING_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The terms to find in lines: their numbers by surface, and the weight of each."""
+    """Search terms to find in the lines of a memory.
+
+    `by_surface` maps each word as written to the numbers of the terms that it matches. `weights` has the weight of each
+    term by its number.
+    """
 
     by_surface: Mapping[str, tuple[int, ...]]
     weights: Sequence[float]
     has_dates: bool
     needles: tuple[str, ...]
-    """Texts such that each surface that is not a date contains one of them."""
+    """Short texts for a fast search: each surface, except dates, contains one of them."""
 
     @classmethod
     def of(cls, by_surface: Mapping[str, tuple[int, ...]], weights: Sequence[float]) -> Wanted:
-        """Build the search targets from the numbers of the terms by surface."""
+        """Build the value from `by_surface` and `weights`, and compute the other fields."""
         needles: list[str] = []
         for word in sorted((each for each in by_surface if each[0] != "@"), key=len):
             if not any(map(word.__contains__, needles)):
@@ -39,7 +43,10 @@ class Wanted:
         return cls(by_surface, weights, any(each[0] == "@" for each in by_surface), tuple(needles))
 
     def rows(self, text: str) -> Iterable[tuple[int, str, bool]]:
-        """Rows that may contain a term, and all headings: number, text, and True if the row may contain a term."""
+        """Return the lines that may contain a term, and all headings.
+
+        Each line is given as its number, its text, and True if it may contain a term.
+        """
         if normal(text) is text:
             return self._rows_with_words(text)
         return ((number, row, True) for number, row in enumerate(text.split("\n"), 1))
@@ -60,7 +67,7 @@ class Wanted:
         return not self.by_surface.keys().isdisjoint(surfaces)
 
     def in_row(self, row: str) -> set[int]:
-        """Numbers of the terms in a row."""
+        """Return the numbers of the terms that occur in a line."""
         known = self.by_surface
         found = {number for surface in surfaces(row) if surface in known for number in known[surface]}
         if self.has_dates:
@@ -68,7 +75,7 @@ class Wanted:
         return found
 
     def spans(self, row: str) -> list[Span]:
-        """Positions of the terms in a row."""
+        """Return the positions of the terms in a line. Overlapping positions are merged."""
         known = self.by_surface
         found = [(start, end) for word, start, end in spans(row) if word in known or normal(word) in known]
         if self.has_dates:
@@ -77,7 +84,7 @@ class Wanted:
 
 
 def _starts(text: str, needle: str) -> Iterator[int]:
-    """Start positions of the rows that contain `needle`."""
+    """Yield the start position of each line that contains `needle`."""
     at = text.find(needle)
     while at >= 0:
         yield text.rfind("\n", 0, at) + 1
@@ -87,7 +94,7 @@ def _starts(text: str, needle: str) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Matching line: its number, its score, and the headings above it."""
+    """A matching line: its number from 1, its score, and the Markdown headings above it."""
 
     number: int
     score: float
@@ -95,7 +102,7 @@ class Line:
 
 
 def matching_lines(text: str, wanted: Wanted) -> list[Line]:
-    """All lines with a term of the query, in the order of the text."""
+    """Return all lines that contain a term of the query, in the order of the text."""
     found: list[Line] = []
     headings: list[tuple[int, str, set[int]]] = []
     above: set[int] = set()
@@ -120,12 +127,12 @@ def matching_lines(text: str, wanted: Wanted) -> list[Line]:
 
 
 def best_score(lines: Sequence[Line]) -> float:
-    """Score of the best line; 0 without lines."""
+    """Return the score of the best line; 0 if there are no lines."""
     return max((line.score for line in lines), default=0.0)
 
 
 def snippets_of(text: str, lines: Sequence[Line], wanted: Wanted) -> tuple[Snippet, ...]:
-    """Snippets of the best lines, in the order of the text."""
+    """Return snippets of the best lines, in the order of the text."""
     best = sorted(nsmallest(SNIPPETS, lines, key=lambda line: (-line.score, line.number)), key=lambda line: line.number)
     rows = text.split("\n")
     return tuple(

@@ -1,12 +1,12 @@
-r"""Search for memories with all words of a query as they are written, or with matches of a pattern.
+r"""Literal search: find memories that contain all words of a query as they are written, or a match of a pattern.
 
-A word matches anywhere, even inside other words, in any language: `log` matches `catalogue`. `api_key` and `会议` need
-no dictionary, and one character is enough. Case and compatibility forms are ignored (NFKC and case folding: `ｅ` equals
-`E`, `ß` equals `SS`). Accents are not ignored, because in many languages a letter with an accent is a different letter.
-A memory matches if all words occur in its text or in its path below `/memories`.
+A word matches anywhere, even inside other words and in any language: `log` matches `catalogue`. No dictionary is
+needed, so `api_key`, `会议` and single characters work. Case and compatibility forms are ignored (NFKC and case
+folding): `ｅ` equals `E`, and `ß` equals `SS`. Accents are not ignored, because in many languages a letter with an
+accent is a different letter. A memory matches if each word occurs in its text or in its path below `/memories`.
 
-Folding neither adds nor removes a `\n`, so line n of the folded text is line n of the text. Positions within a line are
-mapped back, and snippets show the original text.
+Folding neither adds nor removes a `\n`, so line n of the folded text is line n of the original text. Positions of
+matches within a line are converted back, so that snippets show the original text.
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ from retentive.values.text import lines_with
 _Check: TypeAlias = Callable[[], None]
 
 MAX_WORDS = 32
-MAX_PROGRAM = 5_000  # RE2 instructions; a pattern with this many takes at most 7 ms per KB of text
+MAX_PROGRAM = 5_000  # RE2 instructions; a pattern of this size takes at most 7 ms per KB of text
 PATTERN_SECONDS = 5.0
-_MAX_SPANS = 50  # limit for the matches of a pattern in one line
-_MAX_FOLDED = 18  # characters that U+FDFA folds to, more than any other character
+_MAX_SPANS = 50  # maximum matches of a pattern that are marked in one line
+_MAX_FOLDED = 18  # characters; the longest folded form of a single character, which is that of U+FDFA
 _PIECE = 1 << 16
 _TERM = re.compile(r'(-?)(?:"([^"]*)("?)(\S*)|(\S+))')
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """Search query: folded `words` that must all occur and `excluded` words that must not, or a `pattern`.
+    """Parsed query of a literal search: either words or a `pattern`.
 
-    If `within` contains path patterns, only memories whose path matches one of them are found.
+    All of the folded `words` must occur in a memory, and the `excluded` words must not. If `within` has path patterns,
+    the path of a memory must match one of them.
     """
 
     words: tuple[str, ...] = ()
@@ -57,7 +58,7 @@ class Literal:
 
 
 def fold(text: str) -> str:
-    """Fold a text for comparison. Idempotent."""
+    """Fold a text for comparison: NFKC and case folding. Folding a folded text changes nothing."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
@@ -66,19 +67,19 @@ def fold(text: str) -> str:
 def fold_document(path: str, text: str) -> str:
     """Fold a path and a text for searching.
 
-    Line 0 of the result is the path below `/memories`, followed by the lines of the text.
+    Line 0 of the result is the path below `/memories`. The lines of the text follow.
     """
     return fold(f"{path.removeprefix(ROOT)}\n{text}")
 
 
 def parse_literal(text: str, *, regex: bool = False, within: Iterable[str] = ()) -> Literal:
-    """Parse a query. With `regex`, the query is a pattern. Raises `InvalidInput`.
+    """Parse a query. If `regex` is True, the query is a pattern. Raises `InvalidInput`.
 
-    Words are separated by white space and must all occur. `"some words"` is a phrase, which matches within one line.
-    `-word` and `-"some words"` must not occur. A quotation mark inside a word is an ordinary character.
+    Words are separated by white space, and all must occur. `"some words"` is a phrase, which must occur within one
+    line. `-word` and `-"some words"` must not occur. A quotation mark inside a word is an ordinary character.
 
-    A pattern uses the syntax of RE2 and needs the extra `guards`. Patterns are matched against each line of the text
-    and against the path, without folding. A pattern that starts with `(?i)` ignores case.
+    A pattern uses the syntax of RE2 and needs the extra `guards`. It is matched against each line of the text and
+    against the path, without folding. A pattern that starts with `(?i)` ignores case.
     """
     patterns = tuple(check_path_pattern(pattern) for pattern in within)
     check_text(text)
@@ -120,11 +121,12 @@ def search_literal(
     pattern_seconds: float = PATTERN_SECONDS,
     clock: Clock = time.monotonic,
 ) -> Results:
-    """Search memories, and return at most `limit` of the matching memories.
+    """Search memories. Return at most `limit` hits, and the number of all matching memories.
 
-    Matching memories are ordered by newest change, then by path. Each has at most `snippets` lines: those that contain
-    the most words, in the order of the text, each cut to about `snippet_chars` characters. Raises `InvalidInput` if a
-    pattern takes longer than `pattern_seconds`. A search for words has no time limit.
+    Hits are ordered by the time of the newest change, newest first, then by path. Each hit shows at most `snippets`
+    lines: the lines with the most matching words, in the order of the text. Each line is cut to about `snippet_chars`
+    characters. Raises `InvalidInput` if a pattern takes longer than `pattern_seconds`. A search for words has no time
+    limit.
     """
     if limit is not None and limit < 0:
         raise InvalidInput("limit must be an integer of at least 0")
@@ -135,9 +137,9 @@ def search_literal(
 
 
 def _newest(documents: list[Document], limit: int) -> list[Document]:
-    """The first `limit` documents in the order of results.
+    """Return the first `limit` documents in the order of results.
 
-    The other documents are dropped before sorting to save time.
+    To save time, documents that are too old to be among them are dropped before sorting.
     """
     if 0 < limit < len(documents):
         oldest = nlargest(limit, [document.updated_at for document in documents])[-1]
@@ -182,7 +184,10 @@ def _hit(query: Literal, document: Document, count: int, chars: int, check: _Che
 
 
 def _word_spans(words: Sequence[str], chars: int, row: str) -> list[Span]:
-    """Matches in a line, in order. Matches beyond the end of the longest possible snippet are left out."""
+    """Positions of the words in a line, in order.
+
+    Matches that are too far behind the first one to be in the snippet are left out.
+    """
     folded = fold(row)
     places = [at for at in map(folded.find, words) if at != -1]
     if not places:
@@ -203,7 +208,7 @@ def _finds(folded: str, word: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _origins(row: str, folded: str) -> list[Span]:
-    """Span in the original row for each character of the folded row. Empty if the mapping is ambiguous."""
+    """Map each character of the folded line to its span in the original line. Empty if the mapping is ambiguous."""
     clusters = row if "".join(map(_folded_char, row)) == folded else _clusters(row)
     origins: list[Span] = []
     at = 0
@@ -219,7 +224,7 @@ def _folded_char(char: str) -> str:
 
 
 def _clusters(row: str) -> list[str]:
-    """Split a row into parts that can be folded separately. A part is a character with its combining characters."""
+    """Split a line into parts that can be folded separately. A part is a character with its combining characters."""
     clusters: list[str] = []
     for char in row:
         if clusters and (unicodedata.combining(char) or fold(clusters[-1] + char) != fold(clusters[-1]) + fold(char)):
@@ -265,7 +270,6 @@ def _compiled(pattern: str) -> _Pattern:
 
 
 def _until(seconds: float, clock: Clock) -> _Check:
-    """Return a function that raises `InvalidInput` after the deadline."""
     end = clock() + seconds
 
     def check() -> None:
@@ -285,7 +289,7 @@ def _data(text: str) -> bytes:
 
 
 def _matching_lines(pattern: _Pattern, data: bytes, check: _Check) -> Iterator[int]:
-    """Numbers of the matching lines, in order. Calls `check` for each piece of the text."""
+    """Yield the numbers of the matching lines, in order. `check` is called before each step and may raise."""
     line, counted, at = 1, 0, 0
     while at < len(data):
         check()
@@ -301,7 +305,6 @@ def _matching_lines(pattern: _Pattern, data: bytes, check: _Check) -> Iterator[i
 
 
 def _pattern_spans(pattern: _Pattern, check: _Check, row: str) -> list[Span]:
-    """Spans of the first matches of a pattern in a line. Empty matches are left out."""
     spans: list[Span] = []
     for match in islice(pattern.finditer(_data(row).decode()), _MAX_SPANS):
         check()

@@ -1,4 +1,4 @@
-"""Words of an index that differ from a given word by one or two letters, as suggestions for a mistyped word."""
+"""Similar words of an index, as suggestions for a mistyped word: they differ from it by one or two letters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from retentive.search.analysis import key
 from retentive.search.postings import Index
 
 MAX_SUGGESTED = 3
-_MIN_ONE, _MIN_TWO = 3, 6  # minimum letters of a word for one, and for two, differences
+_MIN_ONE, _MIN_TWO = 3, 6  # minimum letters of a word that may differ by one letter, and by two letters
 
 
 class Similar:
@@ -20,7 +20,7 @@ class Similar:
         self._others = frozenset(_first_changed(given) if self._most else ())
 
     def distance(self, word: str) -> int:
-        """Number of letters that differ, or 0 if the word is equal or not similar."""
+        """Return the number of letters by which `word` differs, or 0 if it is equal or not similar."""
         far = distance(self._given, word, self._most) if self._most and self._may_be_near(word) else 0
         return far if far <= self._most else 0
 
@@ -31,7 +31,7 @@ class Similar:
         return len(set(word).symmetric_difference(given)) <= 2 * most
 
     def in_index(self, index: Index) -> list[tuple[int, str]]:
-        """Words of an index, with their distances."""
+        """Return the similar words of an index, each with its distance."""
         first = self._given[:1]
         if not self._most:
             return []
@@ -40,7 +40,11 @@ class Similar:
 
 
 def near_words(word: str, index: Index, sees: Callable[[int], bool]) -> tuple[str, ...]:
-    """Similar words in visible memories, nearest first, then most frequent. `sees` takes the number of a memory."""
+    """Return the best suggestions for a word: the nearest first, then the most frequent.
+
+    `sees` takes the number of a memory and returns whether the actor may see it. Only words in such memories are
+    suggested.
+    """
     counted = [(far, -sum(map(sees, index.numbers_of(each))), each) for far, each in Similar(word).in_index(index)]
     return tuple(each for _, count, each in sorted(counted) if count)[:MAX_SUGGESTED]
 
@@ -53,7 +57,10 @@ def _first_changed(word: str) -> list[str]:
 
 
 def distance(one: str, other: str, most: int) -> int:
-    """Number of letters to insert, delete, replace or swap with the next letter; `most` + 1 if it exceeds `most`."""
+    """Return the edit distance of two words: letters to insert, delete, replace or swap with the next letter.
+
+    Returns `most + 1` if the distance exceeds `most`.
+    """
     if abs(len(one) - len(other)) > most:
         return most + 1
     before: list[int] = []

@@ -1,9 +1,11 @@
-"""Inverted index of one memory store, in RAM: for each word as written, the memories that contain it, and how often.
+"""Inverted index of one memory store, in RAM. For each word, it has the memories that contain the word, and how often.
 
-Postings are a sorted array of the numbers of memories. Each number is repeated for each occurrence, so that counting
-and merging run in C. A word that occurs only once, as half of all words do, has a number instead of an array. Words are
-not stemmed here: a query expands to the few words that share a stem with it (`analysis.prefixes`), so building needs no
-stemmer.
+The index numbers the memories. The postings of a word are a sorted array of these numbers; a number is repeated for
+each occurrence of the word in the memory, so that counting and merging run in C. Half of all words occur only once. For
+such a word, the index stores the single number instead of an array.
+
+Words are stored as written (*surfaces*), so building the index needs no stemmer. A query is expanded to the few
+surfaces that share a stem with its words (`analysis.prefixes`).
 """
 
 from __future__ import annotations
@@ -26,22 +28,27 @@ from retentive.values.paths import ROOT
 Postings: TypeAlias = "int | array[int]"
 _HEADING = re.compile(r"\n#{1,6}[ \t].*")
 _DIGIT = re.compile(r"[0-9]")
-IN_PATH = 3  # how many times a word in the path counts
-IN_HEADING = 1  # how many more times a word in a heading counts
-SAMPLE = 128  # memories in which languages are detected
-_FEW_KEYS = 200  # up to this number, new words are inserted one at a time
-_RARE = 16  # a term with less than one occurrence in so many memories has a dict of counts, others a byte per memory
-_DICT_BYTES = 90  # bytes of memory per entry of such a dict
+IN_PATH = 3  # a word in the path counts three times
+IN_HEADING = 1  # a word in a heading counts one more time
+SAMPLE = 128  # approximate number of memories from which the languages of a store are detected
+_FEW_KEYS = 200  # up to this number of new keys are inserted one at a time; with more, all keys are sorted again
+# A term with less than one occurrence in so many memories is rare and has a dict of counts. Others have a bytearray.
+_RARE = 16
+_DICT_BYTES = 90  # bytes of RAM per entry of such a dict
 _LARGEST = 1 << 62
-_MOST_MARKED = 4
-_MAX_CACHED = 1 << 22  # bytes cached for recent terms, in a small store
-_CACHED_SHARE = 0.5  # of the bytes of text, in a large store
+_MOST_MARKED = 4  # conditions whose results are cached
+# Occurrences of recent terms are cached up to the greater of these: bytes, and share of the bytes of text.
+_MAX_CACHED = 1 << 22
+_CACHED_SHARE = 0.5
 K1 = 1.2  # parameters of BM25, tuned on benchmarks/search
 B = 0.75
 
 
 def counted(path: str, text: str) -> list[str]:
-    """Surfaces of a memory, each as often as it counts. Words in headings and in the path count more than once."""
+    """Return the surfaces of a memory, each repeated as many times as it counts.
+
+    A word in a heading counts twice, and a word in the path counts three times.
+    """
     found = surfaces(text)
     if "#" in text:
         for heading in _HEADING.findall("\n" + text):
@@ -54,14 +61,15 @@ def counted(path: str, text: str) -> list[str]:
 
 
 def in_sample(memory_id: str, memories: int) -> bool:
-    """Return whether a memory belongs to the sample in which languages are detected."""
+    """Return whether a memory belongs to the sample from which the languages of a store are detected."""
     return memories <= SAMPLE or zlib.crc32(memory_id.encode()) % (memories // SAMPLE) == 0
 
 
 class Occurrences:
-    """Occurrences of a term: its surfaces, and how often it counts in each memory.
+    """Occurrences of a search term: the words as written (`surfaces`) that match it, and its count in each memory.
 
-    `count_of` takes the number of a memory and returns the count there; 0 or None if the term is absent.
+    `count_of` takes the number of a memory and returns how often the term counts there. It returns 0 or None if the
+    memory does not contain the term.
     """
 
     __slots__ = ("_by_number", "count_of", "counts", "least_sizes", "memories", "surfaces")
@@ -71,7 +79,7 @@ class Occurrences:
         found = _counts([(each,) if isinstance(each, int) else each for each in postings], len(sizes))
         self.count_of: Callable[[int], int | None]
         self.counts: bytearray | None = None
-        """The count of each memory; None for a rare term."""
+        """The count in each memory, as one byte per memory. None for a rare term, whose counts are in a dict."""
         self._by_number: dict[int, int] = {}
         if isinstance(found, bytearray):
             self.counts, self.count_of = found, found.__getitem__
@@ -80,7 +88,7 @@ class Occurrences:
             self._by_number, self.count_of = found, found.get
             self.memories = len(found)
         self.least_sizes: dict[int, int] = {}
-        """For each count of the term, the size of the smallest memory with this count."""
+        """Maps each count that occurs to the size in bytes of the smallest memory with this count."""
         least = self.least_sizes
         for number, count in self.items():
             size = sizes[number]
@@ -88,14 +96,14 @@ class Occurrences:
                 least[count] = size
 
     def items(self) -> Iterable[tuple[int, int]]:
-        """Numbers of the memories with the term, and how often it counts there."""
+        """Return pairs: the number of a memory that contains the term, and how often the term counts there."""
         if self.counts is None:
             return self._by_number.items()
         return zip(self.numbers, compress(self.counts, self.counts), strict=False)
 
     @property
     def numbers(self) -> Iterable[int]:
-        """Numbers of the memories with the term, each once."""
+        """Numbers of the memories that contain the term, each once."""
         return self._by_number if self.counts is None else compress(range(len(self.counts)), self.counts)
 
     @property
@@ -104,7 +112,10 @@ class Occurrences:
         return _DICT_BYTES * len(self._by_number) if self.counts is None else len(self.counts)
 
     def most(self, count: int, flat: float, slope: float) -> float:
-        """The greatest `count / (count + norm)` for a count: the part of BM25 that depends on the memory."""
+        """Return the greatest value of `count / (count + norm)`, the BM25 factor, among memories with this count.
+
+        The smallest memory has the least norm, and so the greatest factor.
+        """
         return count / (count + flat + slope * self.least_sizes[count])
 
 
@@ -122,7 +133,11 @@ def _counts(postings: Sequence[Sequence[int]], memories: int) -> dict[int, int] 
 
 
 class _ByWord(dict[str, Postings]):
-    """Postings by surface. Reading an unknown surface stores `number` for it, and adds it to `fresh`."""
+    """Postings by surface.
+
+    Reading an unknown surface stores `number` as its postings and adds the surface to `fresh`. The caller then calls
+    `append` on the result, as for an array, and `append` does nothing.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,13 +154,13 @@ class _ByWord(dict[str, Postings]):
 
 
 class Index:
-    """Inverted index. Not thread-safe."""
+    """Inverted index of the memories of one store. Not thread-safe."""
 
     def __init__(self) -> None:
         self.documents: list[Document | None] = []
         self.sizes: list[int] = []
         self.updated: list[float] = []
-        """Times of the newest changes, as timestamps."""
+        """Time of the newest change of each memory, as a timestamp."""
         self.memories = 0
         self.size = 0
         self._postings = _ByWord()
@@ -162,7 +177,7 @@ class Index:
     # -- changes ----------------------------------------------------------------------------------------------------
 
     def add(self, document: Document, words: Iterable[str]) -> None:
-        """Add a memory that is not in the index, with its surfaces, each as often as it counts."""
+        """Add a memory that is not in the index yet. `words` has its surfaces, each repeated as often as it counts."""
         number = self._free.pop() if self._free else len(self.documents)
         if number == len(self.documents):
             self.documents.append(document)
@@ -181,7 +196,10 @@ class Index:
         self.count(len(document.data))
 
     def marked(self, key: Hashable, is_marked: Callable[[Document], bool]) -> set[int]:
-        """Numbers of the memories that meet a condition. Cached by `key`, because settings rarely change."""
+        """Return the numbers of the memories that meet a condition.
+
+        The result is cached by `key` and kept up to date when memories are added or removed.
+        """
         if key not in self._marked:
             if len(self._marked) == _MOST_MARKED:
                 del self._marked[next(iter(self._marked))]
@@ -190,7 +208,7 @@ class Index:
         return self._marked[key][1]
 
     def count(self, size: int, memories: int = 1) -> None:
-        """Count memories in the statistics only, without their words."""
+        """Add to the number of memories and bytes, without indexing words. `size` is the size of one memory."""
         self.memories += memories
         self.size += size * memories
         self._cached.clear()
@@ -219,7 +237,7 @@ class Index:
             self._postings[surface] = known[0] if len(known) == 1 else known
 
     def remove(self, memory_id: str) -> None:
-        """Remove a memory and each word that no other memory has. Does nothing for an unknown id."""
+        """Remove a memory, and each word that no other memory contains. Does nothing for an unknown id."""
         number = self._numbers.pop(memory_id, None)
         document = None if number is None else self.documents[number]
         if number is None or document is None:
@@ -243,7 +261,7 @@ class Index:
         self.count(len(document.data), -1)
 
     def _learn(self) -> None:
-        """Learn the keys of new surfaces."""
+        """Register the keys of surfaces that were added since the last call."""
         for surface in self._postings.fresh:
             if surface.isascii() and (surface.isdigit() or (surface.islower() and "_" not in surface)):
                 self._new_keys.add(surface)
@@ -286,11 +304,11 @@ class Index:
     # -- reads --------------------------------------------------------------------------------------------------------
 
     def version_ids(self) -> dict[str, str]:
-        """The indexed version of each memory, by memory id."""
+        """Return the id of the indexed version of each memory, by memory id."""
         return {each.memory_id: each.version_id for each in self.documents if each is not None}
 
     def languages(self) -> tuple[str, ...]:
-        """Languages in Latin script of the memories, detected in a sample."""
+        """Return the languages of the memories in Latin script, detected in a sample."""
         if not self._languages:
             numbers = [each for name, each in self._numbers.items() if in_sample(name, self.memories)]
             sample = [document for number in numbers if (document := self.documents[number]) is not None]
@@ -298,7 +316,7 @@ class Index:
         return self._languages
 
     def occurrences(self, term: Term) -> Occurrences:
-        """The surfaces that match a term, and how often it counts in each memory."""
+        """Return the surfaces that match a term, and how often the term counts in each memory."""
         name = term.text, term.languages
         found = self._cached.get(name)
         if found is None:
@@ -330,27 +348,30 @@ class Index:
 
     @staticmethod
     def norms(memories: int, size: int) -> tuple[float, float]:
-        """Two numbers. The norm of a memory is the first, plus the second times the bytes of the memory."""
+        """Return the two BM25 parameters `flat` and `slope`.
+
+        The norm of a memory with `n` bytes of text is `flat + slope * n`.
+        """
         return K1 * (1 - B), K1 * B * memories / max(size, 1)
 
     def words_between(self, low: str, high: str) -> list[str]:
-        """Folded words without accents, from `low` up to but not including `high`."""
+        """Return the keys (folded words without accents) from `low` up to but not including `high`, sorted."""
         keys = self._sorted_keys()
         return keys[bisect_left(keys, low) : bisect_left(keys, high)]
 
     def has_word(self, word: str) -> bool:
-        """Return whether a folded word without accents occurs."""
+        """Return whether a key (a folded word without accents) occurs in the index."""
         return _has(self._sorted_keys(), word)
 
     def numbers_of(self, word: str) -> Iterator[int]:
-        """Numbers of the memories with a folded word without accents."""
+        """Yield the numbers of the memories that contain a word with this key (folded, without accents)."""
         for surface in (word, *self._variants.get(word, ())):
             postings = self._postings.get(surface, ())
             yield from (postings,) if isinstance(postings, int) else dict.fromkeys(postings)
 
 
 def word_set(document: Document) -> frozenset[str]:
-    """Folded words of a document."""
+    """Return the folded words of a document."""
     return frozenset(surface.casefold() for surface in surfaces(document.text))
 
 

@@ -2,7 +2,7 @@
 
     refund rules "30 days" +euro -draft path:team/ by:user:ann since:2026-05-01 is:proposed
 
-All text outside operators is searched, so a question in natural language needs no special form.
+All words outside operators are searched, so a question can be asked in natural language.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ ParseTime = Callable[[str], datetime]
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Conditions on the memories of a search. An empty condition holds for all memories."""
+    """Conditions that a memory must meet to be found. An empty condition accepts all memories."""
 
     within: tuple[str, ...] = ()
-    """Path patterns; one of them must match."""
+    """Path patterns. The path must match one of them."""
     paths: tuple[str, ...] = ()
-    """Folded texts that the path must contain."""
+    """Folded texts. The path must contain all of them."""
     actors: tuple[str, ...] = ()
-    """Patterns; one of them must match an actor whose changes the text builds on."""
+    """Actor patterns. One of them must match an actor whose changes are part of the text."""
     since: datetime | None = None
     before: datetime | None = None
 
@@ -57,10 +57,11 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Ranked query. `text` has the words to find, including the words of phrases and required words.
+    """Parsed query of a ranked search.
 
-    All of `required` and `phrases` must occur; `excluded` and `excluded_phrases` must not. With `is_proposed`,
-    proposals are searched instead of memories.
+    `text` has all words to find, including required words and the words of phrases. All of `required` and `phrases`
+    must occur. None of `excluded` and `excluded_phrases` may occur. If `is_proposed` is True, proposals are searched
+    instead of memories.
     """
 
     text: str
@@ -110,7 +111,7 @@ def parse_query(text: str, parse_time: ParseTime, *, within: Iterable[str] = ())
 
 
 def _kept(kept: list[str], sign: str, words: str) -> str:
-    """Add the words of an operator to `kept`. Returns them as text of the query, or a space if they are excluded."""
+    """Add the operand of an operator to `kept`. Return the text that replaces the operator in the query."""
     kept.append(words)
     return " " if sign == "-" else f" {words} "
 
@@ -135,12 +136,12 @@ def _rooted(pattern: str) -> str:
 
 
 def _actor_pattern(given: str) -> str:
-    """Pattern for an actor; a name without a kind matches any kind."""
+    """A name without a kind of actor, such as `ann`, matches actors of any kind."""
     return given if given.partition(":")[0] in ACTOR_KINDS or "*" in given.partition(":")[0] else f"*:{given}"
 
 
 def _is_proposed(given: Sequence[str]) -> bool:
     unknown = [each for each in given if each != "proposed"]
     if unknown:
-        raise InvalidInput(f"is:{unknown[0][:80]} is unknown; the only form is is:proposed")
+        raise InvalidInput(f"unknown operator is:{unknown[0][:80]}; the only value of `is:` is `proposed`")
     return bool(given)

@@ -1,7 +1,7 @@
-"""Ranking: BM25 over whole memories, plus the score of the best line for the memories that rank first.
+"""Ranking of search results: BM25 over whole memories, plus the score of the best line for the first memories.
 
-Memories are scored in the order of falling upper bounds, until no other memory can be among the best. The result is
-exact.
+Memories are scored in the order of their upper bounds, highest first, until no other memory can be among the best. The
+bounds only save time: the result is the same as if all memories were scored.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from retentive.search.results import Document, Hit, Results
 from retentive.search.terms import Term, Terms
 from retentive.values.paths import ROOT
 
-LINE = 0.5  # weight of the best line relative to the whole memory
-RESCORED = 20  # memories whose lines are scored
-_DIGITS = 6  # decimal places of scores that are compared
-TIE = 1e-6  # scores that differ by less are equal
-_MANY = 200  # so many memories are sorted without a preselection
-_FIRST_STEP = 200  # memories that are scored before the lowest score of the best is known
+LINE = 0.5  # weight of the score of the best line; the score of the whole memory has weight 1
+RESCORED = 20  # minimum number of the best memories whose lines are scored
+_DIGITS = 6  # decimal places to which scores are rounded before they are compared
+TIE = 1e-6  # scores that differ by less than this count as equal
+_MANY = 200  # up to this number of memories are sorted without a preselection
+_FIRST_STEP = 200  # memories that are scored in the first step
 
 Admit = Callable[[Document], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """Documents that may be hidden from an actor. `shows` decides about the documents that meet `is_doubted`.
+    """Rule for documents that may be hidden from an actor.
 
-    The result of `is_doubted` depends only on the key and the document, so an index can cache it.
+    `is_doubted` selects the documents that need a decision, and `shows` then decides whether one of them is shown. The
+    result of `is_doubted` depends only on `key` and the document, so an index can cache it.
     """
 
     key: Hashable
@@ -49,26 +50,29 @@ class Doubts:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Statistics of one or more collections: memories, bytes, and the number of memories with each term by its text."""
+    """Statistics that scores depend on: number of memories, bytes of text, and the number of memories with each term.
+
+    They may cover several stores. `counts` is keyed by the text of the term.
+    """
 
     memories: int = 0
     size: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: Statistics) -> Statistics:
-        """Statistics of both collections together."""
+        """Return the statistics of both collections together."""
         texts = self.counts.keys() | other.counts.keys()
         counts = {text: self.counts.get(text, 0) + other.counts.get(text, 0) for text in texts}
         return Statistics(self.memories + other.memories, self.size + other.size, counts)
 
     def rarity(self, term: Term) -> float:
-        """Inverse document frequency of a term."""
+        """Return the inverse document frequency of a term."""
         count = self.counts.get(term.text, 0)
         return log(1 + (max(self.memories - count, 0) + 0.5) / (count + 0.5))
 
 
 def statistics_of(index: Index, terms: Terms) -> Statistics:
-    """Statistics of an index for the terms of a query."""
+    """Return the statistics of an index for the terms of a query."""
     counts = {term.text: index.occurrences(term).memories for term in terms.words}
     return Statistics(index.memories, index.size, counts)
 
@@ -76,9 +80,11 @@ def statistics_of(index: Index, terms: Terms) -> Statistics:
 class Ranking:
     """One ranked search in one index.
 
-    `admit` decides which documents are found, and `sees` which documents the actor may see; None admits all. `near`
-    returns an index that has the words similar to given words, for an index that lacks them. `hidden` has the numbers
-    of further documents that are not found. For a few documents, this is faster than `admit`.
+    `admit` decides which documents can be found, and `sees` which documents the actor may see; None accepts all.
+    `hidden` has the numbers of more documents that are not found; for a few documents, this is faster than `admit`.
+
+    `near` is for an index that contains only the words of the query: it takes words, and returns an index of similar
+    words.
     """
 
     def __init__(
@@ -97,7 +103,7 @@ class Ranking:
         self._statistics = statistics or statistics_of(index, terms)
         self._found = {term: index.occurrences(term) for term in terms.all}
         self._admit, self._visible, self._near = admit, sees, near
-        self._allowed: set[int] | None = None  # None for all
+        self._allowed: set[int] | None = None  # None if all memories are allowed
         flat, slope = index.norms(self._statistics.memories, self._statistics.size)
         self._weighted = [(self._found[term], self._statistics.rarity(term)) for term in terms.words]
         self._weighted.sort(key=lambda each: each[1], reverse=True)  # rarest first
@@ -110,7 +116,10 @@ class Ranking:
             self._bounds.levels[number] = 0
 
     def results(self, limit: int | None) -> Results:
-        """The best memories and the number of all matches. Raises `InvalidInput`."""
+        """Return the best memories and the number of all matching memories.
+
+        If no memory contains all phrases of the query, their words are searched without the phrases.
+        """
         total = self._select(self._query.phrases)
         relaxed = not total and bool(self._query.phrases)
         if relaxed:
@@ -123,7 +132,7 @@ class Ranking:
     # -- conditions ---------------------------------------------------------------------------------------------------
 
     def _select(self, phrases: tuple[str, ...]) -> int:
-        """Apply the conditions; return the number of memories that match."""
+        """Apply the conditions of the query. Return the number of matching memories."""
         allowed = self._conditions(phrases)
         if allowed is None and self._admit is None:
             self._allowed = None
@@ -133,7 +142,7 @@ class Ranking:
         return len(self._allowed)
 
     def _conditions(self, phrases: tuple[str, ...]) -> set[int] | None:
-        """Numbers of the memories that the required and excluded words allow; None if all are allowed."""
+        """Numbers of the memories that meet the conditions on required and excluded words; None if all memories do."""
         allowed: set[int] | None = None
         groups = [*self._terms.required, *(self._terms.phrase_words if phrases else ())]
         for having in map(self._with_all, groups):
@@ -148,14 +157,13 @@ class Ranking:
         return (self._any() if allowed is None else allowed) - excluded
 
     def _with_all(self, group: Iterable[Term]) -> set[int]:
-        """Numbers of the memories that contain all terms of a group."""
         having: set[int] | None = None
         for found in sorted((self._found[term] for term in group), key=lambda found: found.memories):
             having = set(found.numbers) if having is None else set(filter(found.count_of, having))
         return having or set()
 
     def _any(self) -> set[int]:
-        """Numbers of the memories with any word."""
+        """Numbers of the memories that contain any word of the query."""
         return set(self._bounds.between(1, 256))
 
     def _verified(self, numbers: Iterable[int], phrases: Iterable[str]) -> set[int]:
@@ -176,7 +184,11 @@ class Ranking:
     # -- scores -------------------------------------------------------------------------------------------------------
 
     def _best(self, limit: int | None) -> list[tuple[float, int]]:
-        """The best memories by BM25: up to `limit`, or `RESCORED` if that is more, to add the scores of their lines."""
+        """The best memories by BM25, as pairs of score and number.
+
+        There are at least `RESCORED` of them if so many match, because the scores of their lines can still change the
+        order.
+        """
         keep = RESCORED if limit is None else max(limit, RESCORED)
         scores: dict[int, float] = {}
         if limit is None:
@@ -195,7 +207,7 @@ class Ranking:
         return [(scores[number], number) for _, number in (ordered if limit is None else ordered[:keep])]
 
     def _newest(self, scores: Mapping[int, float], numbers: list[int], keep: int) -> list[int]:
-        """Memories that can be among the first `keep`. Of memories with equal scores, the newest changes come first."""
+        """Memories that can be among the first `keep`. Among memories with equal scores, the newest come first."""
         if len(numbers) <= _MANY:
             return numbers
         by_score: dict[float, list[int]] = defaultdict(list)
@@ -216,7 +228,7 @@ class Ranking:
         return found
 
     def _score_best(self, scores: dict[int, float], numbers: Sequence[int], keep: int) -> None:
-        """Score memories in several steps. The steps before determine the score that a memory must reach."""
+        """Score memories in steps. After the first step, memories that cannot be among the best `keep` are skipped."""
         start, step = 0, max(_FIRST_STEP, keep)
         while start < len(numbers):
             floor = nlargest(keep, scores.values())[-1] - TIE if len(scores) >= keep else 0.0
@@ -224,7 +236,7 @@ class Ranking:
             start, step = start + step, step * 2
 
     def _score(self, scores: dict[int, float], numbers: Iterable[int], floor: float) -> None:
-        """Score memories, except memories that cannot reach the score `floor`. The rarest word is added first."""
+        """Score memories, except memories whose bound is below `floor`."""
         flat, slope = self._index.norms(self._statistics.memories, self._statistics.size)
         sizes, levels, unit = self._index.sizes, self._bounds.levels, self._bounds.unit
         terms = [(found.count_of, rarity) for found, rarity in self._weighted]
@@ -238,7 +250,6 @@ class Ranking:
             scores[number] = score
 
     def _order(self, score: float, number: int) -> tuple[float, float, str]:
-        """Sort key: the score, then the newest change, then the path."""
         document = self._index.documents[number]
         assert document is not None
         return order(score, document.updated_at, document.path)
@@ -254,7 +265,7 @@ class Ranking:
     def _rescored(
         self, best: list[tuple[float, int]], wanted: Wanted, limit: int | None
     ) -> list[tuple[float, Document, list[Line]]]:
-        """The best memories, in order, with the score of the best line added."""
+        """The best memories with the score of their best line added, in the new order."""
         found: list[tuple[float, Document, list[Line]]] = []
         for score, number in best:
             document = self._index.documents[number]
@@ -274,7 +285,7 @@ class Ranking:
     # -- unknown words ------------------------------------------------------------------------------------------------
 
     def _unknown(self) -> dict[str, tuple[str, ...]]:
-        """Words of the query that no visible memory has, each with similar words."""
+        """Words of the query that occur in no visible memory, each with similar words that do."""
         groups: dict[str, list[Term]] = {}
         for term in self._terms.words:
             groups.setdefault(term.shown, []).append(term)
@@ -293,12 +304,12 @@ class Ranking:
 
 
 def order(score: float, updated_at: datetime, path: str) -> tuple[float, float, str]:
-    """Sort key of results: the score, then the newest change, then the path."""
+    """Return the sort key of a result: the highest score first, then the newest change, then the path."""
     return -round(score, _DIGITS), -updated_at.timestamp(), path
 
 
 def phrase_pattern(phrase: str) -> re.Pattern[str]:
-    """Pattern of a phrase in folded text: whole words, in one line."""
+    """Return the pattern that finds a phrase in folded text. It matches whole words within one line."""
     words = phrase.casefold().split()
     start = r"(?<!\w)" if words[0][0].isalnum() and not is_dense(words[0]) else ""
     end = r"(?!\w)" if words[-1][-1].isalnum() and not is_dense(words[-1][-1]) else ""
@@ -306,7 +317,7 @@ def phrase_pattern(phrase: str) -> re.Pattern[str]:
 
 
 def _leaders(scores: dict[int, float], keep: int) -> list[int]:
-    """Numbers of the `keep` best memories, and of all memories that tie with the last one."""
+    """Numbers of the best `keep` memories, and of the memories with the same score as the last of them."""
     if len(scores) <= keep:
         return list(scores)
     least = nlargest(keep, scores.values())[-1] - TIE

@@ -16,7 +16,7 @@ SNIPPET_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Memory, earlier version or proposal to search. `data` is the text in UTF-8."""
+    """A text to search: a memory, an earlier version or a proposal. `data` is the text in UTF-8."""
 
     path: str
     data: bytes = field(repr=False)
@@ -37,20 +37,20 @@ class Document:
 
     @property
     def actors(self) -> tuple[str, ...]:
-        """Actors whose changes the text builds on, newest last."""
+        """Actors whose changes are part of the text, the actor of the newest change last."""
         return tuple(each.actor for each in self.provenance.contributors)
 
     @property
     def actor(self) -> str | None:
-        """Actor of the newest change, or None if none was recorded."""
+        """Actor of the newest change, or None if no actor was recorded."""
         return next((actor for actor in reversed(self.actors) if actor), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """Matching line: its number (from 1), its text cut around the first match, and the position of each match in it.
+    """A matching line: its number from 1, its text, and the positions of the matches in this text.
 
-    `headings` are the Markdown headings above the line, outermost first.
+    A long line is cut around the first match. `headings` are the Markdown headings above the line, outermost first.
     """
 
     line: int
@@ -61,10 +61,11 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Hit:
-    """Search result: a memory and its matching lines.
+    """A search result: a memory and its matching lines.
 
-    `lines` counts all matching lines; 0 means that only the path matches. `trust` is the trust level of the memory,
-    `score` orders ranked results and is 0 in others, and `actor` made the newest change.
+    `lines` is the number of all matching lines; 0 means that only the path matches. `path_spans` are the positions of
+    the matches in the path. `trust` is the trust level of the memory. `score` orders the results of a ranked search and
+    is 0 otherwise. `actor` made the newest change.
     """
 
     path: str
@@ -84,11 +85,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Results:
-    """First hits, best first, and the total number of matching memories.
+    """Results of a search: the first hits, best first, and the number of all matching memories.
 
-    `damaged` has the paths of memories that were not searched because their texts are damaged. `unknown` has the words
-    of a ranked query that occur in no memory, each with similar words that occur. `relaxed` is True if no memory
-    contains all phrases of the query, so that their words were searched instead.
+    `damaged` has the paths of memories that could not be searched, because their texts are damaged. `unknown` has the
+    words of a ranked query that occur in no memory, each with similar words that do occur. `relaxed` is True if no
+    memory contains all phrases of the query; then the words of the phrases were searched instead.
     """
 
     hits: tuple[Hit, ...]
@@ -105,7 +106,7 @@ _UNITS = (("year", 365 * 86_400), ("month", 30 * 86_400), ("day", 86_400), ("hou
 
 
 def age(at: datetime, now: datetime) -> str:
-    """Age of a change in its largest unit, such as `3 days ago`."""
+    """Return the age of a change in its largest unit, such as `3 days ago`."""
     seconds = (now - at).total_seconds()
     for name, length in _UNITS:
         count = int(seconds // length)
@@ -115,9 +116,9 @@ def age(at: datetime, now: datetime) -> str:
 
 
 def snippet(line: int, row: str, spans: Sequence[Span], chars: int, headings: tuple[str, ...] = ()) -> Snippet:
-    """Make a snippet of a row.
+    """Make a snippet of a line.
 
-    If the row is too long, it is cut so that a quarter of the snippet precedes the first match.
+    A line that is longer than `chars` is cut. A quarter of the snippet shows the text before the first match.
     """
     first = spans[0][0] if spans else 0
     start = max(min(first - chars // 4, len(row) - chars), 0)

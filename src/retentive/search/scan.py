@@ -1,7 +1,7 @@
-"""Search without an index: for a single search of a process, for versions and proposals, and for very large stores.
+"""Search without an index, for the first search of a process, for versions and proposals, and for very large stores.
 
-The texts are read once. Only lines that may have a word of the query are split into words, so this takes a fraction of
-the time of building an index. The results are the same as with an index.
+Each text is read once. Only lines that may contain a word of the query are split into words, so a scan takes a fraction
+of the time of building an index. The results are the same as with an index.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 _HEADING = re.compile(r"#{1,6}[ \t]")
 _ASCII = bytes(range(128))
-_MOST_REPLACED = 20  # different letters with accents; if there are more, the whole text is decomposed
+_MOST_REPLACED = 20  # a text with more different letters to replace is converted as a whole
 
 
 class _Cache(dict[Key, Value], Generic[Key, Value]):
-    """Results of a function, computed on first use."""
+    """Results of a function, computed at first use."""
 
     def __init__(self, function: Callable[[Key], Value]) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class _Cache(dict[Key, Value], Generic[Key, Value]):
 
 
 class Scan:
-    """Documents of a search without an index."""
+    """One search over documents without an index."""
 
     def __init__(self, documents: Sequence[Document], query: Query, languages: tuple[str, ...]) -> None:
         self._documents, self._query = documents, query
@@ -51,7 +51,7 @@ class Scan:
         self._index = restricted(documents, self._terms.all)
 
     def statistics(self) -> Statistics:
-        """Statistics for the terms of the query."""
+        """Return the statistics of the documents for the terms of the query."""
         return statistics_of(self._index, self._terms)
 
     def results(
@@ -62,14 +62,14 @@ class Scan:
         admit: Admit | None = None,
         sees: Admit | None = None,
     ) -> Results:
-        """The best documents."""
+        """Return the best documents. `admit` and `sees` have the same meaning as in `Ranking`."""
         ranking = Ranking(
             self._index, self._terms, self._query, statistics=statistics, admit=admit, sees=sees, near=self._near
         )
         return ranking.results(limit)
 
     def _near(self, words: Iterable[str]) -> Index:
-        """Index of the words that are similar to the given words."""
+        """Build an index of the words in the documents that are similar to the given words."""
         near = [Similar(word) for word in words]
         chunks = set[bytes]()
         for document in self._documents:
@@ -85,7 +85,7 @@ class Scan:
 
 
 def restricted(documents: Iterable[Document], terms: Sequence[Term]) -> Index:
-    """Build an index of only those words that match one of the terms."""
+    """Build an index that contains only the words that match one of the terms."""
     index, finder = Index(), _Finder(terms)
     for document in documents:
         found = finder.found(document)
@@ -97,7 +97,11 @@ def restricted(documents: Iterable[Document], terms: Sequence[Term]) -> Index:
 
 
 class _Finder:
-    """Finds the words of documents that match terms. Only reads lines that contain a needle in plain letters."""
+    """Finds the words of documents that match search terms.
+
+    To save time, it first searches each text for *needles*, short texts in plain letters: each matching word contains
+    at least one of them. Only lines with a needle are split into words.
+    """
 
     def __init__(self, terms: Sequence[Term]) -> None:
         numbers = {_number(term.text) for term in terms if term.text[0] == "@"}
@@ -112,7 +116,7 @@ class _Finder:
         self._in_plain_letters = _Cache[str, str](_plain)
 
     def found(self, document: Document) -> list[str]:
-        """Surfaces of a memory that match, each as often as it counts."""
+        """Matching surfaces of a document, each repeated as many times as it counts."""
         path = document.path.removeprefix(ROOT)
         words = surfaces(path) * IN_PATH
         if self._number is not None:
@@ -134,7 +138,7 @@ class _Finder:
         return [surface for date in dates(text) for surface in date.surfaces]
 
     def _plain_letters(self, data: bytes) -> str:
-        """Convert a text as `_plain` does, with the same lines. A few different letters are replaced singly."""
+        """Convert a text as `_plain` does, and keep its lines. Faster than `_plain` if only a few letters change."""
         lowered = data.lower().replace(b"_", b"")
         text = lowered.decode()
         if lowered.isascii():
@@ -161,13 +165,13 @@ def _plain(text: str) -> str:
 
 
 def _number(date: str) -> str:
-    """Pattern of a number that every form of a date has: the day, or the year if the date has no day."""
+    """Pattern of a number that is in every written form of a date: the day or, if the date has no day, the year."""
     year, _, rest = date[1:].partition("-")
     return year if len(year) == 4 and "-" not in rest else "0?" + date[-2:].lstrip("0")
 
 
 def _rows(text: str, needle: str) -> Iterator[int]:
-    """Numbers of the lines that contain a text, from 0."""
+    """Numbers, from 0, of the lines that contain `needle`."""
     number, end, at = 0, 0, text.find(needle)
     while at >= 0:
         number += text.count("\n", end, at)

@@ -1,6 +1,7 @@
-"""Function words by language: left out of queries, and used to detect the languages of a store.
+"""Function words by language. Queries ignore them, and the languages of a store are detected by them.
 
-English also has a few verbs that are common in questions about memories: "when did Ann tell me", "what happened to".
+The English list also has a few verbs that are common in questions about memories: "when did Ann tell me", "what
+happened to".
 """
 
 from __future__ import annotations
@@ -63,9 +64,9 @@ skulle så sådan till under upp ut utan vad var vara varför varit varje vars v
 
 @cache
 def stop_words(language: str) -> frozenset[str]:
-    """Function words of a language, folded. Empty if there is no list for the language."""
+    """Return the folded function words of a language. Empty if there is no list for the language."""
     return frozenset(_WORDS.get(language, "").split())
 
 
 LATIN = tuple(language for language in _WORDS if language != "russian")
-"""Languages in Latin script that are detected."""
+"""Languages in Latin script that can be detected."""

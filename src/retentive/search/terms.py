@@ -1,4 +1,7 @@
-"""Terms of a query: the words that count, without function words, and the surfaces of an index that match them."""
+"""Terms of a query: the words to search for, without function words such as `the`.
+
+A term also decides which surfaces (the words as written that an index stores) match it.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,10 @@ from retentive.search.stopwords import stop_words
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One thing to find: a folded word (found by its `stems`), a pair or a single character, or a date.
+    """One thing to find: a folded word, a pair of characters or a single character, or a date.
 
-    `shown` is the word of the query that it comes from.
+    A word is found by its `stems`; pairs, characters and dates have no stems. `shown` is the word of the query from
+    which the term was made.
     """
 
     text: str
@@ -25,10 +29,10 @@ class Term:
     stems: frozenset[str] = frozenset()
     languages: tuple[str, ...] = ()
     beginnings: tuple[str, ...] = field(default=(), compare=False)
-    """Prefixes: the key of every matching word starts with one of them. Only words with such a key are stemmed."""
+    """Prefixes for a fast preselection: the key of every matching word starts with one of them."""
 
     def matches(self, surface: str) -> bool:
-        """Return whether a surface counts as an occurrence of the term."""
+        """Return whether a surface is an occurrence of the term."""
         if not self.stems or surface[0] == "@":
             return surface == self.text or (self.is_character and surface[0] == self.text)
         return not is_dense(surface) and any(map(self._matches_part, parts(surface)))
@@ -40,15 +44,18 @@ class Term:
 
     @property
     def is_character(self) -> bool:
-        """True for a single character of a script without spaces. It matches all pairs that start with it."""
+        """True for a single character of a script without spaces. The term matches all pairs that start with it."""
         return len(self.text) == 1 and not self.stems
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Terms of a query. Each group of `required` must occur in full, and no group of `excluded` may.
+    """Terms of a query.
 
-    Phrases are also verified in the text. `required` and `excluded` do not repeat the words of phrases.
+    `words` are the terms that add to the score. A memory must contain all terms of each group in `required`, and must
+    not contain all terms of a group in `excluded`. The terms of phrases are in `phrase_words` and
+    `excluded_phrase_words`, one group for each phrase, and not in `required` and `excluded`. They only select memories;
+    the phrases are then searched in the texts of these memories.
     """
 
     words: tuple[Term, ...]
@@ -59,13 +66,13 @@ class Terms:
 
     @property
     def all(self) -> tuple[Term, ...]:
-        """All terms, each once."""
+        """All terms of the query, each once."""
         groups = chain(self.required, self.excluded, self.phrase_words, self.excluded_phrase_words)
         return tuple(dict.fromkeys(chain(self.words, chain.from_iterable(groups))))
 
 
 def terms_of(query: Query, languages: tuple[str, ...]) -> Terms:
-    """Terms of a query for a store with texts in these languages."""
+    """Return the terms of a query for a store whose texts are in these languages."""
 
     def each(texts: Iterable[str]) -> tuple[tuple[Term, ...], ...]:
         return tuple(tuple(_terms(text, languages)) for text in texts)
@@ -96,7 +103,7 @@ def _terms(text: str, languages: tuple[str, ...]) -> list[Term]:
 
 
 def _words(text: str, languages: tuple[str, ...]) -> Iterator[Term]:
-    """Terms of a phrase: its words without the parts of identifiers."""
+    """Terms of a phrase. Identifiers are not split into parts."""
     for surface, start, _ in spans(text):
         yield from _of_surface(surface, text, start, languages)[:1]
 
@@ -117,7 +124,7 @@ def _of_part(part: str, surface: str, languages: tuple[str, ...]) -> Term:
 
 
 def _without_function_words(words: Sequence[Term], languages: tuple[str, ...]) -> set[Term]:
-    """Terms that are not function words of the language of the query. If all are, all are kept."""
+    """Terms that are not function words of the language of the query. If all terms are function words, all are kept."""
     texts = {term.text for term in words}
     best = max(languages, key=lambda language: len(stop_words(language) & texts), default="english")
     left_out = stop_words(best) | stop_words("russian")

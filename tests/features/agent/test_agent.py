@@ -486,9 +486,9 @@ async def wait() -> str:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"tools": [wait]}, "the tool 'wait' is async; use AsyncAgent, or the SDK's beta_tool"),
-        ({"tools": [TOOL]}, "a tool named 'memory' already; pass its memory as memory="),
-        ({"tools": [TOOL, TOOL]}, "a tool named 'memory' already; pass its memory as memory="),
+        ({"tools": [wait]}, "the tool 'wait' is async; use AsyncAgent, or define it with beta_tool"),
+        ({"tools": [TOOL]}, "already has a tool named 'memory'; pass the memory itself as memory="),
+        ({"tools": [TOOL, TOOL]}, "already has a tool named 'memory'; pass the memory itself as memory="),
         ({"tools": [{"name": "a"}, {"name": "a"}]}, "two tools are named 'a'; the API accepts each name once"),
     ],
 )
@@ -512,7 +512,7 @@ def test_the_tool_of_the_tool_runner_is_not_a_memory(server: ScriptedClaude, sto
     with client_of(server.url) as client:
         with pytest.raises(InvalidInput, match=r"pass its memories instead: memory=tool\.tree"):
             Agent(client, memory=tool)
-        with pytest.raises(InvalidInput, match="a tool named 'memory' already; pass its memory as memory="):
+        with pytest.raises(InvalidInput, match="already has a tool named 'memory'; pass the memory itself as memory="):
             Agent(client, memory=store, tools=[tool])
         assert Agent(client, memory=tool.tree).memory is store
 

@@ -227,7 +227,7 @@ def test_other_memories_are_no_items(store: MemoryStore) -> None:
     assert store.read("/memories/a/tree.json/leaf") == "kept"
     store.write("/memories/b/k.json", "[1]")
     for call in (lambda: ours.get(("b",), "k"), lambda: ours.search(())):
-        with pytest.raises(Damaged, match=r"/memories/b/k\.json is not a JSON object"):
+        with pytest.raises(Damaged, match=r"/memories/b/k\.json does not contain a JSON object"):
             call()
 
 

@@ -17,10 +17,10 @@ _OPENING = "the next command at the location does it"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Kind of finding: severity, meaning and advice.
+    """Kind of finding, with its severity, meaning and advice.
 
-    If `mends` is true, `--repair` corrects the finding, provided that the correct value can be derived from other
-    stored data. If `discards` is true, `--discard` removes the data of the finding.
+    If `mends` is true, `--repair` corrects such findings where the correct value can be derived from other stored data.
+    If `discards` is true, `--discard` removes the data of such a finding.
     """
 
     code: str
@@ -124,10 +124,10 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding: its kind, the id of the memory store (None for the whole location), and its subject.
+    """One finding of a check: a code, which names its kind, and the subject to which the finding applies.
 
-    The subject contains ids, memory paths and numbers, but never a text, a real file name or a URL. `severity` is the
-    severity of the kind, or `repaired`.
+    `store_id` is None if the finding concerns the whole location. The subject contains ids, memory paths and numbers,
+    but never a text, a real file name or a URL. `severity` is the severity of the kind, or `repaired`.
     """
 
     code: str
@@ -143,7 +143,7 @@ class Finding:
 
     @property
     def name(self) -> str:
-        """Name for `--discard`: the code and the subject, without the details in parentheses."""
+        """Name of the finding for `--discard`: the code, a slash, and the subject without details in parentheses."""
         return f"{self.code}/{self.subject.partition(' (')[0]}"
 
 

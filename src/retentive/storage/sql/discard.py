@@ -1,4 +1,4 @@
-"""Deletion of data that no memory store uses, one finding at a time. A copy of the rows is saved first."""
+"""Deletion of the data of a finding, which no memory store uses. A copy of the rows is saved first."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ROWS = {
 
 
 def discard(connection: Connection, finding: Finding, keep: Keep, *, lock: str) -> None:
-    """Save the rows of a finding, then delete these rows or clear their columns. The caller commits.
+    """Save the rows of a finding with `keep`, then delete the rows or clear their columns. The caller commits.
 
-    Raises `InvalidInput` if the data is in use.
+    `lock` is the SQL clause that locks the row of the store. Raises `InvalidInput` if the data is in use.
     """
     if finding.code == "rows_left":
         number = int(finding.name.rpartition("/")[2])

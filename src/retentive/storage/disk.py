@@ -36,7 +36,7 @@ def os_error(error: OSError) -> RetentiveError:
     if error.errno in _FULL:
         return StoreFull("no space is left for the memory store")
     if error.errno in _DENIED:
-        return PermissionDenied("the files of the memory store may not be read or written by this process")
+        return PermissionDenied("this process has no permission to read or write the files of the memory store")
     return Unavailable(f"the storage failed ({errno.errorcode.get(error.errno or 0, 'unknown error')})")
 
 

@@ -1,6 +1,6 @@
-"""Database server backend, with one `Dialect` for PostgreSQL and one for MariaDB.
+"""Backend on a database server: PostgreSQL or MariaDB. Each has its own `Dialect`.
 
-This package does not import `postgresql.open_postgresql` and `mariadb.open_mariadb`, since these import their drivers.
+Import `open_postgresql` and `open_mariadb` from their modules. They are not imported here, since they need drivers.
 """
 
 from retentive.storage.server.backend import ServerBackend

@@ -80,7 +80,7 @@ class FilesObserver(CommitObserver):
 
     @property
     def is_unsynced(self) -> bool:
-        """True if files were written since the last sync, or marks of files are not yet stored in the database."""
+        """True if files were written since the last sync, or if marks of files are not stored in the database yet."""
         return self._journal.applied > self._journal.synced or any(
             known.unsaved for known in tuple(self._stores.values())
         )

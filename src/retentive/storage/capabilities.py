@@ -56,7 +56,7 @@ class Purgeable(ABC):
     def purge(self) -> bool:
         """Remove overwritten and deleted bytes from logs and free pages.
 
-        Returns False if a reader still needs some of these bytes. Call the method again later in this case.
+        Returns False if a reader still needs some of these bytes. In this case, call the method again later.
         """
 
 

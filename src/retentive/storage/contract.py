@@ -353,8 +353,9 @@ class Transaction(Snapshot):
         """
 
     def tick(self) -> int:
-        """Return a time in microseconds for the id of an event. It is later than the times of all versions so far.
+        """Return a time in microseconds for the id of an event, that is, of a change that adds no version.
 
+        The time is later than the times of all versions so far.
         This default implementation assumes that the clock never goes back. Otherwise a version written after the event
         could have an earlier time than the event.
         """
@@ -373,9 +374,9 @@ class Transaction(Snapshot):
 
 
 class Backend(ABC):
-    """Open location that contains memory stores.
+    """Storage of memory stores at one location.
 
-    Close the backend after use. No data is lost if the process ends without closing it.
+    A backend is open when it is created. Close it after use. No data is lost if the process ends without closing it.
     """
 
     inner: Backend | None = None

@@ -31,8 +31,8 @@ C = TypeVar("C", bound=Closable)
 class Pool(Generic[C]):
     """Connection pool that opens connections on demand and keeps idle connections for later use.
 
-    `limit` is the maximum number of open connections. With a limit, connections without a failure are never closed when
-    they become idle. Borrowing a connection raises `Unavailable` if none is free within `timeout_s`.
+    `limit` is the maximum number of open connections. With a limit, every returned connection is kept, unless it has
+    failed. Borrowing a connection raises `Unavailable` if none is free within `timeout_s`.
     """
 
     def __init__(self, open_one: Callable[[], C], *, limit: int | None = None, timeout_s: float = 30.0) -> None:
@@ -121,8 +121,7 @@ class ReadTurns:
     thread that waits for this lock. With 64 reading threads, one view took 90 thread switches. A thread that waits for
     its turn here does not wait for the global lock, so it is not woken.
 
-    If a thread works longer than `SLOW_S`, the next thread gets a turn at the same time. So no thread waits for slow
-    work.
+    If the work of a thread takes longer than `SLOW_S`, the next thread starts without waiting for it.
     """
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ if sys.platform == "linux":
     import fcntl
     import signal
 
-MAX_SPARES = 1_024  # twice the files replaced between two syncs: one half waits for a sync, one half is in use
+MAX_SPARES = 1_024  # twice the files replaced between two syncs: one half waits for a sync, the other is ready for use
 MAX_BLOCKS = 2_048  # 8 MB
 MAX_SPARE_BYTES = 64 * 1024  # larger files are rarely replaced, and overwriting them with zeros takes longer
 NEEDED_BYTES = 64 * 1024 * 1024  # free space; if there is less, files are removed instead of kept

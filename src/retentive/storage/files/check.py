@@ -230,7 +230,7 @@ def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _why_not(path: str, status: os.stat_result) -> str | None:
-    """Return the reason why an entry can be neither a memory nor a directory of memories, or None if it can be."""
+    """Return the reason why an entry is ignored, or None if it can be a memory or a directory of memories."""
     if stat.S_ISLNK(status.st_mode):
         return "a link"
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):

@@ -161,7 +161,7 @@ class DirectoryTransaction(SqlTransaction):
     """Transaction that records external edits, and plans which files to write after the commit.
 
     Files are compared with their records until the transaction makes its first change. From then on, the files are
-    older than the records.
+    older than the records and are not compared.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Object storage backend for S3 and compatible services, Google Cloud Storage, Azure Blob Storage and memory.
 
 Any number of threads, processes and hosts may write to a memory store, because its manifest (`manifest.py`) is replaced
-by compare-and-swap. A read fetches the manifest with If-None-Match; all other objects are immutable and are cached. A
-view therefore needs one round trip, and a write at most three, one after the other.
+by compare-and-swap. A read fetches the manifest with If-None-Match. The pages and texts to which a manifest refers
+never change, and are cached. A view therefore needs one round trip, and a write at most three, one after the other.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class Committer:
         self._storage = storage
         self._lock = threading.Lock()
         self.compactions_due: dict[str, Held] = {}  # states whose log should be compacted
-        self.sweeps_due: dict[str, list[str]] = {}  # marks of the stores that should be swept, by store id
+        self.sweeps_due: dict[str, list[str]] = {}  # stores whose garbage should be erased, each with its marks
         self.orphans: dict[str, list[str]] = {}  # orphans to delete, by store id
         self.manifests = manifests
 

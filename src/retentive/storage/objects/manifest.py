@@ -39,7 +39,10 @@ _CHARS_OF_ROW = 128  # this many characters of edits count as one row
 
 
 class StoreState(NamedTuple):
-    """Counters of a memory store. `newest` is the id of the newest version, and `last_at` the latest time in use."""
+    """Counters of a memory store.
+
+    `newest` is the id of the newest version. `last_at` is the time of the newest version or event.
+    """
 
     revision: int = 0
     memories: int = 0

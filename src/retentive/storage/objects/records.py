@@ -183,7 +183,7 @@ def unpack(kind: str, data: bytes) -> Any:
             return json.loads(zlib.decompress(body))
     except (zlib.error, ValueError, RecursionError):
         pass
-    raise Damaged(f"a {kind} of a memory store is truncated or was modified")
+    raise Damaged(f"a stored object (kind: {kind}) is truncated or was modified")
 
 
 def head_of(kind: str) -> bytes:
@@ -201,7 +201,7 @@ def check_head(kind: str, data: bytes) -> bytes:
         return data[len(head) :]
     other = re.match(rf"retentive {kind} (\d+)\n".encode(), data)
     if other is None or int(other[1]) == FORMAT:
-        raise Damaged(f"a {kind} of a memory store is truncated or was modified")
+        raise Damaged(f"a stored object (kind: {kind}) is truncated or was modified")
     known = f"but this version of retentive supports only format {FORMAT}; upgrade retentive"
     raise UnknownSchema(f"the object storage was written in format {int(other[1])}, {known}")
 

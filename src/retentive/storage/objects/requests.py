@@ -60,7 +60,7 @@ _ENDPOINT = re.compile(r"(AWS|AZURE|GOOGLE)_.*(ENDPOINT|BASE_URL)")
 
 @cache
 def library() -> ModuleType:
-    """Return the module obstore. It is imported on first use, since the import is slower than opening a location."""
+    """Return the module obstore. It is imported when it is first used, because the import is slow."""
     import obstore.exceptions  # noqa: PLC0415 - see above
     import obstore.store  # noqa: PLC0415 - see above
 
@@ -72,7 +72,7 @@ _memories: dict[str, Any] = {}
 
 
 def check_process(opened_in: int | None) -> None:
-    """Raise `InvalidInput` if object storage was opened in another process, whose id is `opened_in`."""
+    """Raise `InvalidInput` if this is not the process that opened object storage. `opened_in` is its id, if any."""
     if opened_in is not None and os.getpid() != opened_in:
         raise InvalidInput(_FORKED)
 

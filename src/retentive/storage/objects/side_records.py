@@ -85,7 +85,6 @@ class SideRecords:
         return {key: one.value for key, one in found if one.value is not None}
 
     def _merge(self, store_id: str, under: str) -> None:
-        """Merge parts if there are many of similar size."""
         names = self._names(under)
         chosen = _to_merge(names)
         parts = self._read(under, chosen)

@@ -132,7 +132,6 @@ class SealedBackend(Backend, Checkable, Encrypting):
         return ((key, keys.open_record(kind, key, value)) for key, value in found)
 
     def _keys_at_hand(self, store_id: str) -> StoreKeys:
-        """Return the keys of a store, from the cache if possible."""
         held = self._opened.get(store_id)
         return held[1] if held is not None else self.read(store_id, lambda _: self._opened[store_id][1])
 
@@ -293,7 +292,8 @@ def destroy(backend: Backend, store_id: str) -> str:
 def _purge(backend: Backend) -> None:
     if not capabilities.purge(backend):
         raise Unavailable(
-            "the database log still contains old wrapped keys, because a reader uses the log; try again later"
+            "the database log still contains old copies of encrypted data keys, because a reader uses the log;"
+            " try again later"
         )
 
 

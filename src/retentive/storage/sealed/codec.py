@@ -49,7 +49,7 @@ class Unsealed(NamedTuple):
 
 
 class StoreKeys:
-    """Keys of one memory store, with which all its data is encrypted and decrypted. Threads may share the object."""
+    """Keys of one memory store, and methods that encrypt and decrypt its data. Threads may share the object."""
 
     def __init__(self, data_key: bytes, store_id: str, *, seal_paths: bool) -> None:
         self.seal_paths = seal_paths
@@ -224,7 +224,7 @@ class StoreKeys:
     def _name(self, path: str) -> str:
         """Return the name that the inner backend uses for the last segment of a real path.
 
-        The name is a keyed hash of the whole path. Each store has its own key.
+        The name is a hash of the whole path, made with a key that each store has for this purpose.
         """
         digest = hmac.digest(self._naming, path.encode("utf-8", "surrogatepass"), "sha256")[:_NAME_BYTES]
         return base64.b32encode(digest).decode().rstrip("=").lower()

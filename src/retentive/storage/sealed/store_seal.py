@@ -18,7 +18,7 @@ from retentive.storage.sealed.keys import KEY_BYTES, NOT_HERE, KeyWrapper, call_
 
 FORMAT = 1
 _TIMES = ("created_at", "rotated_at", "destroyed_at")
-_UNREADABLE = "the seal of the memory store cannot be read"
+_UNREADABLE = "the encryption metadata of the memory store cannot be read"
 
 
 @dataclass(frozen=True, slots=True)

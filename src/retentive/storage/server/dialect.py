@@ -107,6 +107,6 @@ def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
         )
     except ValueError:
         raise InvalidInput(
-            "options in the URL must have the form `?name=value&name=value`; timeouts are numbers"
+            "options in the URL must have the form `?name=value&name=value`; timeout_s and connections must be numbers"
         ) from None
     return address, ours, given

@@ -263,7 +263,6 @@ def _host(text: str) -> tuple[str, int]:
 
 @cache
 def _translated(sql: str) -> str:
-    """Replace each placeholder `?` with PyMySQL's placeholder `%s`."""
     return sql.replace("?", "%s")
 
 

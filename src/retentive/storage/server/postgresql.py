@@ -1,8 +1,8 @@
 """PostgreSQL through psycopg 3: connections and error mapping.
 
 A transaction pooler (PgBouncer) does not preserve the state of a session. A connection through a pooler therefore sends
-its settings with each transaction, and does not prepare statements. A pooler is detected by the process id that it
-sends when the connection is opened: it differs from `pg_backend_pid()`.
+its settings with each transaction, and does not prepare statements. To detect a pooler, the process id that was
+received when the connection was opened is compared with `pg_backend_pid()`. With a pooler, they differ.
 """
 
 from __future__ import annotations

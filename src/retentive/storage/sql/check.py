@@ -67,7 +67,6 @@ def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
 
 
 def _schema_finding(connection: Connection, schema: Schema) -> Finding | None:
-    """Return a finding if the schema is not current, otherwise None."""
     try:
         if schema.is_current(connection):
             return None

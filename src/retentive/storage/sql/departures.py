@@ -24,7 +24,7 @@ from retentive.values.records import time_in_id
 _MOST = 200_000
 """Maximum number of departures in the cache. The store that was read least recently is forgotten first."""
 _FEW = 20_000
-"""If a request for an earlier state would need to read more versions than this, they are read at the second request."""
+"""If an earlier state requires more versions than this to be read, they are read only at the second request for it."""
 _RANDOM_DIGITS = 18
 """Number of random digits at the end of an id. They follow the digits of the time."""
 _DEPARTED = (

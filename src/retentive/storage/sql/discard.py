@@ -25,7 +25,7 @@ def discard(connection: Connection, finding: Finding, keep: Keep, *, lock: str) 
         number = int(finding.name.rpartition("/")[2])
         if connection.rows("SELECT 1 FROM stores WHERE no = ? AND erased_at IS NULL", (number,)):
             raise InvalidInput(
-                f"{finding.name} cannot be discarded: its rows now belong to a memory store; check again"
+                f"{finding.name} cannot be discarded: its rows now belong to a memory store; run the check again"
             )
         for table in TABLES_OF_STORES:
             where = "store = ?" + NOT_NUMBERING.get(table, "")

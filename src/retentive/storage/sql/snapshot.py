@@ -352,7 +352,7 @@ class SqlSnapshot(Snapshot):
 def could_be_id(text: str) -> bool:
     """Return True if a string has only printable ASCII characters, as all ids and keys of records have.
 
-    Other strings cannot match, and some databases reject NUL or lone surrogates in parameters.
+    Other strings cannot match any id, and some databases reject NUL or lone surrogates in parameters.
     """
     return text.isascii() and text.isprintable()
 

@@ -55,7 +55,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 recorded.append(Recorded(change.before.id, str(self.newest)))
                 continue
             if moves:
-                self._carry_out(moves)  # this change may use a path that a queued rename leaves, or affect its target
+                self._carry_out(moves)  # this change may use the old path of a queued rename, or change its new path
             recorded.append(self._record_one(change, who))
         self._carry_out(moves)
         return recorded

@@ -90,7 +90,7 @@ class CommitObserver:
     lock_file: LockFile | None = None  # lock between processes, used instead of the lock file beside the database
 
     def begin(self, writer: Writer) -> None:
-        """Prepare for a batch. Called with the lock held. An observer may finish the work of a killed process here."""
+        """Prepare for a batch. The caller holds the lock. An observer may finish the work of a killed process here."""
 
     def end(self) -> None:
         """End a batch."""

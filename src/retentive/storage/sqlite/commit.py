@@ -78,7 +78,7 @@ class Writer:
                 self._overwrite_failed_commit()
             except RetentiveError:
                 raise OutcomeUnknown(
-                    "the commit failed, and recovery may still apply it; read the memory before retrying"
+                    "the commit failed, but may still take effect later; read the memory before retrying"
                 ) from error
             raise
 

@@ -64,9 +64,10 @@ class SqliteConnection:
             raise meaning(error) from None
 
     def begin(self, *, deadline: float | None = None) -> None:
-        """Start a write transaction. Waits while another program has SQLite's lock, and tries again every 2 ms.
+        """Start a write transaction. If another program has SQLite's lock, wait for it until the deadline.
 
-        SQLite's own busy handler would sleep up to 100 ms between attempts. Raises `Unavailable` at the deadline.
+        The pauses between attempts are at most 2 ms; those of SQLite's own busy handler are up to 100 ms. Raises
+        `Unavailable` at the deadline.
         """
         if self._answer("BEGIN IMMEDIATE") is None:
             wait_until(

@@ -249,7 +249,9 @@ def run_batch(
     admit: Callable[[Sequence[J]], Sequence[J]] | None = None,
     eldest_fails: tuple[type[Exception], ...] = (),
 ) -> None:
-    """Run all jobs together and set the outcome of every job. If this fails, run each job alone.
+    """Run all jobs together and set the outcome of every job.
+
+    If this fails, each job runs alone. But if `BatchFailed` is raised, all jobs fail.
 
     `attempt` runs jobs with `run_together`; if it raises, nothing was committed. `admit` may refuse some jobs before
     the first attempt, and returns the others. `eldest_fails` are errors that mean that the first job timed out: this

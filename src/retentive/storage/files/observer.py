@@ -103,7 +103,7 @@ class FilesObserver(CommitObserver):
             raise os_error(error) from None
 
     def restart(self) -> None:
-        """Reset the journal. The next command then compares the files with the database again. Raises OSError."""
+        """Reset the journal, so that the next command writes all files that may be stale. Raises OSError."""
         self._journal_file.write(Journal())
 
     def tree(self, store: StoreInfo) -> FileTree:

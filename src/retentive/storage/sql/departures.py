@@ -75,8 +75,9 @@ class Departures:
     ) -> _Below | None:
         """Return the departures that happened at or after the version id `before`, from paths within `bounds`.
 
-        `store` is the number of the store in the tables. Returns None if too many versions would have to be read; the
-        next call then reads these versions.
+        `store` is the number of the store in the tables. Returns None if the departures are not known. One reason is
+        that too many versions would have to be read; the next call then reads these versions. Another reason is that
+        the connection sees an older state than the cache.
         """
         newest = connection.rows("SELECT max(id) FROM versions WHERE store = ?", (store,))[0][0]
         with self._lock:

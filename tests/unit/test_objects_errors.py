@@ -77,5 +77,5 @@ def test_a_range_behind_the_end_in_memory_is_missing() -> None:
 
 
 def test_a_forbidden_request_is_refused() -> None:
-    with replying("403 Forbidden") as requests, pytest.raises(PermissionDenied, match="does not let these credentials"):
+    with replying("403 Forbidden") as requests, pytest.raises(PermissionDenied, match="lack a permission"):
         requests.get("a")

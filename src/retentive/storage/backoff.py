@@ -19,8 +19,9 @@ def _between(shortest: float, longest: float) -> float:
 
 @dataclass(slots=True)
 class Backoff:
-    """Exponential backoff. The first pause lasts at most `next_s`. The limit then grows by `factor`, up to `longest_s`.
+    """Exponential backoff with jitter.
 
+    The first pause lasts at most `next_s`. After each pause, this limit is multiplied by `factor`, up to `longest_s`.
     Each pause is a random time between half the limit and the limit, so that callers that failed together do not retry
     together. `deadline` is a time of `clock`.
     """
@@ -45,14 +46,14 @@ class Backoff:
 
 
 def lock_backoff(*, deadline: float) -> Backoff:
-    """Backoff for a lock that other processes of this machine hold only for milliseconds."""
+    """Return a backoff for locks that other processes of this machine hold only for milliseconds."""
     return Backoff(0.0002, 0.002, factor=1.5, deadline=deadline)
 
 
 def wait_until(attempt: Callable[[], bool], failure: str, *, deadline: float | None = None) -> None:
-    """Repeat `attempt` until it returns True.
+    """Call `attempt` repeatedly until it returns True.
 
-    At the deadline, by default `LOCK_TIMEOUT_S` from now, raises `Unavailable` with the message `failure`.
+    Raises `Unavailable` with the message `failure` at the deadline. The default deadline is `LOCK_TIMEOUT_S` from now.
     """
     if attempt():
         return

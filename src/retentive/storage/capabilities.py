@@ -1,7 +1,7 @@
-"""Optional parts of the storage contract, found through wrappers by `capability`.
+"""Capabilities: optional parts of the storage contract.
 
-A backend implements a capability by inheriting from its class. For backends without the capability, the functions below
-return a default, so callers need not check.
+A backend has a capability if it inherits from the class of the capability. `capability` also finds the capabilities of
+a wrapped backend. The functions below return a default for a backend without the capability, so callers need not check.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 
 C = TypeVar("C")
 Keep: TypeAlias = Callable[[str, Mapping[str, str | int | bytes | None]], None]
-"""Saves a row of a table durably, before it is deleted."""
+"""Function that saves a row (table name; values by column name) durably before the row is deleted."""
 
 
 class PlainFiles(ABC):
-    """Capability to store memories as plain files that can be edited."""
+    """Capability to store memories as plain files that people can edit."""
 
     @abstractmethod
     def directory_of(self, store: StoreInfo) -> str:
-        """Directory that contains the memories of a store as plain files."""
+        """Return the directory that contains the memories of a store as plain files."""
 
     def external_edits(self, store: StoreInfo) -> list[str]:
-        """Paths of memories whose files have edits that are not recorded yet. Records nothing."""
+        """Return the paths of memories whose files have edits that are not recorded yet. Records nothing."""
         return []
 
     @abstractmethod
     def quarantined(self) -> int:
-        """Number of tampered files of encrypted memory stores in quarantine."""
+        """Return the number of tampered files of encrypted memory stores in quarantine."""
 
 
 class Collectable(ABC):
-    """Capability of backends in which crashed writers can leave orphans."""
+    """Capability of backends in which crashed writers can leave orphans: objects that nothing refers to."""
 
     @abstractmethod
     def collect(self, store_id: str, *, older_than_s: float) -> int:
-        """Delete the orphans of a store that are older than `older_than_s`. Returns their number.
+        """Delete the orphans of a store that are older than `older_than_s` seconds. Returns their number.
 
-        Writers may continue.
+        Other processes may write to the store meanwhile.
         """
 
 
@@ -56,7 +56,7 @@ class Purgeable(ABC):
     def purge(self) -> bool:
         """Remove overwritten and deleted bytes from logs and free pages.
 
-        Returns False if a reader still needs some of these bytes. The caller should then try again later.
+        Returns False if a reader still needs some of these bytes. In this case, call the method again later.
         """
 
 
@@ -65,7 +65,7 @@ class Checkable(ABC):
 
     @abstractmethod
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
-        """Yield a finding for each violated rule. Nothing is written. `quick` skips older texts."""
+        """Yield a finding for each violated rule. Writes nothing. `quick` skips the texts of older versions."""
 
     @abstractmethod
     def repair(self) -> None:
@@ -77,7 +77,7 @@ class Discarding(ABC):
 
     @abstractmethod
     def discard(self, finding: Finding, keep: Keep) -> None:
-        """Pass the data of a finding to `keep`, then delete the data. Raises `InvalidInput` if the data is in use."""
+        """Save the data of a finding with `keep`, then delete it. Raises `InvalidInput` if the data is in use."""
 
 
 class Clocked(ABC):
@@ -85,7 +85,7 @@ class Clocked(ABC):
 
     @abstractmethod
     def server_time(self) -> float:
-        """Present time of the server, in seconds since 1970."""
+        """Return the present time by the clock of the storage, in seconds since 1970."""
 
 
 class Encrypting(ABC):
@@ -97,7 +97,10 @@ class Encrypting(ABC):
 
 
 def capability(backend: Backend, kind: type[C]) -> C | None:
-    """The outermost layer of `backend` that has this capability, or None."""
+    """Return the outermost layer of `backend` that has this capability, or None.
+
+    The layers are the backend itself, the backend that it wraps, and so on.
+    """
     layer: Backend | None = backend
     while layer is not None:
         if isinstance(layer, kind):
@@ -107,31 +110,31 @@ def capability(backend: Backend, kind: type[C]) -> C | None:
 
 
 def server_time(backend: Backend) -> float | None:
-    """Present time by the clock of the storage, or None if the storage has no clock."""
+    """Return the present time by the clock of the storage in seconds since 1970, or None if it has no clock."""
     clocked = capability(backend, Clocked)  # type: ignore[type-abstract]
     return None if clocked is None else clocked.server_time()
 
 
 def directory_of(backend: Backend, store: StoreInfo) -> str | None:
-    """Directory that contains the memories of a store as plain files, or None."""
+    """Return the directory that contains the memories of a store as plain files, or None."""
     files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
     return None if files is None else files.directory_of(store)
 
 
 def external_edits(backend: Backend, store: StoreInfo) -> list[str]:
-    """Paths of memories whose files have edits that are not recorded yet."""
+    """Return the paths of memories whose files have edits that are not recorded yet."""
     files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
     return [] if files is None else files.external_edits(store)
 
 
 def quarantined(backend: Backend) -> int:
-    """Number of tampered files in quarantine."""
+    """Return the number of tampered files in quarantine."""
     files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
     return 0 if files is None else files.quarantined()
 
 
 def collect(backend: Backend, store_id: str, *, older_than_s: float) -> int:
-    """Delete the orphans of a store. Returns their number: 0 if the storage cannot have orphans."""
+    """Delete the orphans of a store and return their number. It is 0 if the storage cannot have orphans."""
     collectable = capability(backend, Collectable)  # type: ignore[type-abstract]
     return 0 if collectable is None else collectable.collect(store_id, older_than_s=older_than_s)
 
@@ -139,7 +142,7 @@ def collect(backend: Backend, store_id: str, *, older_than_s: float) -> int:
 def purge(backend: Backend) -> bool:
     """Remove overwritten and deleted bytes from logs and free pages.
 
-    Returns False if a reader still needs some of them.
+    Returns False if a reader still needs some of these bytes.
     """
     purgeable = capability(backend, Purgeable)  # type: ignore[type-abstract]
     return True if purgeable is None else purgeable.purge()
@@ -161,7 +164,7 @@ def repair(backend: Backend) -> None:
 def discard(backend: Backend, finding: Finding, keep: Keep) -> None:
     """Save the data of a finding with `keep`, then delete it.
 
-    Raises `InvalidInput` if the data is in use or the storage has no such capability.
+    Raises `InvalidInput` if the data is in use, or if the storage cannot discard data.
     """
     discarding = capability(backend, Discarding)  # type: ignore[type-abstract]
     if discarding is None:
@@ -170,7 +173,7 @@ def discard(backend: Backend, finding: Finding, keep: Keep) -> None:
 
 
 def is_destroyed(store: StoreInfo) -> bool:
-    """True if the key of an encrypted store was destroyed. The store is unreadable then."""
+    """Return True if the key of an encrypted store was destroyed, which makes the store unreadable."""
     if store.seal is None:
         return False
     try:

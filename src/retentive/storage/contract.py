@@ -3,16 +3,17 @@
 A backend stores memory stores, their memories and all versions. It knows nothing of commands, limits or replies.
 Guarantees (tested by `retentive.testing.backend_suite`):
 
-* `write` is exclusive per memory store, atomic, and durable when it returns: it survives `kill -9` and power loss. A
-  write that raises has no effect, now or after any recovery, unless it raises `OutcomeUnknown`.
-* `read` sees one consistent state, at least as new as the last write that returned anywhere.
-* `work` is a function, not a `with` block: it may run more than once, and several such functions may share one commit.
-  It must only read the snapshot and record changes.
-* Texts are verified when they are read: `get`, `version`, `text` and `texts` pass stored bytes through `verified` or
-  `verify_version`, which raise `Damaged` unless the bytes match the sha256 of their version.
-* All methods may be called from any thread. If a backend was opened before a fork, only one of the two processes may
-  use it, unless the backend documents otherwise.
-* Methods raise the errors of `retentive.errors`; driver errors never escape.
+* `write` is atomic, and only one write to a memory store runs at a time. When `write` returns, the change survives
+  `kill -9` and power loss. If `write` raises, the change has no effect, now or after any recovery. The only exception
+  is `OutcomeUnknown`: the change may then have been committed.
+* `read` sees one consistent state. The state includes every write that had returned before, in any process.
+* `work` is a function, not a `with` block, because a backend may call it more than once, and may commit the changes of
+  several such functions together. It must do nothing except read the snapshot and record changes.
+* Texts are verified when they are read. `get`, `version`, `text` and `texts` pass the stored bytes through `verified`
+  or `verify_version`. These functions raise `Damaged` unless the bytes match the sha256 of their version.
+* All methods may be called from any thread. If a process forks while a backend is open, only the parent or the child
+  may use the backend afterwards, unless the backend documents otherwise.
+* Methods raise the errors of `retentive.errors`. They never raise errors of a database driver.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ T = TypeVar("T")
 
 
 class Unchanged(Enum):
-    """Type of the constant `UNCHANGED`, the default value of the arguments of `Transaction.set_metadata`."""
+    """Type of the constant `UNCHANGED`. `Transaction.set_metadata` keeps a value if its argument is `UNCHANGED`."""
 
     UNCHANGED = 0
 
@@ -74,7 +75,7 @@ Metadata: TypeAlias = str | Unchanged | None
 
 
 class Selection(TypedDict, total=False):
-    """Types of the keyword arguments of `Snapshot.versions`, for implementations that forward them."""
+    """Types of the keyword arguments of `Snapshot.versions`, for methods that pass all of them on."""
 
     memory_id: str | None
     path: str | None
@@ -86,7 +87,7 @@ class Selection(TypedDict, total=False):
 
 
 class NewMetadata(TypedDict, total=False):
-    """Types of the keyword arguments of `Transaction.set_metadata`, for implementations."""
+    """Types of the keyword arguments of `Transaction.set_metadata`, for methods that pass all of them on."""
 
     settings: Metadata
     seal: Metadata
@@ -94,7 +95,7 @@ class NewMetadata(TypedDict, total=False):
 
 
 class NewStore(TypedDict, total=False):
-    """Types of the keyword arguments of `Backend.create_store`, for implementations."""
+    """Types of the keyword arguments of `Backend.create_store`, for methods that pass all of them on."""
 
     key: Required[str | None]
     name: Required[str]
@@ -106,7 +107,7 @@ class NewStore(TypedDict, total=False):
 
 
 class StoreSelection(TypedDict, total=False):
-    """Types of the keyword arguments of `Backend.list_stores`, for implementations."""
+    """Types of the keyword arguments of `Backend.list_stores`, for methods that pass all of them on."""
 
     after: str | None
     before: str | None
@@ -116,9 +117,9 @@ class StoreSelection(TypedDict, total=False):
 
 
 def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes | None]:
-    """Return the version and its stored bytes (None if it is a deletion or redacted).
+    """Return `version` and its stored bytes after checking that they match.
 
-    Raises `Damaged` if the bytes do not match the version.
+    A deletion and a redacted version have no bytes (None). Raises `Damaged` if the bytes do not match the version.
     """
     if version.operation != "deleted" and version.redacted_at is None:
         return version, verified(data, version.sha256, version.seal, version.id)
@@ -146,7 +147,7 @@ class Snapshot(ABC):
     @property
     @abstractmethod
     def settings(self) -> str | None:
-        """Settings of the store as text, which the backend does not interpret."""
+        """Settings of the store. The backend stores them as text and does not interpret them."""
 
     @property
     @abstractmethod
@@ -155,11 +156,11 @@ class Snapshot(ABC):
 
     @abstractmethod
     def get(self, path: str) -> Entry:
-        """Entry at a canonical path other than the root, read in one round trip."""
+        """Return the entry at a canonical path other than the root. The entry is read in one round trip."""
 
     @abstractmethod
     def memories(self, under: str) -> Iterator[Memory]:
-        """All memories strictly below a canonical path, in byte order of their paths."""
+        """Return all memories strictly below a canonical path, in byte order of their paths."""
 
     @abstractmethod
     def versions(
@@ -173,59 +174,67 @@ class Snapshot(ABC):
         limit: int | None = None,
         oldest_first: bool = False,
     ) -> Iterator[Version]:
-        """Versions of the store, a memory (across renames), a path or a revision. Newest first unless `oldest_first`.
+        """Return versions of the store, newest first. With `oldest_first`, the oldest version comes first.
 
-        `revision_of` is a version id. It selects all versions of the revision to which this version belongs, or no
-        versions if the id is unknown. `after` and `before` are exclusive bounds: version ids, or any strings to compare
-        with version ids.
+        `memory_id` selects the versions of one memory, including those from before a rename. `path` selects the
+        versions with this path. `revision_of` is a version id: it selects all versions that were committed together
+        with this version (the same revision), or no versions if the id is unknown. `after` and `before` are exclusive
+        bounds. They may be any strings; they are compared with version ids.
         """
 
     @abstractmethod
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
-        """A version, with the bytes of its memory after the change (None for a deletion). Raises `NotFound`."""
+        """Return a version and the bytes of its memory after the change.
+
+        The bytes are None for a deletion or a redacted version. Raises `NotFound`.
+        """
 
     @abstractmethod
     def usage(self) -> Usage:
-        """Number and total size of the present memories.
+        """Return the number and total size of the present memories.
 
-        Every change updates these two numbers; they are never recounted.
+        These are counters that every change updates. The memories are not counted again.
         """
 
     @abstractmethod
     def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
-        """Keys and values of at most `limit` records of a kind, in key order, for keys greater than `after`."""
+        """Return keys and values of at most `limit` records of a kind, in key order, with keys greater than `after`."""
 
     # Derived methods. A backend overrides a method if its storage can answer faster.
 
     def expect(self, path: str) -> None:  # noqa: B027 - nothing needs to be done
-        """Announce the path of the first `get`, before any other read of this snapshot.
+        """Announce that the first `get` of this snapshot will be for `path`.
 
-        The path is canonical and not the root. A backend may then read the settings and the entry together. Only `get`
-        reports a damaged text.
+        Call this method before any read of the snapshot. A backend can then read the settings and the entry in one
+        round trip. The path is canonical and not the root. A damaged text is not reported here, but by `get`.
         """
 
     def find(self, memory_id: str) -> Memory | None:
-        """The present memory with this id, or None."""
+        """Return the present memory with this id, or None."""
         return next((memory for memory in self.memories(ROOT) if memory.id == memory_id), None)
 
     def get_record(self, kind: str, key: str) -> str | None:
-        """Value of a record, or None."""
+        """Return the value of a record, or None if there is no such record."""
         return next((value for found, value in self.records(kind) if found == key), None)
 
     def text(self, version_id: str) -> bytes | None:
-        """Bytes of a memory after the change of this version; None for a deletion. Raises `NotFound`."""
+        """Return the bytes of the memory after the change of this version.
+
+        Returns None for a deletion or a redacted version. Raises `NotFound`.
+        """
         return self.version(version_id)[1]
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        """Path and size in bytes of all memories strictly below a canonical path, in byte order of their paths."""
+        """Return path and size in bytes of all memories strictly below a canonical path, in byte order of paths."""
         return ((memory.path, memory.size_bytes) for memory in self.memories(under))
 
     def walk(
         self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
     ) -> Iterator[tuple[Memory, bytes | None]]:
-        """At most `limit` memories strictly below a canonical path, from `start` on, in byte order of their paths.
+        """Return at most `limit` memories strictly below a canonical path, in byte order of their paths.
 
-        `start` is the lowest path to return, or any string to compare with paths. Without `texts`, bytes are None.
+        Paths lower than `start` are skipped; `start` may be any string. Each memory comes with its bytes if `texts` is
+        true, otherwise with None.
         """
         found = islice((memory for memory in self.memories(under) if memory.path >= start), limit)
         return ((memory, self.text(memory.version_id) if texts else None) for memory in found)
@@ -233,17 +242,20 @@ class Snapshot(ABC):
     def walk_naming(
         self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
     ) -> tuple[list[Memory], str | None]:
-        """Walk `limit` memories; return at least those whose `provenance_text` contains one of `names` or a backslash.
+        """Look at the next `limit` memories. Return at least those whose `provenance_text` contains one of `names`.
 
-        If `names` is None, all are returned. Also returns the path at which to continue, or None at the end.
+        Memories whose `provenance_text` contains a backslash are returned too, because a name may be escaped there. If
+        `names` is None, all `limit` memories are returned. The second result is the path at which the next call should
+        start, or None if there are no more memories.
         """
         found = [memory for memory, _ in self.walk(under, start=start, limit=limit)]
         return found, path_after(found[-1].path) if found and len(found) == limit else None
 
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
-        """Memories directly in a directory, and the first memory of each subdirectory, in byte order of their paths.
+        """Return the memories directly in a directory and the first memory of each subdirectory.
 
-        `start` has the same meaning as for `walk`. `limit` counts memories and subdirectories.
+        They are in byte order of their paths. Paths lower than `start` are skipped. `limit` is the maximum number of
+        memories returned.
         """
 
         def walk(at: str, size: int) -> Iterator[Memory]:
@@ -252,7 +264,7 @@ class Snapshot(ABC):
         return one_level(walk, under, start=start, limit=limit)
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        """All memories strictly below a canonical path with their bytes, in byte order of their paths."""
+        """Return all memories strictly below a canonical path and their bytes, in byte order of their paths."""
         return ((memory, self.text(memory.version_id) or b"") for memory in self.memories(under))
 
     def scan(
@@ -265,18 +277,19 @@ class Snapshot(ABC):
         before: str | None = None,
         oldest_first: bool = False,
     ) -> tuple[list[Version], str | None]:
-        """Look at the next `most` versions. Return at least those at or below `path` and by `actor` (in text form).
+        """Look at the next `most` versions. Return at least those at or below `path` that were written by `actor`.
 
-        Also returns the id of the last version that was looked at, or None at the end of the history.
+        `actor` is in text form. None for `path` or `actor` matches all versions. The second result is the id of the
+        last version that was looked at, or None if the end of the history was reached.
         """
         found = list(self.versions(after=after, before=before, limit=most, oldest_first=oldest_first))
         return found, found[-1].id if found and len(found) == most else None
 
     def as_of(self, before: str) -> Iterator[Version]:
-        """Earlier state of the store: for each memory, the newest version with an id lower than `before`.
+        """Return an earlier state of the store: for each memory, the newest version with an id lower than `before`.
 
-        The order is undefined. Memories whose version is a deletion are left out. A redacted version is included; its
-        path is empty.
+        A memory is left out if this version is a deletion. A redacted version is included; its path is empty. The order
+        is undefined.
         """
         seen: set[str] = set()
         for version in self.versions(before=before):
@@ -288,11 +301,12 @@ class Snapshot(ABC):
     def earlier(
         self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
     ) -> Iterator[Version] | None:
-        """Versions of `as_of` strictly below a canonical path, in byte order of paths, or None.
+        """Return those versions of `as_of` that are strictly below a canonical path, in byte order of paths.
 
-        If None is returned, the caller must select the versions from `as_of`. `start` and `limit` have the same meaning
-        as for `walk`. If `one_level` is true, only those versions are returned that the method `one_level` would show
-        for the earlier state. Redacted versions have no path and are left out.
+        Returns None if the storage cannot do this faster than `as_of`; the caller then selects from the result of
+        `as_of`. Paths lower than `start` are skipped, and at most `limit` versions are returned. With `one_level`, the
+        result has the versions directly in the directory and the first version of each subdirectory. Redacted versions
+        have no path and are left out.
         """
         return None
 
@@ -302,7 +316,10 @@ class Transaction(Snapshot):
 
     @abstractmethod
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
-        """Write memories, versions and usage together. Returns the memory id and version id of each change."""
+        """Apply changes: write memories and versions, and update usage.
+
+        Returns the memory id and version id of each change.
+        """
 
     @abstractmethod
     def set_metadata(
@@ -314,40 +331,42 @@ class Transaction(Snapshot):
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         """Write or replace a small record of the store. The value None removes the record.
 
-        Kind and key have 1 to 200 printable ASCII characters and are not secret; the value is any text without NUL. The
-        revision does not change. If the reply to a commit that contains only records is lost, the commit may be applied
-        twice. Callers therefore choose the keys outside `work`.
+        Kind and key have 1 to 200 printable ASCII characters and are stored unencrypted. The value is any text without
+        NUL. The revision does not change. A commit that contains only records may be applied twice, if its reply is
+        lost. Choose new keys outside `work`, so that the second attempt writes the same keys.
         """
 
     @abstractmethod
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         """Remove the text, path, size and hash of versions. Id, memory, operation, time and actor are kept.
 
-        Newest versions of present memories and already redacted versions stay unchanged. If versions share a text
-        because of renames, the text is kept until the last of these versions is redacted. Once `capabilities.purge` has
-        returned True, the storage has no other trace of the removed data.
+        The newest version of a present memory and versions that are already redacted stay unchanged. Versions share one
+        text if the memory was only renamed between them. The text is then kept until the last of these versions is
+        redacted. Once `capabilities.purge` has returned True, the storage has no other trace of the removed data.
         """
 
     @abstractmethod
     def prune(self, version_ids: Sequence[str]) -> None:
-        """Remove versions, except those that present memories need.
+        """Remove versions from the history, except the newest version of each present memory.
 
         If another version needs the text of a removed version, the text is kept.
         """
 
     def tick(self) -> int:
-        """Time in microseconds for the id of an event, later than the times of all versions.
+        """Return a time in microseconds for the id of an event, that is, of a change that adds no version.
 
-        The default assumes a clock that never goes back, so that versions written later are later than the event.
+        The time is later than the times of all versions so far.
+        This default implementation assumes that the clock never goes back. Otherwise a version written after the event
+        could have an earlier time than the event.
         """
         newest = next(self.versions(limit=1), None)
         return max(now_us(), 0 if newest is None else to_us(newest.created_at) + 1)
 
     def drop(self, memories: Sequence[Memory]) -> None:
-        """Remove present memories without recording a version. Existing versions are kept.
+        """Remove present memories without recording a deletion. Existing versions are kept.
 
-        Used to import a history with gaps (`Change.origin`): if the deletion of a memory is missing there, the memory
-        must neither remain present nor occupy the path of a later memory.
+        An import of a history with gaps (`Change.origin`) uses this. If the imported history lacks the deletion of a
+        memory, the memory must not stay present, and a later memory may need its path.
         """
         raise InvalidInput(
             "the storage of this location cannot import a history with gaps; import into another location"
@@ -355,9 +374,9 @@ class Transaction(Snapshot):
 
 
 class Backend(ABC):
-    """Memory stores in an open location.
+    """Storage of memory stores at one location.
 
-    Close the backend after use; ending the process without closing loses no data.
+    A backend is open when it is created. Close it after use. No data is lost if the process ends without closing it.
     """
 
     inner: Backend | None = None
@@ -375,14 +394,15 @@ class Backend(ABC):
         workspace: str = DEFAULT_WORKSPACE,
         properties: str | None = None,
     ) -> StoreInfo:
-        """Create a memory store. If the key exists in the workspace, or the id exists, return that store unchanged.
+        """Create a memory store and return it.
 
-        `store_id` and `created_at` preserve the identity of a store that is copied from another location.
+        If the workspace already has a store with this key, or the location has a store with this id, that store is
+        returned unchanged. `store_id` and `created_at` keep id and age of a store that is copied from another location.
         """
 
     @abstractmethod
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
-        """Return the store with this id, otherwise the store of the workspace with this key, otherwise None."""
+        """Return the store with this id. If there is none, return the store of the workspace with this key, or None."""
 
     @abstractmethod
     def list_stores(
@@ -394,41 +414,47 @@ class Backend(ABC):
         newest_first: bool = False,
         limit: int | None = None,
     ) -> list[StoreInfo]:
-        """At most `limit` stores in order of their ids, which is oldest first, unless `newest_first`.
+        """Return at most `limit` stores in order of their ids: oldest first, or newest first with `newest_first`.
 
-        `after` and `before` are exclusive bounds: ids, or any strings to compare with ids.
+        `workspace` selects the stores of one workspace. `after` and `before` are exclusive bounds. They may be any
+        strings; they are compared with ids.
         """
 
     @abstractmethod
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
-        """Remove memories, versions, records, settings, key and name of a store. Only its id is kept, as a tombstone.
+        """Remove memories, versions, records, settings, key and name of a store. Its id is kept as a tombstone.
 
-        Afterwards reads and writes raise `NotFound`, the store is not listed, and its key can be reused. Idempotent.
+        Afterwards reads and writes of the store raise `NotFound`, the store is not listed, and another store can have
+        its key. Erasing an erased store does nothing.
         """
 
     @abstractmethod
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        """Run `work` on one consistent state. Raises `NotFound` if the store does not exist or was erased."""
+        """Run `work` on one consistent state and return its result.
+
+        Raises `NotFound` if the store does not exist or was erased.
+        """
 
     @abstractmethod
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        """Run `work` with exclusive access to this store and commit its changes. If `work` raises, nothing changes.
+        """Run `work` with exclusive access to this store, commit its changes and return its result.
 
-        Work that deletes may set `may_use_reserve`, to use disk space that is reserved for a full disk.
+        If `work` raises, nothing changes. Set `may_use_reserve` for work that deletes: on a full disk, it may then use
+        disk space that is reserved for this case.
         """
 
     @abstractmethod
     def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        """Write side records, durably, without waiting for writers of the store. The value None removes a record.
+        """Write side records durably, without waiting for writers of the store. The value None removes a record.
 
-        Side records are like records, but are not part of a transaction and have separate kinds. If two processes write
-        the same key concurrently, one of the values is stored.
+        A side record is a small value stored beside the store. It is written outside transactions, and its kind differs
+        from the kinds of records. If two processes write the same key at the same time, either value may remain.
         """
 
     @abstractmethod
     def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
-        """Keys and values of the side records of a kind, in key order, for keys greater than `after`."""
+        """Return keys and values of the side records of a kind, in key order, with keys greater than `after`."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release files and connections. Later calls raise `Closed`. Idempotent."""
+        """Release files and connections. Later calls of other methods raise `Closed`. A second `close` does nothing."""

@@ -1,4 +1,4 @@
-"""File system basics: directories, files, mapping of errors, and refusal of network file systems."""
+"""Basic functions for files and directories, error mapping, and refusal of network file systems."""
 
 from __future__ import annotations
 
@@ -23,22 +23,28 @@ _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def need_posix(what: str, instead: str = "") -> None:
-    """Raise `InvalidInput` on Windows, where `what` does not work. `instead` adds an alternative to the message."""
+    """Raise `InvalidInput` on Windows, because `what` does not work there.
+
+    The message names `what` and, if given, the alternative `instead`.
+    """
     if sys.platform == "win32":
         raise InvalidInput(f"{what} needs Linux or macOS{instead and f'; {instead}'}")
 
 
 def os_error(error: OSError) -> RetentiveError:
-    """Map an OS error to an error of retentive. The text of the OS error is dropped, since it contains a file name."""
+    """Return the error of retentive for an OS error, without the text of the OS error, which contains a file name."""
     if error.errno in _FULL:
         return StoreFull("no space is left for the memory store")
     if error.errno in _DENIED:
-        return PermissionDenied("the files of the memory store may not be read or written by this process")
+        return PermissionDenied("this process has no permission to read or write the files of the memory store")
     return Unavailable(f"the storage failed ({errno.errorcode.get(error.errno or 0, 'unknown error')})")
 
 
 def expanded(path: str | os.PathLike[str]) -> str:
-    """The path with the home directory in place of `~` or `~user`. Raises `InvalidInput`."""
+    """Replace a leading `~` or `~user` of a path with the home directory.
+
+    Raises `InvalidInput` if the home directory is unknown.
+    """
     found = os.path.expanduser(os.fspath(path))
     if found.startswith("~"):
         raise InvalidInput(
@@ -67,7 +73,7 @@ def make_file(path: str) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """Sync the file names in a directory to disk. Does nothing on Windows, where this is impossible."""
+    """Sync the file names in a directory to disk. Windows cannot do this, so nothing happens there."""
     if sys.platform == "win32":
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | CLOSE_ON_EXEC)
@@ -78,7 +84,10 @@ def sync_directory(path: str) -> None:
 
 
 def local_file_system(path: str) -> str:
-    """Type of the file system, or an empty string if unknown. Raises `InvalidInput` for a network file system."""
+    """Return the type of the file system that contains `path`, or an empty string if it is unknown.
+
+    Raises `InvalidInput` for a network file system.
+    """
     found = _file_system(path) if sys.platform.startswith("linux") else ""
     if found in _NETWORK:
         raise InvalidInput(

@@ -1,11 +1,12 @@
-"""Temporary files, and two renames that never overwrite a file: exchange of two names, and rename to a free name.
+"""Temporary files, and two ways to rename a file without overwriting another file.
 
-On Linux both use the system call `renameat2`, which the Python library lacks. A plain rename onto an existing file
-would make ext4 flush the new file at once (`auto_da_alloc`). This flush takes 3 ms and has no benefit, since the text
-is already durable in the database.
+`exchange` swaps two file names. `rename_if_free` renames a file to a name that is not in use. On Linux both use the
+system call `renameat2`, which is not in Python's standard library. A plain rename to the name of an existing file would
+make ext4 flush the new file at once (`auto_da_alloc`). This flush takes 3 ms and has no benefit, since the text is
+already durable in the database.
 
-A text is written to a temporary file, which is then exchanged with the target. The replaced file is checked once more
-before it is removed or becomes a spare for a later text (`spares.py`).
+To replace the text of a memory's file, the new text is written to a temporary file, and the two names are exchanged.
+The replaced file is checked once more before it is removed or becomes a spare for a later text (`spares.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 
 
 class Scratch:
-    """Private directory on the file system of the memories, open as `directory`. Not thread-safe."""
+    """Directory for temporary files, on the same file system as the memories. Not thread-safe.
+
+    `directory` is a file descriptor of the directory.
+    """
 
     def __init__(self, directory: int) -> None:
         self.directory = directory
@@ -61,12 +65,12 @@ class Scratch:
         return name
 
     def new_name(self) -> str:
-        """A file name that is not in use."""
+        """Return a file name that is not in use."""
         self._made += 1
         return f"{os.getpid()}-{id(self):x}-{self._made}"
 
     def discard(self, name: str) -> None:
-        """Make a file a spare if possible; otherwise remove it if it exists."""
+        """Keep a file as a spare. If this is not possible, remove the file if it exists."""
         if not self.spares.keep(name):
             self._unlink(name)
 
@@ -87,10 +91,11 @@ class Scratch:
 
 
 def _has_fine_times(descriptor: int) -> bool:
-    """Return whether each change of a file after a `stat` gets a new timestamp. Leaves one byte in the file.
+    """Return True if each change of a file after a `stat` gets a new timestamp. Leaves one byte in the file.
 
-    This is so on most file systems since Linux 6.13 ("multigrain timestamps"): a change after a `stat` gets the exact
-    time, but any other change gets the time of the last clock tick. The test makes several changes within one tick.
+    Most file systems do this since Linux 6.13 ("multigrain timestamps"). A change after a `stat` gets the exact time
+    there; any other change gets the time of the last clock tick. To find out, this function makes several changes
+    within one clock tick and compares the timestamps.
     """
     for _ in range(_TRIES):
         start, times = time.monotonic(), set()
@@ -104,12 +109,18 @@ def _has_fine_times(descriptor: int) -> bool:
 
 
 def exchange(name: str, directory: int, other: str, other_directory: int) -> bool:
-    """Exchange two names. Returns False if the file system does not support this. Raises OSError."""
+    """Exchange the names of two files. Returns False if the file system does not support this. Raises OSError.
+
+    `directory` and `other_directory` are file descriptors of the directories of `name` and `other`.
+    """
     return _rename(name, directory, other, other_directory, _EXCHANGE)
 
 
 def rename_if_free(name: str, directory: int, new: str, new_directory: int) -> None:
-    """Rename a file to a new name. Raises `FileExistsError` if the new name exists."""
+    """Rename a file. Raises `FileExistsError` if the new name is in use.
+
+    `directory` and `new_directory` are file descriptors of the directories of `name` and `new`.
+    """
     if _rename(name, directory, new, new_directory, _NO_REPLACE):
         return
     try:

@@ -10,17 +10,17 @@ Severity: TypeAlias = Literal["ok", "note", "problem", "repaired"]
 
 _RESTORE = "restore it from a backup (`retentive restore-backup`); `retentive export` saves what can be read"
 _REPAIR = "`retentive doctor --repair`"
-_PROVEN = _REPAIR + ", where a hash or an id proves the right value; or " + _RESTORE
-_DISCARD = "`retentive doctor --discard FINDING/NAME` saves and removes it; or " + _RESTORE
-_OPENING = "the next command at the location does it"
+_PROVEN = _REPAIR + " corrects it if a hash or an id proves the right value; otherwise " + _RESTORE
+_DISCARD = "`retentive doctor --discard FINDING/NAME` saves a copy and removes it; or " + _RESTORE
+_OPENING = "the next command at the location repairs it"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Kind of finding: severity, meaning and advice.
+    """Kind of finding, with its severity, meaning and advice.
 
-    If `mends` is true, `--repair` corrects the finding, provided that the correct value can be derived from other
-    stored data. If `discards` is true, `--discard` removes the data of the finding.
+    If `mends` is true, `--repair` corrects such findings where the correct value can be derived from other stored data.
+    If `discards` is true, `--discard` removes the data of such a finding.
     """
 
     code: str
@@ -48,13 +48,17 @@ KINDS: dict[str, Kind] = {
         # Unreadable storage
         _repairable("unreadable", "The storage or a part of it cannot be read.", _PROVEN),
         Kind("file_damaged", "The database file is damaged."),
-        _note("locked", "The store is encrypted and was not checked, because its key is missing.", "give its keys"),
+        _note(
+            "locked",
+            "The store is encrypted and was not checked, because its key is missing.",
+            "open the location with its keys",
+        ),
         Kind("schema_old", "The tables have the schema of an older retentive.", "`retentive migrate-schema`"),
         Kind("schema_foreign", "The storage belongs to another application.", "choose another location"),
         Kind("schema_new", "The storage has the schema of a newer retentive.", "upgrade retentive"),
-        Kind("key_wrong", "The key of a memory store does not find it.", "use its id; " + _RESTORE),
+        Kind("key_wrong", "A memory store cannot be found by its key.", "use its id, or " + _RESTORE),
         Kind("settings_wrong", "The settings cannot be read.", "upgrade retentive, or " + _RESTORE),
-        Kind("seal_wrong", "An encrypted record was modified or moved, or has another key."),
+        Kind("seal_wrong", "An encrypted record was modified, moved, or encrypted with another key."),
         # Memories and versions
         _repairable(
             "text_wrong", "The text of a memory is missing, is not UTF-8, or differs from its size or hash.", _PROVEN
@@ -71,17 +75,17 @@ KINDS: dict[str, Kind] = {
         Kind("order_wrong", "Ids, times and revisions of versions are not in the same order."),
         _repairable("time_wrong", "The time of a version or store differs from the time in its id.", _PROVEN),
         Kind("operation_wrong", "A version has an unknown operation."),
-        Kind("sequence_wrong", "The operations of the versions of a memory contradict each other, or one is missing."),
+        Kind("sequence_wrong", "The versions of a memory contradict each other, or a version is missing."),
         Kind("provenance_wrong", "The provenance of a version cannot be read."),
         _discardable("redaction_left", "A redacted version still has content."),
-        _repairable("age_wrong", "The creation time of a memory differs from its first version."),
+        _repairable("age_wrong", "The creation time of a memory differs from the time of its first version."),
         Kind("path_wrong", "A path is not canonical or exceeds a limit.", "rename the memory, or " + _RESTORE),
         Kind("path_below", "The path of a memory is below another memory."),
         _repairable("usage_wrong", "The stored numbers of memories and bytes are wrong."),
-        _repairable("revision_wrong", "The revision or time of the store is older than that of its versions."),
+        _repairable("revision_wrong", "The revision or time of the store is lower than that of its newest version."),
         # Records and side records
         Kind("record_wrong", "A record of the store cannot be read."),
-        Kind("proposal_text_missing", "The text of a proposal is missing.", "refuse it"),
+        Kind("proposal_text_missing", "The text of a proposal is missing.", "refuse the proposal"),
         _discardable("proposal_text_left", "A text belongs to no proposal.", "note"),
         _note("removal_pending", "A redaction or an erasure is incomplete.", "`retentive redact --finish`"),
         Kind("audit_wrong", "The audit log was modified or is incomplete.", "docs/audit.md"),
@@ -89,7 +93,7 @@ KINDS: dict[str, Kind] = {
         # The process
         Kind(
             "re2_missing",
-            "google-re2 is not installed: values are found slowly.",
+            "google-re2 is not installed, so the search for sensitive values is slow.",
             "install the extra guards",
             severity="note",
         ),
@@ -110,7 +114,7 @@ KINDS: dict[str, Kind] = {
         _note("file_foreign", "A file or directory cannot be a memory and is ignored.", ""),
         _note("files_quarantined", "Tampered files are in .retentive/quarantine.", "inspect and remove them"),
         _repairable("files_unsynced", "The files may not be durable yet.", _OPENING, severity="note"),
-        _repairable("sync_ahead", "The synced position is ahead of the written files."),
+        _repairable("sync_ahead", "The last version recorded as written to the files does not exist."),
         _repairable("directory_empty", "There are empty directories.", severity="note"),
         _repairable("files_left", "There are temporary files of a killed process.", severity="note"),
         # Object storage
@@ -124,10 +128,10 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding: its kind, the id of the memory store (None for the whole location), and its subject.
+    """One finding of a check: a code, which names its kind, and the subject to which the finding applies.
 
-    The subject contains ids, memory paths and numbers, but never a text, a real file name or a URL. `severity` is the
-    severity of the kind, or `repaired`.
+    `store_id` is None if the finding concerns the whole location. The subject contains ids, memory paths and numbers,
+    but never a text, a real file name or a URL. `severity` is the severity of the kind, or `repaired`.
     """
 
     code: str
@@ -143,7 +147,7 @@ class Finding:
 
     @property
     def name(self) -> str:
-        """Name for `--discard`: the code and the subject, without the details in parentheses."""
+        """Name of the finding for `--discard`: the code, a slash, and the subject without details in parentheses."""
         return f"{self.code}/{self.subject.partition(' (')[0]}"
 
 

@@ -1,9 +1,11 @@
 """Fork handling for all backends.
 
-SQLite's locks belong to a process, but a fork copies the list of these locks. A child that closes or uses an inherited
-connection can therefore delete the parent's log. Before a fork, every backend therefore stops work and closes all
-connections; parent and child then open new ones. If another thread holds a lock during the fork, the lock is never
-released in the child, so objects with locks replace them in the child.
+SQLite's file locks belong to one process, but a forked child inherits SQLite's list of the locks. A child that closes
+or uses an inherited connection can therefore delete the log of its parent. To prevent this, every backend stops work
+and closes all connections before a fork. Afterwards, parent and child open new connections.
+
+A thread lock that another thread holds during the fork is never released in the child, because that thread does not
+exist there. Objects with thread locks therefore replace these locks in the child.
 """
 
 from __future__ import annotations
@@ -18,18 +20,18 @@ F = TypeVar("F", bound=Callable[[], object])
 
 
 class Forkable(Protocol):
-    """Object that must be renewed in a forked child."""
+    """Object with state that a forked child must replace, such as thread locks."""
 
     def renew_after_fork(self) -> None:
-        """Replace locks and other state that belongs to threads of the parent. Called in the child."""
+        """Replace locks and other state that belongs to threads of the parent. This is called in the child."""
 
 
 @runtime_checkable
 class Quietable(Protocol):
-    """`Forkable` that must be idle during a fork."""
+    """`Forkable` object that must not do any work during a fork."""
 
     def quiet(self) -> AbstractContextManager[None]:
-        """Context in which no work runs, and nothing is open that a forked child must not inherit."""
+        """Stop all work during the context, and close everything that a forked child must not inherit."""
 
 
 _watched: WeakSet[Forkable] = WeakSet()
@@ -38,12 +40,15 @@ _resting = ExitStack()
 
 
 def watch(forkable: Forkable) -> None:
-    """Register an object: it is renewed in every forked child and, if it is `Quietable`, is `quiet` during a fork."""
+    """Register an object, to be renewed in every forked child. If it is `Quietable`, it is quiet during each fork."""
     _watched.add(forkable)
 
 
 def in_child(renew: F) -> F:
-    """Call `renew`, which replaces module globals, in every forked child. It can be used as a decorator."""
+    """Register `renew`, a function that replaces globals of a module, to be called in every forked child.
+
+    Returns `renew`, so that `in_child` can be used as a decorator.
+    """
     _renewals.append(renew)
     return renew
 

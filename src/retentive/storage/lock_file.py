@@ -1,12 +1,12 @@
-"""Lock file with which the processes of one host take turns. The kernel wakes the next process.
+"""Lock file that lets the processes of one host write one at a time.
 
-SQLite cannot wait for its own lock: a process can only try again after a pause, and others overtake it. A waiter for
-`flock` is woken at once, and the kernel releases the lock of a killed process.
+SQLite cannot wait for its own lock. A process can only try again after a pause, and other processes overtake it
+meanwhile. With `flock`, the kernel wakes a waiting process at once, and releases the lock of a killed process.
 
-`flock` has no timeout. If another process holds the lock, a separate thread waits for it and does the work, so that the
-caller can give up at a deadline. Handing the lock from that thread to the caller would cost one more thread switch
-while other processes wait. The thread is kept for the next wait, because starting a thread takes 80 us of processor
-time, but waking it takes only 15 us.
+`flock` has no timeout. If another process holds the lock, a separate thread waits for it (below: the waiting thread),
+so that the caller can give up at a deadline. When the waiting thread gets the lock, it also does the work of the
+caller. Handing the lock over to the caller would cost one more thread switch while other processes wait. The waiting
+thread is kept for the next wait: waking it takes 15 us of processor time, while starting a new thread takes 80 us.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ BUSY = "another process holds the memory store"
 
 
 class LockFile:
-    """Lock file at `path`. All threads of the process share the lock, so only one thread at a time may use the object.
+    """Lock between processes, which uses the file at `path`.
 
-    `descriptor` is -1 if the lock cannot be acquired at once, because the file is closed or a thread waits for the
-    lock. After the file is closed, work runs without a lock.
+    All threads of a process share the lock, so only one thread at a time may use the object.
+
+    `descriptor` is the open file. It is -1 while the waiting thread waits for the lock, and after the file was closed.
+    After the file was closed, `call_with_lock` calls the work without a lock.
     """
 
     if sys.platform != "win32":
@@ -58,7 +60,7 @@ class LockFile:
         self._work: Callable[[], object] | None = None
 
     def renew_after_fork(self) -> None:
-        """Open the file again. With the inherited descriptor, the child would share the lock of its parent."""
+        """Open the file again in a forked child, which would otherwise share the lock of its parent."""
         inherited = self._file
         try:
             self._renew(-1 if self._closed else self._open())
@@ -68,7 +70,10 @@ class LockFile:
             os.close(inherited)
 
     def try_to_acquire(self, *, shared: bool = False) -> bool:
-        """Acquire the lock, or change it between shared and exclusive, if no other process holds it."""
+        """Acquire the lock, or change it between shared and exclusive, without waiting.
+
+        Returns False if this is not possible at once.
+        """
         if self.descriptor < 0:
             return False
         try:
@@ -100,7 +105,7 @@ class LockFile:
 
     @contextmanager
     def held(self, *, shared: bool = False) -> Iterator[None]:
-        """Context that holds the lock. Raises `Unavailable` if another process does not release it in time."""
+        """Hold the lock during the context. Raises `Unavailable` if it cannot be acquired within `LOCK_TIMEOUT_S`."""
         self.acquire(shared=shared)
         try:
             yield
@@ -110,11 +115,12 @@ class LockFile:
     def call_with_lock(
         self, work: Callable[[], object], *, ended: threading.Lock, deadline: float, shared: bool = False
     ) -> None:
-        """Let another thread acquire the lock and call `work`, and wait until `work` releases `ended`.
+        """Let the waiting thread acquire the lock and call `work`, and wait until `work` releases `ended`.
 
-        The lock stays acquired, unless `work` releases it. If `work` has not been called by the deadline (a time of
-        `time.monotonic`), raises `Unavailable` and never calls `work`. All calls on one object must use the same value
-        of `shared`: after a caller gives up, the thread keeps waiting and gets the lock for the next caller.
+        The lock stays acquired, unless `work` releases it. `deadline` is a time of `time.monotonic`. If `work` has not
+        been called by then, this method raises `Unavailable`, and `work` is never called. The waiting thread then
+        continues to wait, and gets the lock for the next caller. All calls on one object must therefore use the same
+        value of `shared`.
         """
         is_over = False
         try:
@@ -173,7 +179,7 @@ class LockFile:
             work()
 
     def _stop_waiting(self, *, acquired: bool) -> Callable[[], object] | None:
-        """End the wait. Returns the work to do with the lock held; if there is no work, releases the lock."""
+        """End the wait. Return the work to do with the lock held, or release the lock if the work was withdrawn."""
         work = None
         with self._mutex:
             self._waits, self.descriptor = False, self._file
@@ -192,7 +198,7 @@ class LockFile:
             return work is not None
 
     def close(self) -> None:
-        """Close the file, which also releases the lock. If a thread waits for the lock, it closes the file later."""
+        """Close the file and so release the lock. If a thread waits for the lock, that thread closes the file later."""
         with self._mutex:
             self._closed = True
             if not self._waits:
@@ -211,7 +217,10 @@ def _operation(*, shared: bool) -> int:
 
 
 def writers_lock(path: str) -> LockFile | None:
-    """Lock for the writers of a database, on the file at `path`, which must exist. None if there is no such lock."""
+    """Return a lock for the writers of a database. It uses the existing file at `path`.
+
+    Returns None on Windows, and if the file cannot be opened.
+    """
     if sys.platform == "win32":
         return None
     try:

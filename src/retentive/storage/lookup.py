@@ -1,4 +1,4 @@
-"""Lookups that need no text, so they work even for memories and versions whose text is damaged."""
+"""Lookups of memories and versions that do not need the text. They work even if the text is damaged."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from retentive.storage.contract import Entry, Snapshot, Version
 
 
 def locate(snapshot: Snapshot, path: str) -> Entry:
-    """Entry at a path, as `get` returns it, but without the bytes if they are damaged.
+    """Return the entry at a path as `get` does. If the text is damaged, return the entry without its bytes.
 
-    This is sufficient for deletions and restores, which do not need the bytes.
+    Deletions and restores use it, because they do not need the bytes.
     """
     try:
         return snapshot.get(path)
@@ -22,7 +22,7 @@ def locate(snapshot: Snapshot, path: str) -> Entry:
 
 
 def find_version(snapshot: Snapshot, version_id: str) -> Version:
-    """Version without its text. Raises `NotFound`."""
+    """Return the version with this id, without its text. Raises `NotFound`."""
     for version in snapshot.versions(revision_of=version_id):
         if version.id == version_id:
             return version

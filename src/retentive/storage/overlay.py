@@ -1,9 +1,10 @@
-"""Base class of snapshots that modify another snapshot: decrypted texts, applied proposals, or an earlier state.
+"""Base class of overlays: snapshots that show another snapshot with changes.
 
-A subclass overrides only the methods whose result differs. The base class delegates every method, even those that
-`Snapshot` implements with other methods. A subclass that changes texts must therefore also override `text`, `texts`,
-`sizes` and `as_of`. A subclass that hides memories must override `one_level` and `earlier`, and a subclass that changes
-`versions` must override `scan`.
+An overlay can show decrypted texts, the state after a proposal, or an earlier state. A subclass overrides the methods
+whose results differ. `Overlay` passes every other method except `walk_naming` to the inner snapshot, even methods that
+`Snapshot` implements by calling other methods. A subclass that changes texts must therefore also override `text`,
+`texts`, `sizes` and `as_of`. A subclass that hides memories must also override `one_level` and `earlier`. A subclass
+that changes `versions` must also override `scan`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _path = attrgetter("path")
 
 
 class Overlay(Snapshot):
-    """Snapshot that delegates all methods to `inner`."""
+    """Snapshot that delegates its methods to the snapshot `inner`."""
 
     def __init__(self, inner: Snapshot) -> None:
         self._inner = inner
@@ -122,7 +123,7 @@ def walk_shown(
     limit: int | None = None,
     texts: bool = False,
 ) -> Iterator[tuple[Memory, bytes | None]]:
-    """Walk `inner`, but return and count only memories for which `shows` is true. Reads no more batches than needed."""
+    """Yield what `inner.walk` yields, but only memories for which `shows` is true. Only these count for `limit`."""
     if limit is None:
         yield from (found for found in inner.walk(under, start=start, texts=texts) if shows(found[0]))
         return
@@ -141,9 +142,10 @@ def walk_shown(
 def one_level_shown(
     inner: Snapshot, shows: Callable[[Memory], bool], under: str, *, start: str = "", limit: int | None = None
 ) -> Iterator[Memory]:
-    """One level of `inner`, without memories that `shows` rejects.
+    """Yield the memories directly in a directory of `inner` and the first memory of each subdirectory.
 
-    A subdirectory is represented by its first memory that `shows` accepts.
+    Memories for which `shows` is false are left out. A subdirectory is then represented by its first memory for which
+    `shows` is true.
     """
 
     def read(at: str, size: int) -> Iterator[Memory]:
@@ -165,7 +167,10 @@ def earlier_shown(
     limit: int | None = None,
     is_level: bool = False,
 ) -> Iterator[Version] | None:
-    """Versions of `inner.earlier` for which `shows` is true. None if `inner` supports only `as_of`."""
+    """Return the versions of `inner.earlier` for which `shows` is true, or None if `inner.earlier` returns None.
+
+    With `is_level`, a subdirectory is represented by its first version for which `shows` is true.
+    """
     if inner.earlier(before, under, limit=0) is None:
         return None
 
@@ -188,9 +193,10 @@ def _shown(
     limit: int | None,
     walk: Callable[[str, str], Iterator[P]] | None,
 ) -> Iterator[P]:
-    """Entries for which `shows` is true, read in batches from `start` on.
+    """Yield at most `limit` entries for which `shows` is true. `read` reads them in batches from the path `start` on.
 
-    For one level, `walk` finds the first shown entry of a directory if the very first entry is hidden.
+    If `walk` is given, each subdirectory is one entry. If its first memory is hidden, `walk` finds the first memory of
+    the subdirectory that is shown.
     """
     left, size = limit, _MOST if limit is None else limit
     while left is None or left > 0:
@@ -210,7 +216,7 @@ def _shown(
 
 
 def earlier_of(versions: Iterable[Version], under: str, start: str, *, is_level: bool) -> Iterator[Version]:
-    """Result of `Snapshot.earlier`, computed from the result of `as_of`."""
+    """Compute the result of `Snapshot.earlier` from `versions`, the result of `Snapshot.as_of`."""
     low, high = f"{under}/", f"{under}0"
     found = sorted((each for each in versions if max(low, start) <= each.path < high), key=_path)
     if not is_level:

@@ -1,4 +1,4 @@
-"""Iteration over long lists of the contract, page by page."""
+"""Iteration over stores, memories and versions. Long lists are read page by page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOOKUP = 8  # a pass over all memories reads this many in the time of one looku
 
 
 def all_stores(backend: Backend) -> Iterator[StoreInfo]:
-    """All memory stores, oldest first."""
+    """Yield all memory stores, oldest first."""
     after: str | None = None
     while page := backend.list_stores(after=after, limit=PAGE_STORES):
         yield from page
@@ -26,12 +26,15 @@ def all_stores(backend: Backend) -> Iterator[StoreInfo]:
 
 
 def stores_of_users(backend: Backend) -> Iterator[StoreInfo]:
-    """All memory stores, oldest first, except the store that holds the records of the location."""
+    """Yield all memory stores, oldest first, except the store that holds the records of the location."""
     return (info for info in all_stores(backend) if info.id != SYSTEM_STORE)
 
 
 def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str, Memory]:
-    """The present memories with these ids. If they are a large part of the store, all memories are read in one pass."""
+    """Return the present memories with these ids, by id.
+
+    If there are so many ids that lookups would be slower, all memories of the store are read in one pass.
+    """
     if len(memory_ids) > FEW_MEMORIES and _LOOKUP * len(memory_ids) > snapshot.usage().memories:
         return {memory.id: memory for memory in snapshot.memories(ROOT) if memory.id in memory_ids}
     looked_up = (snapshot.find(memory_id) for memory_id in memory_ids)
@@ -39,7 +42,7 @@ def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str,
 
 
 def readable_texts(snapshot: Snapshot) -> Iterator[tuple[Memory, bytes | None]]:
-    """All memories with their bytes, in byte order of their paths. None for a text that is damaged."""
+    """Yield all memories and their bytes, in byte order of their paths. The bytes of a damaged text are None."""
     last = ""
     try:
         for memory, data in snapshot.texts(ROOT):
@@ -63,7 +66,7 @@ def _readable(snapshot: Snapshot, path: str) -> bytes | None:
 
 
 def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: str | None = None) -> Iterator[Version]:
-    """All versions of a store, or of one memory, newest first."""
+    """Return all versions of a store, or of one memory, newest first."""
 
     sizes = chain(FIRST_PAGES, repeat(PAGE_VERSIONS))
 
@@ -74,7 +77,10 @@ def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: st
 
 
 def version_pages(read: Callable[[str | None], list[Version]], *, before: str | None = None) -> Iterator[list[Version]]:
-    """Yield pages of versions, newest first. `read(bound)` returns versions with ids below `bound`."""
+    """Yield pages of versions, newest first.
+
+    `read(bound)` returns the next page: versions with ids below `bound`, newest first. The bound None means no limit.
+    """
     while page := read(before):
         yield page
         if before is not None and page[-1].id >= before:  # rows out of order (damaged storage) would loop forever

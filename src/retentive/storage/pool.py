@@ -1,4 +1,4 @@
-"""Connection pool shared by the threads of one process, and a lock with which reading threads take turns."""
+"""Connection pool that the threads of one process share, and a lock that lets reading threads run one at a time."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ C = TypeVar("C", bound=Closable)
 
 
 class Pool(Generic[C]):
-    """Opens connections on demand and keeps idle connections for later use.
+    """Connection pool that opens connections on demand and keeps idle connections for later use.
 
-    `limit` is the maximum number of open connections. If there is a limit, idle connections are never closed. Raises
-    `Unavailable` if no connection is free within `timeout_s`.
+    `limit` is the maximum number of open connections. With a limit, every returned connection is kept, unless it has
+    failed. Borrowing a connection raises `Unavailable` if none is free within `timeout_s`.
     """
 
     def __init__(self, open_one: Callable[[], C], *, limit: int | None = None, timeout_s: float = 30.0) -> None:
@@ -47,7 +47,7 @@ class Pool(Generic[C]):
 
     @contextmanager
     def connection(self) -> Iterator[C]:
-        """Borrow a connection. If the connection has failed, it is closed instead of being returned to the pool."""
+        """Borrow a connection for the context. If the connection fails, it is closed at the end of the context."""
         connection = self.take()
         has_failed = False
         try:
@@ -83,7 +83,7 @@ class Pool(Generic[C]):
             self._change.wait(left_s)
 
     def give_back(self, connection: C, *, has_failed: bool = False) -> None:
-        """Return a borrowed connection. It is closed if it has failed, or if enough others are idle."""
+        """Return a borrowed connection to the pool. It is closed if it has failed or the pool has enough idle ones."""
         with self._mutex:
             if has_failed or not connection.usable or len(self._idle) >= (self._limit or MAX_IDLE):
                 connection.close()  # while it counts as busy, so that a fork waits for the close
@@ -100,7 +100,7 @@ class Pool(Generic[C]):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Context in which no connection is in use or open."""
+        """Wait until no connection is in use, and close all connections. During the context, none can be borrowed."""
         with self._mutex:
             self._held = True
             while self._busy:
@@ -115,12 +115,13 @@ class Pool(Generic[C]):
 
 
 class ReadTurns:
-    """Lets threads do short work one after the other, because they cannot run Python at the same time anyway.
+    """Lets reading threads work one at a time. Threads cannot run Python code at the same time anyway.
 
-    SQLite's module releases Python's global lock several times in each statement, and each time wakes another thread
-    that waits for the lock: with 64 reading threads, one view took 90 thread switches. A thread that waits for its turn
-    does not compete for the global lock. Work that takes longer than `SLOW_S` loses its turn, so no thread waits for
-    slow work.
+    The module `sqlite3` releases Python's global lock several times in each statement. Each release wakes another
+    thread that waits for this lock. With 64 reading threads, one view took 90 thread switches. A thread that waits for
+    its turn here does not wait for the global lock, so it is not woken.
+
+    If the work of a thread takes longer than `SLOW_S`, the next thread starts without waiting for it.
     """
 
     def __init__(self) -> None:
@@ -128,7 +129,7 @@ class ReadTurns:
         self._since = 0.0
 
     def take(self) -> threading.Lock:
-        """Wait for a turn. Returns the lock to release at the end of the work."""
+        """Wait for a turn. Returns a lock; release it when the work is done."""
         turn = self._turn
         while not turn.acquire(timeout=SLOW_S):
             if turn is self._turn and time.monotonic() - self._since > SLOW_S:

@@ -1,16 +1,18 @@
-"""Spare files: replaced and removed files that are kept, to be overwritten with later texts.
+"""Spare files: files of replaced and removed texts, which are kept and overwritten with later texts.
 
-This saves 0.1 ms per change on one of our disks. Creating and removing files are the slowest steps of a change, because
-blocks and inodes are allocated and freed, and the disk may discard the blocks. Overwriting a spare file avoids this. An
-old text must not reappear in a file:
+Creating and removing files are the slowest steps of a change: they allocate and free blocks and inodes, and the disk
+may discard the freed blocks. Overwriting a spare file avoids this, and saves 0.1 ms per change on one of our disks.
 
-- A file becomes a spare only if nobody else can see it: it has one link, the owner and mode of our own files and no
-  extended attributes, and is not open in another program, which a Linux lease detects. Other files are removed.
-- A spare is overwritten with zeros at once. It is not used until the file system was synced. From then on, the zeros
-  are on disk, and no file name that could survive a power cut refers to the spare. Texts contain no NUL, so after a
-  power cut each byte of a file is zero or the byte of its new text. Recovery recognizes such a file (`could_be_torn`).
+An old text must never reappear in a memory's file. Two rules ensure this:
 
-A spare has no more and no fewer blocks than the next text needs, so nothing is allocated or freed.
+- A file becomes a spare only if nobody else can see it. It must have one link, the owner and mode of our own files, and
+  no extended attributes. It must not be open in another program; a Linux lease detects this. Other files are removed.
+- A spare is overwritten with zeros at once, and is not used before the next sync of the file system. After this sync
+  the zeros are on disk, and no file name on disk refers to the spare. Texts contain no NUL. If the power fails while a
+  text is written to a spare, each byte of the file is therefore zero or a byte of the new text. Recovery recognizes
+  such a file with `could_be_torn`.
+
+A text is written only to a spare with exactly as many blocks as the text needs, so no blocks are allocated or freed.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ if sys.platform == "linux":
     import fcntl
     import signal
 
-MAX_SPARES = 1_024  # twice the files replaced between two syncs: one half waits for a sync, one half is in use
+MAX_SPARES = 1_024  # twice the files replaced between two syncs: one half waits for a sync, the other is ready for use
 MAX_BLOCKS = 2_048  # 8 MB
 MAX_SPARE_BYTES = 64 * 1024  # larger files are rarely replaced, and overwriting them with zeros takes longer
 NEEDED_BYTES = 64 * 1024 * 1024  # free space; if there is less, files are removed instead of kept
@@ -38,10 +40,10 @@ _RUN = re.compile(rb"[^\0]+")
 
 
 class Spares:
-    """Spare files in the directory open as `directory`, which only this program uses. Not thread-safe.
+    """Spare files in a directory that only this program uses. Not thread-safe.
 
-    `at` is the number of the version whose file is being written. A file that becomes a spare now can be used after the
-    sync of this version.
+    `directory` is a file descriptor of the directory. `at` is the number of the version whose file is being written. A
+    file that becomes a spare now can be used once the files of this version have been synced.
     """
 
     def __init__(self, directory: int) -> None:
@@ -50,7 +52,7 @@ class Spares:
         self.forget()
 
     def forget(self) -> None:
-        """Forget all spares without removing the files. In a forked child, they belong to the parent."""
+        """Forget all spares without removing their files. A forked child calls this: the files belong to its parent."""
         self._waiting: list[tuple[int, str, int]] = []  # version, name and number of blocks
         self._ready: dict[int, list[str]] = {}
         self._is_roomy: bool | None = None
@@ -108,7 +110,10 @@ class Spares:
         return True
 
     def synced(self, upto: int) -> None:
-        """Allow the use of spares from versions up to `upto`, after which the file system was synced."""
+        """Allow the use of spares that were kept at versions up to `upto`.
+
+        Call this after a sync of the file system that included these versions.
+        """
         waiting, self._waiting, self._is_roomy = self._waiting, [], None
         for at, name, blocks in waiting:
             if at <= upto:
@@ -141,7 +146,10 @@ class Spares:
 
 
 def _emptied(descriptor: int) -> int:
-    """Overwrite an open file with zeros if it can become a spare. Returns the number of its blocks, otherwise 0."""
+    """Overwrite an open file with zeros and return the number of its blocks.
+
+    Returns 0 if the file cannot become a spare.
+    """
     status = os.fstat(descriptor)
     size = status.st_size
     is_ours = status.st_mode == stat.S_IFREG | FILE_MODE and status.st_uid == os.geteuid() and status.st_nlink == 1
@@ -160,9 +168,10 @@ def _blocks(size: int) -> int:
 
 
 def could_be_torn(found: bytes, text: bytes) -> bool:
-    """Return whether a power cut during the write of `text` to a file can have left these bytes.
+    """Return True if the bytes `found` in a file can be the result of a power cut while `text` was written to it.
 
-    This is so if they are a prefix of the text, or if each byte is zero or equals the byte of the text at its position.
+    This is so if `found` is a prefix of `text`, or if each byte of `found` is zero or equals the byte of `text` at the
+    same position.
     """
     if text.startswith(found):
         return True

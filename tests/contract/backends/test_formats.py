@@ -132,8 +132,8 @@ def test_a_directory_carries_its_format(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("2\n", "format 2, but this version of retentive supports only format 1; upgrade"),
-        ("", "must contain a format number"),
-        ("one\n", "must contain a format number"),
+        ("", "does not contain a format number"),
+        ("one\n", "does not contain a format number"),
     ],
 )
 def test_a_directory_of_an_unknown_format_is_not_changed(text: str, message: str, tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def test_a_missing_bucket_is_reported(wire: Wire) -> None:
         backend.list_stores,
     ]
     for call in calls:
-        with pytest.raises(Unavailable, match="bucket is not there"):
+        with pytest.raises(Unavailable, match="bucket does not exist"):
             call()
 
 

@@ -59,7 +59,9 @@ def test_json(at: str) -> None:
     assert (first["code"], first["subject"], first["store_key"]) == ("text_wrong", "/memories/a.md", "default")
     assert first["repairable"] is True
     assert first["discard"] is None
-    assert first["advice"].startswith("`retentive doctor --repair`, where a hash or an id proves the right value")
+    assert first["advice"].startswith(
+        "`retentive doctor --repair` corrects it if a hash or an id proves the right value"
+    )
 
 
 def test_on_a_terminal_there_is_a_table_and_advice(at: str, tmp_path: Path) -> None:

@@ -46,13 +46,13 @@ def test_foreign_files_are_reported_and_ignored(root: Path) -> None:
     foreign = {
         "/memories/link (a link)",
         "/memories/links (a link)",
-        "/memories/pipe (no regular file)",
+        "/memories/pipe (not a regular file)",
         "/memories/binary (binary)",
         "/memories/latin (binary)",
-        "/memories/a\\b (a name no memory can have)",
-        "/memories/d/tab\\u0009here (a name no memory can have)",
-        "/memories/second (a file with a second name)",
-        "/memories/\\udcff (a name no memory can have)",
+        "/memories/a\\b (an invalid name for a memory)",
+        "/memories/d/tab\\u0009here (an invalid name for a memory)",
+        "/memories/second (a file with more than one hard link)",
+        "/memories/\\udcff (an invalid name for a memory)",
     }
     assert subjects(root, "note") == {"file_foreign": foreign}
     assert codes(look(str(root), repair=True)) == set()
@@ -120,7 +120,7 @@ def test_tampered_files_of_an_encrypted_store_are_found_and_repaired(backend: st
     (Path(at) / "memories" / "planted").write_text("believe me")
     findings = look(at, keys=keys)
     assert len([one for one in findings if one.code == "file_altered"]) == 2
-    assert "/memories/planted (the store is sealed)" in {one.subject for one in findings}
+    assert "/memories/planted (the store is encrypted)" in {one.subject for one in findings}
     repaired = look(at, keys=keys, repair=True)
     assert codes(repaired, severity="repaired") - {"directory_empty"} == {"file_altered"}
     assert codes(repaired) == set()

@@ -1,4 +1,4 @@
-"""Directory backend: memories as plain files that can be edited, on top of a SQLite backend. Linux and macOS."""
+"""Directory backend: memories as plain files that people can edit, with a SQLite database. Linux and macOS."""
 
 from retentive.storage.files.backend import DirectoryBackend
 

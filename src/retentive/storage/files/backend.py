@@ -1,11 +1,12 @@
-"""Directory backend: memories as plain files that can be edited, with the guarantees of the SQLite backend.
+"""Directory backend: memories as plain files that people can edit, with the guarantees of the SQLite backend.
 
 `{root}/memories/...` contains the default store, in the layout of the official SDK's local tool. Other stores are in
-`{root}/stores/{key}/memories/...`. `{root}/.retentive/` contains metadata, history and texts in SQLite.
+`{root}/stores/{key}/memories/...`. `{root}/.retentive/` contains a SQLite database with metadata, history and texts.
 
-Files are written after the database commits (`observer.py`). During recovery, a file is stale if it is missing or
-empty, or if it contains the text of a recorded version of its path, even if this text is cut off or partly zeros. A
-stale file is rewritten. Any other text is an external edit and becomes a version.
+Files are written after the commit of the database (`observer.py`). After a crash, recovery must tell stale files from
+external edits. A file is stale if it is missing or empty, or if it contains the text of any recorded version of its
+path, even if this text is cut off or some of its bytes are zero. Stale files are rewritten. Any other text is an
+external edit and becomes a version.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ T = TypeVar("T")
 
 
 class DirectoryBackend(SqliteBackend, PlainFiles):
-    """Memory stores as files below the directory `root`. Linux and macOS.
+    """Backend that keeps memories as files below the directory `root`. Linux and macOS.
 
-    `private` is an existing directory for the bookkeeping, instead of `.retentive` (`foreign.py`).
+    `private` is an existing directory that is used for the bookkeeping instead of `.retentive` (`foreign.py`).
     """
 
     def __init__(
@@ -75,7 +76,10 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             raise
 
     def _open_files(self, private: str | None) -> FilesObserver:
-        """Create missing directories, check the format, and open the observer that writes the files. Raises OSError."""
+        """Create missing directories, check the format, and return the observer that will write the files.
+
+        Raises OSError.
+        """
         make_directory(self.root)
         self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._opened.callback(os.close, self._base)
@@ -225,9 +229,10 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
 
 
 class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
-    """Memory stores below the directory `root`, read-only. Nothing is written, created or recovered.
+    """Backend for reading a directory without writing, creating or recovering anything.
 
-    Used to examine a directory that may be damaged, and to find external edits without recording them.
+    Use it to examine a directory that may be damaged, or to find external edits without recording them. Raises
+    `NotFound` if the directory has no database.
     """
 
     def __init__(self, root: str) -> None:
@@ -236,9 +241,7 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
         try:
             check_format(private)
         except FileNotFoundError:
-            raise NotFound(
-                "the directory has no database in .retentive, so nothing is recorded about its files"
-            ) from None
+            raise NotFound("the directory has no database in .retentive, so there is no record of its files") from None
         except OSError as error:
             raise os_error(error) from None
         super().__init__(os.path.join(private, "memory.db"))
@@ -269,9 +272,9 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
 
 
 def _folds(root: str) -> bool:
-    """True if the file system ignores case or Unicode form.
+    """Return True if the file system ignores case or Unicode form in file names.
 
-    This checks the names in a listing, since with FUSE a file may have a different inode number under each spelling.
+    Inode numbers are not compared, because with FUSE a file may have a different inode number under each spelling.
     """
     return os.path.lexists(os.path.join(root, "MEMORIES")) and "MEMORIES" not in os.listdir(root)
 
@@ -292,7 +295,7 @@ def _edited(found: Snapshot) -> list[str]:
 
 
 def _look_at_all(found: Snapshot) -> None:
-    """Read every memory. This records external edits or, in an encrypted store, reverses them."""
+    """Read every memory. This records external edits. In an encrypted store, it reverses them instead."""
     for memory in found.memories(ROOT):
         found.get(memory.path)
 

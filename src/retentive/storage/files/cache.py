@@ -1,9 +1,10 @@
 """Cache of records that were read from the database. It is valid as long as the database is unchanged.
 
 With the cache, a view of an unchanged file takes a few `stat` calls and one read of SQLite's change counter (`PRAGMA
-data_version`), instead of a transaction with two statements. The counter changes as soon as another connection commits,
-in this process or in any other program. While the counter is the same, the cached records are the current state of the
-database, so reads stay linearizable. Files are compared with cached records just as with records from the database.
+data_version`). Without the cache, it takes a transaction with two statements. The counter changes when any other
+connection commits, in this process or in another program. While the counter stays the same, the cached records are the
+present state of the database, so reads stay linearizable. Files are compared with the cached records in the same way as
+with records from the database.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ _ROW_BYTES = 256
 
 
 class NotCached(Exception):
-    """The cache cannot answer a query. The read is repeated in a transaction."""
+    """The cache cannot answer a query, so the read must be repeated in a transaction."""
 
 
 @dataclass(slots=True)
 class CachedRecords:
-    """Records of one memory store in one state of the database, with some of the methods of `SqlSnapshot`."""
+    """Cached records of one memory store in one state of the database. Has some of the methods of `SqlSnapshot`."""
 
     store_id: str
     head: StoreHead
@@ -54,7 +55,10 @@ class CachedRecords:
         return self.head.seal
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Entry at a path with its verified text, and the mark stored with it. Raises `NotCached`."""
+        """Return the entry at a path with its verified text, and the file mark that is stored with it.
+
+        Raises `NotCached` if the database has changed.
+        """
         found = self.entries.get(path)
         if found is None:
             entry, mark = found = self.cache.load(lambda connection: self._snapshot(connection).get_marked(path))
@@ -67,7 +71,10 @@ class CachedRecords:
         return found
 
     def rows_below(self, columns: str, under: str) -> list[Row]:
-        """Path, version and size of all memories below a path; `columns` must name these. Raises `NotCached`."""
+        """Return path, version and size of all memories below a path. `columns` must name these three columns.
+
+        Raises `NotCached` if the database has changed.
+        """
         found = cast("list[Row] | None", self.rows.get(under))
         if found is None:
             found = self.cache.load(lambda connection: self._snapshot(connection).rows_below(columns, under))
@@ -78,18 +85,21 @@ class CachedRecords:
         return SqlSnapshot(connection, self.store_id, self.head)
 
     def add_entry(self, path: str, entry: Entry, mark: str | None) -> None:
-        """Keep an entry whose text was verified."""
+        """Add an entry to the cache. Its text must have been verified."""
         if self.cache.has_room(_ENTRY_BYTES + len(entry.data or b"")):
             self.entries[path] = entry, mark
 
     def add_rows(self, under: str, rows: list[MemoryRow]) -> None:
-        """Keep path, version and size of all memories below a path."""
+        """Add path, version and size of all memories below a path to the cache."""
         if under not in self.rows and self.cache.has_room(_ROW_BYTES * len(rows)):
             self.rows[under] = rows
 
 
 class CachedState:
-    """Records of one state of the database. Threads may share it. Records added to an outdated state are not used."""
+    """Cached records of one state of the database. Threads may share it.
+
+    After the database has changed, a new object is used, and records that are added to the old one have no effect.
+    """
 
     def __init__(self, cache: RecordCache) -> None:
         self.stores: dict[str, CachedRecords] = {}
@@ -97,7 +107,7 @@ class CachedState:
         self._bytes = 0
 
     def records(self, store_id: str) -> CachedRecords:
-        """Records of a store. Raises `NotCached`."""
+        """Return the cached records of a store. Raises `NotCached` if the database has changed."""
         found = self.stores.get(store_id)
         if found is None:
             head = self.load(partial(select_head, store_id=store_id))
@@ -105,19 +115,22 @@ class CachedState:
         return found
 
     def load(self, query: Callable[[SqliteConnection], T]) -> T:
-        """Result of a query, if the database is still in this state. Raises `NotCached`."""
+        """Run a query and return its result. Raises `NotCached` if the database is no longer in this state."""
         return self._cache.load(self, query)
 
     def of(self, store_id: str, head: StoreHead) -> CachedRecords | None:
-        """Records of a store with this head. None if the cached records belong to another head.
+        """Return the cached records of a store, or None if they belong to another state of the store.
 
-        Each commit that changes a memory changes the head.
+        `head` is the row of the store in the caller's state. Each commit that changes a memory changes this row.
         """
         records = self.stores.setdefault(store_id, CachedRecords(store_id, head, self))
         return records if records.head == head else None
 
     def has_room(self, size: int) -> bool:
-        """Reserve `size` bytes. Empties the cache if it is full. Returns False if `size` alone exceeds the limit."""
+        """Reserve `size` bytes in the cache. If the cache is full, it is emptied first.
+
+        Returns False if `size` alone exceeds the limit.
+        """
         if size > _MAX_BYTES:
             return False
         self._bytes += size
@@ -129,21 +142,24 @@ class CachedState:
 
 
 class RecordCache:
-    """Cache for the database at `path`. Threads may share it."""
+    """Cache of records of the database at `path`. Threads may share it."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self.renew_after_fork()
 
     def renew_after_fork(self) -> None:
-        """Start with an empty cache. In a forked child, this replaces the lock and the connection of the parent."""
+        """Empty the cache. In a forked child, this also replaces the lock and the connection of the parent."""
         self._lock = threading.Lock()
         self._connection: SqliteConnection | None = None
         self._reads = 0
         self._changes, self._state = -1, CachedState(self)
 
     def now(self) -> CachedState | None:
-        """The present state of the database. None for the first reads, or if the state cannot be determined."""
+        """Return the cached records of the present state of the database.
+
+        Returns None for the first `FIRST_READS` calls, and if the database cannot be read.
+        """
         if self._reads < FIRST_READS:
             self._reads += 1
             return None
@@ -160,9 +176,10 @@ class RecordCache:
             return self._state
 
     def load(self, state: CachedState, query: Callable[[SqliteConnection], T]) -> T:
-        """Result of a query, if the database was in this state before and after the query. Raises `NotCached`.
+        """Run a query and return its result.
 
-        This takes half the time of a transaction, which would also have to read the head again.
+        Raises `NotCached` unless the database was in the state `state` before and after the query. A transaction would
+        take twice the time, since it would have to read the row of the store again.
         """
         with self._lock, suppress(RetentiveError):  # the read that follows reports the error
             if self._state is state and self._connection is not None:
@@ -178,13 +195,13 @@ class RecordCache:
                 connection.close()
 
     def close(self) -> None:
-        """Close the connection. The next use opens it again."""
+        """Close the connection. The next use opens a new one."""
         with self._lock:
             self._close()
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Context without a connection, for the time of a fork."""
+        """Close the connection during the context, for a fork."""
         with self._lock:
             self._close()
             yield

@@ -1,4 +1,4 @@
-"""Read-only check of the files of a directory against its database."""
+"""Check of the files of a directory against its database. It only reads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _MOST = 1_000  # maximum number of findings of each code in one store
 
 
 def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
-    """Compare the files below the directory open as `base` with the database, and report unknown entries."""
+    """Compare the files of a directory with its database. Yields a finding for each difference.
+
+    `base` is the descriptor of the directory.
+    """
     synced, newest = synced_number(connection), newest_number(connection)
     unsynced = int(connection.rows("SELECT count(*) FROM versions WHERE store <> 0 AND seq > ?", (synced,))[0][0] or 0)
     if unsynced:
@@ -54,7 +57,10 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
 
 
 def examine_plain(root: str) -> Iterator[Finding]:
-    """Yield findings about a directory without bookkeeping: its state, and each entry that cannot be a memory."""
+    """Yield findings about a directory that has no bookkeeping folder.
+
+    The first finding has the number of files that can be memories. The others are the entries that cannot be memories.
+    """
     base = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         tree, foreign, usable = FileTree(base, ("memories",), Scratch(-1)), list[Finding](), 0
@@ -73,9 +79,9 @@ def examine_plain(root: str) -> Iterator[Finding]:
 
 
 def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Limit findings to 1,000 of each code.
+    """Yield at most 1,000 findings of each code.
 
-    If there are more, a last finding of that code has the number of omitted findings.
+    If there are more, one more finding of this code shows the number of those left out.
     """
     counts: Counter[str] = Counter()
     for one in findings:
@@ -88,9 +94,9 @@ def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 class _StoreFiles:
-    """Files of one store, to be compared with its records.
+    """Comparison of the files of one store with its records.
 
-    The files at the paths in `behind` may be older than the records.
+    `behind` has the paths whose files may be older than their records.
     """
 
     def __init__(self, connection: Connection, base: int, info: StoreInfo, lock: JournalFile, behind: set[str]) -> None:
@@ -120,7 +126,10 @@ class _StoreFiles:
         return state.kind is not FileKind.FILE or not is_recorded(self._tree.read(path), entry)
 
     def _code(self, path: str) -> str:
-        """Finding code for a file that differs: stale, altered or an external edit. Recovery uses the same rules."""
+        """Return the code of the finding for a file that differs from its record.
+
+        The file is stale, tampered with, or edited externally. Recovery uses the same rules.
+        """
         if path in self._behind:
             text = self._tree.read(path)
             if not text or stale_paths(self._snapshot.connection, self._snapshot.store, {path: text}):
@@ -128,7 +137,7 @@ class _StoreFiles:
         return "file_altered" if self._sealed else "file_edited"
 
     def foreign(self) -> Iterator[Finding]:
-        """Yield a finding for each file without a record, and for each empty directory."""
+        """Yield a finding for each file that has no record, and for each empty directory."""
         with (
             suppress(FileNotFoundError),
             OpenedDirectory(self._base, self._parts) as directory,
@@ -140,7 +149,7 @@ class _StoreFiles:
                     yield from self._without_record(path, why)
 
     def _without_record(self, path: str, why: str | None) -> Iterator[Finding]:
-        why = why or ("the store is sealed" if self._sealed else _no_text(self._tree.read(path)))
+        why = why or ("the store is encrypted" if self._sealed else _no_text(self._tree.read(path)))
         if why is not None:
             yield found("file_foreign", self._id, f"{visible(path)} ({why})")
             return
@@ -168,14 +177,14 @@ def restore_texts(connection: Connection, store_id: str, read: Callable[[str], b
 
 
 def _no_text(data: bytes | None) -> str | None:
-    """Reason why data cannot be the text of a memory, or None if it can."""
+    """Return the reason why data cannot be the text of a memory, or None if it can be one."""
     if data is None:
         return "cannot be read"
     return None if is_text(data) else "binary"
 
 
 def _left_over(base: int) -> int:
-    """Number of temporary files that killed processes did not remove."""
+    """Return the number of temporary files that killed processes did not remove."""
     old = time.time() - _LEFT_AFTER_S
     with suppress(OSError), OpenedDirectory(base, (PRIVATE, "tmp")) as scratch, os.scandir(scratch) as entries:
         files = [entry.name for entry in entries if entry.stat(follow_symlinks=False).st_mtime < old]
@@ -184,7 +193,7 @@ def _left_over(base: int) -> int:
 
 
 def _is_spare(name: str, directory: int) -> bool:
-    """Return whether a file is a spare of a running process (`spares.py`): a spare contains only zeros."""
+    """Return True if a file contains only zeros, as the spare files of running processes do (`spares.py`)."""
     try:
         with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory), "rb") as file:
             data = file.read(MAX_SPARE_BYTES + 1)
@@ -194,9 +203,10 @@ def _is_spare(name: str, directory: int) -> bool:
 
 
 def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the paths of all entries in name order, each with the reason why it cannot be a memory, or None.
+    """Yield the paths of all files below a directory in name order, and the paths of empty directories.
 
-    The path of an empty directory ends with `/`.
+    The path of an empty directory ends with `/`. Each path comes with the reason why the entry cannot be a memory, or
+    with None.
     """
     with os.scandir(directory) as entries:
         inside = sorted(entries, key=lambda entry: entry.name)
@@ -220,15 +230,15 @@ def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _why_not(path: str, status: os.stat_result) -> str | None:
-    """Reason why an entry can be neither a memory nor a directory of memories, or None if it can be one of the two."""
+    """Return the reason why an entry is ignored, or None if it can be a memory or a directory of memories."""
     if stat.S_ISLNK(status.st_mode):
         return "a link"
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-        return "no regular file"
+        return "not a regular file"
     if not is_memory_path(path):
-        return "a name no memory can have"
+        return "an invalid name for a memory"
     if stat.S_ISDIR(status.st_mode):
         return None
     if status.st_nlink > 1:
-        return "a file with a second name"
+        return "a file with more than one hard link"
     return "too large" if status.st_size > MAX_FILE_BYTES else None

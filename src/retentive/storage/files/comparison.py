@@ -1,7 +1,8 @@
-"""Comparison of the files that a command touches with their records, by stat.
+"""Comparison of files with their records in the database. A command compares only the files that it concerns.
 
-A file is unchanged if its mark (inode, size, times) equals the last mark seen. If the last mark was read within one
-clock tick of a change of the file, the text is compared instead (Git's rule for racy timestamps).
+Usually `stat` is enough: a file is unchanged if its mark (inode, size and times) is the same as before. A mark cannot
+be trusted if it was read within one clock tick of a change of the file. Then the text is compared instead (Git's rule
+for racy timestamps).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _MAX_TRIES = 5
 
 
 class StoreRecords(Protocol):
-    """Records of one store, in the database or cached."""
+    """Records of one memory store, in the database or in the cache."""
 
     @property
     def revision(self) -> int:
@@ -36,10 +37,10 @@ class StoreRecords(Protocol):
         """Seal of the store."""
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Entry at a path with its stored bytes, and the mark stored with it."""
+        """Return the entry at a path with its stored bytes, and the file mark that is stored with it."""
 
     def rows_below(self, columns: str, under: str) -> list[Row]:
-        """Columns of the memories below a path."""
+        """Return `columns` of the memories below a path."""
 
 
 @dataclass(slots=True)
@@ -58,10 +59,10 @@ class VerifiedFiles:
 
 @dataclass
 class Comparison:
-    """Compares the records of one store with its files.
+    """Comparison of the records of one store with its files.
 
-    If a file at, above or below a path differs from its record, `differs` is called with the path. `differs` either
-    raises or resolves the difference. Writers pass `verified`, which collects the files that match.
+    If a file at, above or below a path differs from its record, `differs` is called with the path. `differs` must
+    resolve the difference or raise an error. Transactions pass `verified`, which collects the files that match.
     """
 
     records: StoreRecords
@@ -71,18 +72,18 @@ class Comparison:
     _clean_below: set[str] = field(default_factory=set)
 
     def get(self, path: str) -> Entry:
-        """Entry at a path, after its file was compared with the record."""
+        """Return the entry at a path after comparing its file with the record. The text is verified."""
         return self.get_marked(path)[0]
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Like `get`, but also returns the file mark stored with the memory."""
+        """Do the same as `get`, and also return the file mark that is stored with the memory."""
         entry, mark = self.compared(path)
         if entry.memory is not None:
             verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
         return entry, mark
 
     def compared(self, path: str) -> tuple[Entry, str | None]:
-        """Like `get_marked`, but does not verify the text."""
+        """Do the same as `get_marked`, but without verifying the text."""
         for _ in range(_MAX_TRIES):
             entry, mark = self.records.get_marked(path)
             if self.known.database_wins(path) or self._is_as_recorded(path, entry, mark):
@@ -91,9 +92,9 @@ class Comparison:
         return entry, mark  # if the file changes continuously, the latest recorded state is a valid answer
 
     def external_edits(self, path: str) -> list[Change]:
-        """Changes that make the records match the files at, above and below a path.
+        """Return the changes that make the records match the files at, above and below a path.
 
-        Deletions come first in the list.
+        Deletions come first, because a directory may have taken the place of a deleted file.
         """
         found = {one: self.known.tree.state(one) for one in _and_above(path)}
         found |= dict.fromkeys([row[0] for row in self.rows(path)], MISSING)
@@ -103,7 +104,7 @@ class Comparison:
         return changes
 
     def edited(self) -> list[str]:
-        """Paths of all files that differ from their records, except files that are still to be written."""
+        """Return the paths of all files that differ from their records, except files that are not written yet."""
         changes = self.external_edits(ROOT)
         paths = {change.path or (change.before.path if change.before is not None else "") for change in changes}
         return sorted(path for path in paths if not self.known.database_wins(path))
@@ -121,9 +122,9 @@ class Comparison:
         return Change(entry.memory, None if text is None else path, text, provenance_text=made)
 
     def repair(self, path: str) -> None:
-        """Restore the recorded files at, above and below a path of an encrypted store.
+        """Write the recorded texts to all modified files at, above and below a path of an encrypted store.
 
-        Modified files are quarantined.
+        The modified files are moved to quarantine.
         """
         for one in (*_and_above(path), *(row[0] for row in self.rows(path))):
             entry, mark = self.records.get_marked(one)
@@ -133,7 +134,7 @@ class Comparison:
                 self.known.tree.repair(one, entry.data)
 
     def rows_checked(self, under: str) -> list[MemoryRow]:
-        """Recorded memories below a path. Their files are compared first."""
+        """Compare the files below a path with their records, and return the recorded memories."""
         rows = self.rows(under)
         if under in self._clean_below or self.known.database_wins(under):
             return rows
@@ -143,11 +144,15 @@ class Comparison:
         return rows
 
     def rows(self, under: str) -> list[MemoryRow]:
-        """Recorded memories below a path."""
+        """Return the recorded memories below a path, without comparing files."""
         return cast("list[MemoryRow]", self.records.rows_below("m.path, m.version, m.size_bytes", under))
 
     def holds(self, path: str, version: str, mark: str | None, found: Found, entry: Entry) -> bool:
-        """True if the file at a path contains the text of this version, which is the version of `entry`."""
+        """Return True if the file at a path contains the text of `entry`.
+
+        `version` is the version of `entry`, `mark` is the file mark that is stored with it, and `found` is the state of
+        the file. The file is read only if its mark proves nothing.
+        """
         if not self.known.trusts(path, version, mark, found):
             if found.kind is not FileKind.FILE or found.size_bytes not in _sizes(entry):
                 return False
@@ -174,7 +179,7 @@ class Comparison:
         return clean
 
     def _fits(self, path: str, entry: Entry, found: Found) -> bool:
-        """Return whether the file system matches the records at a path where no memory is recorded."""
+        """Return True if the file system matches the records at a path that has no recorded memory."""
         match found.kind:
             case FileKind.MISSING:
                 return not entry.below and entry.above is None
@@ -192,7 +197,7 @@ class Comparison:
         return found.kind is FileKind.OTHER or (found.kind is FileKind.FILE and self._text(path, found) is None)
 
     def _text(self, path: str, found: Found) -> bytes | None:
-        """Text of a file that may be a new memory, otherwise None.
+        """Return the text of a file that could be a new memory, otherwise None.
 
         In an encrypted store, no file can be a new memory.
         """
@@ -218,7 +223,7 @@ class Comparison:
         return True
 
     def _hold_all(self, rows: list[MemoryRow], files: Mapping[str, os.stat_result]) -> bool:
-        """Return whether the files of all these memories are among `files` and contain their texts."""
+        """Return True if `files` has a file for each memory in `rows`, and the files contain the recorded texts."""
         marks = self.known.marks
         for path, version, size in rows:
             status = files.get(path)
@@ -236,9 +241,10 @@ class Comparison:
 
 
 def is_recorded(text: bytes | None, entry: Entry) -> bool:
-    """True if the text of a file is the recorded text.
+    """Return True if the text of a file is the recorded text.
 
-    If the text in the database is damaged, its hash decides, so that the damage is not mistaken for an external edit.
+    If the text in the database differs, the recorded hash decides: the text in the database may be damaged, and this
+    must not be taken for an external edit.
     """
     if text == entry.data or text is None or entry.memory is None:
         return text == entry.data
@@ -246,11 +252,11 @@ def is_recorded(text: bytes | None, entry: Entry) -> bool:
 
 
 def _sizes(entry: Entry) -> tuple[int, ...]:
-    """Possible file sizes for the memory of an entry: an encrypted file is longer than the text."""
+    """Return the sizes that the file of an entry can have. An encrypted file is longer than the text of the memory."""
     stored = len(entry.data or b"")
     return (stored,) if entry.memory is None else (stored, entry.memory.size_bytes)
 
 
 def _and_above(path: str) -> tuple[str, ...]:
-    """A path and the paths above it. Empty for the root, which cannot be a memory."""
+    """Return a path and the paths above it. For the root, which cannot be a memory, return an empty tuple."""
     return () if path == ROOT else (*ancestors(path), path)

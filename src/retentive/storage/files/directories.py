@@ -1,4 +1,4 @@
-"""Subdirectories, opened one component at a time and never through a symbolic link."""
+"""Opens subdirectories without following symbolic links. Paths are opened one component at a time."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OpenedDirectory:
-    """Context with the descriptor of the subdirectory `names` of the directory that is open as `base`.
+    """Context manager that opens a subdirectory and yields its file descriptor. Raises OSError.
 
-    With `make`, missing directories are created. Raises OSError. This is a class, because a generator context manager
-    takes twice the time.
+    `base` is the descriptor of a directory, and `names` are the components of the path below it. With `make`, missing
+    directories are created. This is a class, because a generator context manager takes twice the time.
     """
 
     __slots__ = ("_base", "_descriptor", "_make", "_names")

@@ -1,4 +1,7 @@
-"""Detects names that are the same on a file system that ignores case or Unicode form, such as those of macOS."""
+"""Detects different paths that would have the same file on a file system that ignores case or Unicode form.
+
+The file systems of macOS do so by default.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,20 @@ from collections.abc import Iterable
 
 
 class Spellings:
-    """Spellings of the paths and directories that a running transaction has written, but that have no file yet.
+    """Paths that a running transaction has written, and that have no file yet, in their exact spelling.
 
-    Case is compared by full case folding. Some file systems distinguish a few names that are equal by this comparison.
-    Two such names are then refused within one transaction.
+    Names are compared by full case folding. Some file systems distinguish a few names that are equal by this
+    comparison. A transaction cannot write two such names, although the file system would allow both.
     """
 
     def __init__(self) -> None:
         self._spelled: dict[str, str] = {}
 
     def clashes(self, path: str, unwritten: Iterable[str]) -> bool:
-        """Return whether a path, or a directory above it, has a different spelling here or in `unwritten`."""
+        """Return True if a path, or a directory above it, was written before with a different spelling.
+
+        `unwritten` are paths of earlier transactions that have no file yet. They are compared too.
+        """
         others = Spellings()
         for other in unwritten:
             others.add(other)
@@ -28,7 +34,7 @@ class Spellings:
         )
 
     def add(self, path: str) -> None:
-        """Note a path that was written."""
+        """Remember a path that was written."""
         for name in _names(path):
             self._spelled.setdefault(_folded(name), name)
 

@@ -1,7 +1,8 @@
-"""A directory of memories without bookkeeping, as the SDK's local tool creates it. Reading creates nothing in it.
+"""Directory of memories without the bookkeeping of retentive, as the SDK's local tool creates it.
 
-The files become versions. Each version has the time of its file, and an id made from the path and the text, so that
-every process reads the same history until the first change.
+Reads create nothing in the directory. When the directory is opened, its files become versions in a temporary database.
+Each version has the time of its file, and an id that is computed from the path and the text. So every process sees the
+same history until the first change.
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ T = TypeVar("T")
 
 
 class ForeignDirectory(Backend):
-    """The default memory store of a directory of files. Its bookkeeping is temporary until the first change.
+    """Backend on a directory that has no bookkeeping folder yet.
 
-    The first change moves the bookkeeping into the directory. Ids that were read before stay valid.
+    The bookkeeping is in a temporary directory until the first change, which moves it into the directory. Ids that were
+    read before the first change stay valid.
     """
 
     inner: DirectoryBackend
@@ -82,7 +84,7 @@ class ForeignDirectory(Backend):
         return DirectoryBackend(self._root, clock=self._clock, new_id=self._new_id, private=private)
 
     def _adopted(self) -> DirectoryBackend:
-        """The backend, after its bookkeeping was moved into the directory."""
+        """Move the bookkeeping into the directory, unless this was done before. Returns the backend for writes."""
         with self._lock:
             if self._temporary is not None:
                 self._is_moving = True
@@ -127,7 +129,7 @@ class ForeignDirectory(Backend):
         return self._reading(lambda inner: inner.side_records(store_id, kind, after=after))
 
     def _reading(self, work: Callable[[DirectoryBackend], T]) -> T:
-        """Run a read while no other thread moves the bookkeeping."""
+        """Run a read. Waits while another thread moves the bookkeeping."""
         thread = threading.get_ident()
         with self._lock:
             self._lock.wait_for(lambda: not self._is_moving or thread in self._readers)
@@ -147,7 +149,7 @@ class ForeignDirectory(Backend):
 
 
 class _FileOrigin:
-    """Clock and ids for versions that are made from files. Both depend only on the file."""
+    """Clock and source of ids for versions that are made from files. Times and ids depend only on the file."""
 
     def __init__(self, now: int) -> None:
         self._now = now
@@ -155,21 +157,21 @@ class _FileOrigin:
         self._name = b""
 
     def time_us(self, mtime_ns: int) -> int:
-        """The time of a file in microseconds. A time in the future is replaced with the present time."""
+        """Set and return the time of the file in microseconds. A future time is replaced with the present time."""
         self.at_us = min(max(mtime_ns // 1_000, 2), self._now)
         return self.at_us
 
     def named(self, path: str, data: bytes) -> _FileOrigin:
-        """Use this path and text for the ids that are made from now on."""
+        """Set the path and the text from which the next ids are computed. Returns this object."""
         self._name = path.encode("utf-8", "surrogateescape") + b"\0" + sha256(data).digest()
         return self
 
     def clock(self) -> float:
-        """The time of the file in seconds, rounded so that it converts to the same microsecond."""
+        """Return the time of the file in seconds. Rounding cannot change its microsecond."""
         return (self.at_us + 0.5) / 1_000_000
 
     def new_id(self, prefix: str, at: int) -> str:
-        """An id in the form that `sortable_id` makes, with a digest in place of the random bits."""
+        """Return an id in the form of `sortable_id`, with a digest of path and text instead of random digits."""
         return f"{prefix}{at:014x}{sha256(prefix.encode() + self._name).hexdigest()[:18]}"
 
     def record(self, tx: Transaction) -> None:
@@ -188,14 +190,20 @@ class _FileOrigin:
 
 
 def _oldest_ns(root: str, default_us: int) -> int:
-    """Modification time of the oldest memory file in ns, or the default if there is no file. Raises OSError."""
+    """Return the modification time of the oldest memory file in ns. Without files, return the default. Raises OSError.
+
+    `default_us` is in microseconds.
+    """
     folders = os.walk(os.path.join(root, "memories"))
     files = (os.path.join(folder, name) for folder, _, names in folders for name in names)
     return min((os.lstat(file).st_mtime_ns for file in files), default=default_us * 1_000)
 
 
 def _move(temporary: str, root: str) -> None:
-    """Move closed bookkeeping into the directory, durably. Raises OSError, also if it already has bookkeeping."""
+    """Move the bookkeeping into the directory `root`, durably. The bookkeeping must be closed.
+
+    Raises OSError, for example if the directory already has a bookkeeping folder.
+    """
     part = os.path.join(root, f"{PRIVATE}.{secrets.token_hex(4)}.part")
     try:
         shutil.copytree(temporary, part)

@@ -1,10 +1,12 @@
-"""Journal: records which committed versions have been written to the files, for recovery after a kill.
+"""Journal of a directory: shows, after a process was killed, which versions were written to their files.
 
-Each version in the database names a file to write (`numbering.py`). After each sync of the file system, the database
-records the version up to which the files are durable. For later versions, the journal records which of them were
-written. The journal is the file `journal`, which is never synced. A process that locks this file has locked the whole
-directory. After a crash of the system the journal may have lost writes. It is therefore used only if the directory has
-always been open in at least one process since the journal was written (lock file `live`).
+Versions in the database are numbered (`numbering.py`). After each sync of the file system, the database records the
+number of the version up to which the files are durable. The journal records the number of the version up to which the
+files are written, but perhaps not durable.
+
+The journal is the file `journal`. It is never synced, so it may be outdated after a crash of the system. It is used
+only if at least one process has had the directory open at every moment since the journal was written. The lock file
+`live` shows this. The journal file is also the lock for the whole directory.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ _LAYOUT = struct.Struct("<qqB")
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """Progress of writing files, as version numbers.
+    """Progress of writing files, as numbers of versions.
 
-    Versions up to `applied` are written, and those up to `synced` are durable. If `busy` is true, a process may have
-    committed versions after `applied`.
+    Versions up to `applied` are written to the files. Versions up to `synced` are durable in the files. If `busy` is
+    true, a process may have committed versions after `applied`.
     """
 
     applied: int = 0
@@ -33,7 +35,7 @@ class Journal:
 
 
 class JournalFile(LockFile):
-    """The file with the journal of a directory. Its lock guards the database and the files."""
+    """Journal file of a directory. Its lock protects the database and the files."""
 
     name = "journal"
 
@@ -53,9 +55,9 @@ class JournalFile(LockFile):
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Flush the file system of `descriptor` to disk (`syncfs`) on Linux. On other systems, flush all file systems.
+    """Sync the file system that contains the file `descriptor` to disk. Raises OSError.
 
-    Raises OSError.
+    Only Linux can sync a single file system (`syncfs`). On other systems, all file systems are synced.
     """
     if not sys.platform.startswith("linux"):
         os.sync()

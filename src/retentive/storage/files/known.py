@@ -1,4 +1,7 @@
-"""In-memory state of the files of one memory store: trusted marks, and paths of files that are not written yet."""
+"""In-memory state of the files of one memory store.
+
+It has the marks that prove that a file contains a certain version, and the paths of files that are not written yet.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,16 @@ from retentive.values.text import is_text
 
 _MAX_MARKS = 100_000
 MemoryRow: TypeAlias = tuple[str, str, int]
-"""Path, version, and size in bytes of a memory."""
+"""Path, version id, and size in bytes of a memory."""
 
 
 @dataclass
 class KnownFiles:
-    """State of the files of one store. Threads may share it; entries are replaced, never modified.
+    """State of the files of one store. Threads may share it, because entries are replaced and never modified.
 
-    `unwritten` contains the paths whose file could not be written after the commit, and `pending` the paths of the
-    running batch. At, above and below these paths, the records in the database are valid, not the files. If `folds` is
-    true, the file system ignores case or changes the Unicode form of names.
+    `unwritten` has the paths whose files could not be written after the commit. `pending` has the paths of the running
+    batch. At, above and below these paths, the database has the present state, and the files are older. `folds` is true
+    if the file system ignores case or changes the Unicode form of names.
     """
 
     tree: FileTree
@@ -35,12 +38,12 @@ class KnownFiles:
     _no_text: dict[str, Mark] = field(default_factory=dict)  # path -> mark of a file that cannot be a memory
 
     def note(self, path: str, version: str, found: Found) -> None:
-        """Remember that the file at a path contains this version, if the mark of the file can be trusted."""
+        """Remember that the file at a path contains this version, if the mark of the file can prove it later."""
         if found.settled or self.tree.has_fine_times:
             self.trust(path, version, found.mark)
 
     def trust(self, path: str, version: str, mark: Mark) -> None:
-        """Remember that a file with this mark contains this version. An empty mark proves nothing."""
+        """Remember that the file at a path contains this version as long as it has this mark. Ignores an empty mark."""
         if mark:
             if len(self.marks) >= _MAX_MARKS:
                 self.marks.clear()
@@ -48,9 +51,9 @@ class KnownFiles:
             self.marks[path] = self.unsaved[path] = (version, mark)
 
     def trusts(self, path: str, version: str, mark: str | None, found: Found) -> bool:
-        """Return whether the mark of the file proves that it contains this version.
+        """Return True if the mark of the file `found` proves that the file contains this version.
 
-        `mark` is the mark stored in the database.
+        The mark is compared with the mark in this object, and with `mark`, the one that is stored in the database.
         """
         if self.marks.get(path) == (version, found.mark):
             return True
@@ -60,21 +63,24 @@ class KnownFiles:
         return True
 
     def is_unchanged(self, path: str, version: str) -> bool:
-        """Return whether the mark of the file at a path proves that the file contains this version."""
+        """Return True if the mark of the file at a path proves that the file contains this version.
+
+        Returns False if files are still to be written.
+        """
         known = self.marks.get(path)
         if known is None or known[0] != version or self.unwritten or self.pending:
             return False
         return self.tree.has_mark(path, known[1])
 
     def is_listed(self, under: str, rows: list[MemoryRow]) -> bool:
-        """Return whether the entries below a path are unchanged since a comparison showed that they match `rows`."""
+        """Return True if the files below a path are known to match `rows` and have not changed since."""
         known = self._listings.get(under)
         return known is not None and known[0] == rows and self.tree.has_listing(under, known[1])
 
     def keep_listing(
         self, under: str, rows: list[MemoryRow], files: Mapping[str, os.stat_result], listing: FileListing | None
     ) -> None:
-        """Remember the entries below a path, if the marks of all files prove that they match the memories in `rows`."""
+        """Remember the listing of the directory at a path, if its files are known to match the memories in `rows`."""
         if listing is None or any(self.marks.get(row[0]) != (row[1], mark_of(files[row[0]])) for row in rows):
             self._listings.pop(under, None)
             return
@@ -84,17 +90,20 @@ class KnownFiles:
         kept[under] = rows, listing
 
     def database_wins(self, path: str) -> bool:
-        """Return whether a file at, above or below the path is still to be written."""
+        """Return True if the database is newer than the files at a path, because a file is not written yet.
+
+        This may be the file at the path, or a file above or below the path.
+        """
         if not self.unwritten and not self.pending:
             return False
         waiting = self.unwritten | self.pending
         return any(one == path or one.startswith(path + "/") or path.startswith(one + "/") for one in waiting)
 
     def text(self, path: str, found: Found) -> bytes | None:
-        """Text of a file if the file can be a memory (UTF-8 without NUL), otherwise None.
+        """Return the text of a file that can be a memory, otherwise None.
 
-        A file with a second hard link may belong to another application, so it is read only to compare it with its
-        record.
+        The text must be UTF-8 without NUL. A file with a second hard link may belong to another application, so it
+        cannot become a memory.
         """
         if found.kind is not FileKind.FILE or found.links > 1 or self._no_text.get(path) == found.mark:
             return None
@@ -107,5 +116,5 @@ class KnownFiles:
 
 
 def mark_text(mark: Mark) -> str:
-    """Encode a mark as a string for the database."""
+    """Return a mark as a string, as it is stored in the database."""
     return ":".join(map(str, mark))

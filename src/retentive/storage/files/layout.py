@@ -1,6 +1,6 @@
-"""Layout of a directory: names below its root, and the format number of the bookkeeping folder.
+"""Layout of a location that is a directory: names of its files, and the format number of the bookkeeping folder.
 
-The number covers the folder layout, the journal and the quarantine. The database has its own format number.
+The format number covers the layout of the folder, the journal and the quarantine. The database has its own format.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from retentive.storage.sql.schema import ForeignSchema
 
 DEFAULT_KEY = "default"
 PRIVATE = ".retentive"
-"""Name of the bookkeeping folder for the database, locks, temporary files and quarantine."""
+"""Name of the bookkeeping folder, which contains the database, locks, temporary files and the quarantine."""
 _FOLDER = re.compile(r"(?!memstore_)[a-z0-9][a-z0-9_-]{0,63}")  # valid on file systems that ignore case
 FORMAT = 1
 _NAME = "format"
@@ -26,9 +26,10 @@ _MAX_BYTES = 64
 
 
 def parts_of(store: StoreInfo) -> tuple[str, ...]:
-    """Path components of the directory of a store: the store key if it is a portable name, otherwise the store id.
+    """Return the components of the path of the directory that contains the files of a store.
 
-    Only keys of the default workspace name directories, because another workspace may have the same keys.
+    The directory is named after the store key if the key is valid on all file systems, otherwise after the store id.
+    Outside the default workspace, the id is always used, because another workspace may have the same keys.
     """
     key = (store.key or "") if store.workspace_id == DEFAULT_WORKSPACE else ""
     if key == DEFAULT_KEY:
@@ -37,7 +38,7 @@ def parts_of(store: StoreInfo) -> tuple[str, ...]:
 
 
 def check_format(private: str) -> None:
-    """Raise `UnknownSchema` if the format of the bookkeeping folder is unknown or was not written by retentive.
+    """Raise `UnknownSchema` if the bookkeeping folder has an unknown format or was not created by retentive.
 
     Raises OSError too.
     """
@@ -70,11 +71,11 @@ def write_format(private: str) -> None:
 
 
 def _number(private: str) -> int | None:
-    """Format number of the folder, or None. Raises `UnknownSchema` if the file contains no number, and OSError."""
+    """Return the format number of the folder, or None if there is no format file. Raises `UnknownSchema`, OSError."""
     try:
         with os.fdopen(os.open(os.path.join(private, _NAME), _READ), "rb") as file:
             return int(file.read(_MAX_BYTES))
     except FileNotFoundError:
         return None
     except ValueError:
-        raise UnknownSchema("the file .retentive/format must contain a format number, and does not") from None
+        raise UnknownSchema("the file .retentive/format does not contain a format number") from None

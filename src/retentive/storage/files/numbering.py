@@ -1,9 +1,7 @@
-"""Numbers of versions.
+"""Numbers of the versions in a database. Each new version gets a higher number than all versions before it.
 
-Each new version in the database gets a higher number, so the numbers show which files are written.
-
-`synced` in the database is the highest number such that all versions up to it are durable in the files. Later versions
-name the files that may still have to be written.
+The database also stores a number `synced`. All versions up to this number are durable in the files. The files of later
+versions may still have to be written.
 """
 
 from __future__ import annotations
@@ -15,32 +13,32 @@ from retentive.storage.sql.connection import Connection
 
 
 def newest_number(connection: Connection) -> int:
-    """Number of the newest version; 0 for an empty database."""
+    """Return the number of the newest version, or 0 if there are no versions."""
     return cast("int | None", connection.rows("SELECT max(seq) FROM versions")[0][0]) or 0
 
 
 def synced_number(connection: Connection) -> int:
-    """Number of the version up to which all versions are durable in the files."""
+    """Return the number `synced`: all versions up to this number are durable in the files."""
     return cast("int", connection.rows("SELECT seq FROM synced")[0][0])
 
 
 def are_synced(connection: Connection, store: int, newest: str) -> bool:
-    """Return whether the versions of a store up to `newest` are durable in the files."""
+    """Return True if the version `newest` of a store and all earlier versions are durable in the files."""
     later = "SELECT 1 FROM versions WHERE store = ? AND id = ? AND seq > (SELECT seq FROM synced)"
     return not connection.rows(later, (store, newest))
 
 
 def lower_synced(connection: Connection) -> None:
-    """Set `synced` to the newest version if it is higher, so that no future version counts as durable."""
+    """Set `synced` to the number of the newest version if `synced` is higher. Future versions are not durable yet."""
     newest = "(SELECT coalesce(max(seq), 0) FROM versions)"
     connection.run(f"UPDATE synced SET seq = {newest} WHERE seq > {newest}")
 
 
 def keep_numbering(connection: Connection) -> None:
-    """Prevent reuse of the numbers of deleted versions.
+    """Prevent SQLite from reusing the numbers of versions that are deleted.
 
-    SQLite would reuse the highest number after its row is deleted, so a placeholder row without a store reserves this
-    number.
+    SQLite would reuse the highest number after its row is deleted. Call this before versions are deleted. It gives the
+    highest number to a placeholder row, which belongs to no store and is never deleted.
     """
     connection.run("UPDATE versions SET seq = (SELECT max(seq) + 1 FROM versions) WHERE store = 0")
     connection.run(
@@ -50,7 +48,7 @@ def keep_numbering(connection: Connection) -> None:
 
 
 def paths_changed_since(connection: Connection, seq: int) -> dict[str, set[str]]:
-    """Paths that versions after number `seq` wrote, deleted or renamed, by store id."""
+    """Return the paths that versions with numbers above `seq` wrote, deleted or renamed, by store id."""
     paths: dict[str, set[str]] = defaultdict(set)
     found = connection.rows(
         "SELECT s.id, v.path, (SELECT p.path FROM versions p WHERE p.store = v.store AND p.memory = v.memory"

@@ -1,8 +1,8 @@
-"""Writes plain files after the commits of a SQLite backend.
+"""Observer that writes plain files after the commits of a SQLite backend.
 
-A command first commits to the database, where its versions name the files to write. Then the command writes the files
-under the same lock. The text is durable in the database, so the command does not sync files, and a failure to write a
-file does not change the reply.
+A command first commits its versions to the database, and then writes the files while it still holds the lock. The texts
+are durable in the database. The command therefore does not sync the files, and succeeds even if a file cannot be
+written. The new versions in the database show which files must still be written.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ SYNC_AFTER = 512  # versions between syncs of the file system; a sync then costs
 
 
 class FilesObserver(CommitObserver):
-    """Writes the files below the directory `base`, a descriptor. The locks are in the directory `private`.
+    """Observer that writes files below the directory with the descriptor `base`.
 
-    If `folds` is true, the file system ignores case or changes the Unicode form of names.
+    The lock files are in the directory `private`. `folds` is true if the file system ignores case or changes the
+    Unicode form of names.
     """
 
     def __init__(self, private: str, base: int, scratch: Scratch, *, folds: bool) -> None:
@@ -63,7 +64,7 @@ class FilesObserver(CommitObserver):
             self._live.acquire(shared=True)  # waits while a process that was alone recovers
 
     def renew_after_fork(self) -> None:
-        """Reopen the lock files in a forked child, which otherwise shares the locks of its parent."""
+        """Open the lock files again in a forked child, which would otherwise share the locks of its parent."""
         if not self._closed:
             self._scratch.spares.forget()
             self._journal_file.renew_after_fork()
@@ -79,13 +80,16 @@ class FilesObserver(CommitObserver):
 
     @property
     def is_unsynced(self) -> bool:
-        """True if files were written after the last sync."""
+        """True if files were written since the last sync, or if marks of files are not stored in the database yet."""
         return self._journal.applied > self._journal.synced or any(
             known.unsaved for known in tuple(self._stores.values())
         )
 
     def start(self, exclusive: Callable[[], AbstractContextManager[Writer]]) -> None:
-        """Recover after a killed process, unless another process has the directory open, which then recovers."""
+        """Prepare for the first command, and complete the work of a killed process.
+
+        If another process has the directory open, that process does this.
+        """
         try:
             if self._is_alone:
                 with self._journal_file.held():
@@ -99,24 +103,24 @@ class FilesObserver(CommitObserver):
             raise os_error(error) from None
 
     def restart(self) -> None:
-        """Reset the journal, so that the next command recovers from the database. Raises OSError."""
+        """Reset the journal, so that the next command writes all files that may be stale. Raises OSError."""
         self._journal_file.write(Journal())
 
     def tree(self, store: StoreInfo) -> FileTree:
-        """File tree of a store."""
+        """Return the file tree of a store."""
         return FileTree(self._base, parts_of(store), self._scratch)
 
     @property
     def spares(self) -> Spares:
-        """Replaced files, kept for later texts."""
+        """Replaced files that are kept to be overwritten with later texts."""
         return self._scratch.spares
 
     def forget(self, store_id: str) -> None:
-        """Drop the in-memory state of the files of a store."""
+        """Forget the in-memory state of the files of a store."""
         self._stores.pop(store_id, None)
 
     def known(self, store_id: str) -> KnownFiles | None:
-        """In-memory state of the files of a store. None if this process has not used the store."""
+        """Return the in-memory state of the files of a store, or None if this process has not used the store."""
         return self._stores.get(store_id)
 
     def _known(self, connection: Connection, store_id: str) -> KnownFiles:
@@ -173,7 +177,7 @@ class FilesObserver(CommitObserver):
                 self.make_durable(writer)
 
     def _write_files(self, connection: Connection) -> bool:
-        """Write the files of the last commit. True if every step succeeded."""
+        """Write the files of the last commit. Returns True if every step succeeded."""
         spares = self._scratch.spares
         spares.at = self._newest
         try:
@@ -183,7 +187,7 @@ class FilesObserver(CommitObserver):
         return all(whole)
 
     def _recover(self, connection: SqliteConnection) -> None:
-        """Write the files of committed versions that a process did not write because it was killed or got an error."""
+        """Write the files that a process did not write after its commit, because it was killed or got an error."""
         synced = synced_number(connection)
         whole = True
         for store_id, paths in paths_changed_since(connection, max(self._journal.applied, synced)).items():
@@ -193,7 +197,7 @@ class FilesObserver(CommitObserver):
             self._journal_file.write(self._journal)
 
     def make_durable(self, writer: Writer) -> None:
-        """Sync the files, and record in the database that they are durable. If this fails, a later call tries again."""
+        """Sync the files, and record in the database that they are durable. Errors are ignored; call it again later."""
         applied = self._journal.applied
         with suppress(OSError, RetentiveError):
             sync_file_system(self._base)

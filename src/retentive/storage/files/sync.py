@@ -1,4 +1,4 @@
-"""Writes committed texts to the files, after a commit and during recovery after a kill."""
+"""Writes committed texts to the files: after each commit, and during recovery after a process was killed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _CHUNK = 500  # number of values in one statement
 
 @dataclass(slots=True)
 class SyncPlan:
-    """Last change to each path, and the mark that its file had before the first change.
+    """Plan of the files to write after a commit.
 
-    A file without a known mark is examined before it is changed.
+    `changes` has the last change to each path. `expected` has the mark that the file of a path had before the first
+    change. If a path is not in `expected`, its file is examined before it is written.
     """
 
     changes: dict[str, Change] = field(default_factory=dict)
@@ -50,9 +51,9 @@ class SyncPlan:
         self.expected = later.expected | self.expected
 
     def moves(self) -> dict[str, str]:
-        """Old path by new path, for memories that were only renamed, and only once.
+        """Return the old path by new path of each memory that was renamed once and not changed otherwise.
 
-        The files of these memories are moved instead of rewritten.
+        The files of these memories can be renamed instead of rewritten.
         """
         moves: dict[str, str] = {}
         known = self.expected.keys() - self.touched_twice
@@ -65,10 +66,10 @@ class SyncPlan:
 
 
 def sync(connection: Connection, known: KnownFiles, store_id: str, plan: SyncPlan) -> bool:
-    """Apply a committed plan to the files. True if every step succeeded.
+    """Write the files of a committed plan. Returns True if every step succeeded.
 
-    Paths that failed become `unwritten`: reads use the record in the database until the file is written. If a file was
-    edited after the transaction examined it, the file is not overwritten, and the next comparison finds the edit.
+    A path whose file cannot be written is added to `known.unwritten`; reads then use its record in the database. If a
+    file was edited after the transaction examined it, the file is not overwritten. The next comparison finds the edit.
     """
     changes, expected, tree = plan.changes, plan.expected, known.tree
     failed: set[str] = set()
@@ -94,11 +95,11 @@ def sync(connection: Connection, known: KnownFiles, store_id: str, plan: SyncPla
 
 
 def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Sequence[str]) -> bool:
-    """Rewrite files that may lack a committed change. True if every step succeeded.
+    """Write files again that may lack a committed change. Returns True if every step succeeded.
 
-    Only stale files are changed: missing or empty files, and files that contain the text of a recorded version of the
-    path, even if it is cut off or has zeros in place of some bytes. In tests with power failures, hundreds of files had
-    an earlier version and dozens were empty; no file had any other text.
+    Only stale files are changed. A file is stale if it is missing or empty, or if it contains the text of any recorded
+    version of its path, even if this text is cut off or some of its bytes are zero. In tests with power failures,
+    hundreds of files had an earlier version and dozens were empty; no file had any other text.
     """
     snapshot = SqlSnapshot(connection, store_id)
     tree = known.tree
@@ -121,9 +122,9 @@ def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Seq
 
 
 def _recorded_texts(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[str, bytes | None], set[str]]:
-    """Recorded texts by path, and the paths whose text is damaged in the database.
+    """Return the recorded text by path, and the set of paths whose text is damaged in the database.
 
-    The files at these paths may be the only good copies.
+    The files at the paths in this set may be the only good copies, so they must not be overwritten.
     """
     texts: dict[str, bytes | None] = {}
     damaged: set[str] = set()
@@ -136,9 +137,10 @@ def _recorded_texts(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[s
 
 
 def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:
-    """Paths whose file contains a recorded text of the path: complete, cut off, or with zeros in place of some bytes.
+    """Return the paths whose files contain the text of any recorded version of the same path.
 
-    `present` maps each path to the contents of its file.
+    The text in the file may be cut off, or some of its bytes may be zero. `present` maps each path to the contents of
+    its file.
     """
     stale: set[str] = set()
     paths = list(present)

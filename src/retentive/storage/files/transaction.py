@@ -1,4 +1,7 @@
-"""Snapshot and transaction of a memory store in a directory. They compare the files with the records first."""
+"""Snapshot and transaction of a memory store in a directory.
+
+Both first compare the files with their records in the database.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +34,18 @@ from retentive.storage.sql.transaction import SqlTransaction
 
 
 class ExternalEdit(Exception):
-    """A file differs from its record. The read is repeated in a transaction, which can record the edit."""
+    """A read found a file that differs from its record. The read is repeated in a transaction that records the edit."""
 
 
 class Unsynced(Exception):
-    """Versions cannot be removed yet, because the files may not be durable and recovery may need the versions."""
+    """Versions cannot be removed yet: their files may not be durable, so recovery may still need the versions."""
 
 
 class DirectorySnapshot(SqlSnapshot):
-    """Snapshot that compares the files of a query with their records. Raises `ExternalEdit` if a file differs."""
+    """Snapshot that compares the files that a query concerns with their records.
+
+    Methods raise `ExternalEdit` if a file differs.
+    """
 
     def __init__(self, connection: Connection, store_id: str, head: StoreHead, known: KnownFiles) -> None:
         super().__init__(connection, store_id, head)
@@ -47,7 +53,7 @@ class DirectorySnapshot(SqlSnapshot):
         self._kept: CachedRecords | None = None
 
     def keep_in(self, state: CachedState) -> None:
-        """Add the records that are read from now on to `state`, which later reads use while it is current."""
+        """Add all records that this snapshot reads from now on to the cache `state`."""
         self._kept = state.of(self.store_id, self.head)
 
     def get(self, path: str) -> Entry:
@@ -83,7 +89,7 @@ class DirectorySnapshot(SqlSnapshot):
         return iter([(row[0], row[2]) for row in rows])
 
     def edited(self) -> list[str]:
-        """Paths of memories whose files differ from their records."""
+        """Return the paths of all files that differ from their records."""
         return self._comparison.edited()
 
 
@@ -92,7 +98,10 @@ def _raise(path: str) -> None:
 
 
 class CachedSnapshot(Snapshot):
-    """Snapshot that answers from records in memory, and compares the files. Raises `NotCached` and `ExternalEdit`."""
+    """Snapshot that uses cached records instead of the database, and compares the files with them.
+
+    Methods raise `NotCached` if they need the database, and `ExternalEdit` if a file differs from its record.
+    """
 
     def __init__(self, records: CachedRecords, known: KnownFiles) -> None:
         self._records = records
@@ -149,9 +158,10 @@ class CachedSnapshot(Snapshot):
 
 
 class DirectoryTransaction(SqlTransaction):
-    """Transaction that first records external edits, and then plans which files to write after the commit.
+    """Transaction that records external edits, and plans which files to write after the commit.
 
-    Once the transaction has planned a change, the files are older than the records and are no longer compared.
+    Files are compared with their records until the transaction makes its first change. From then on, the files are
+    older than the records and are not compared.
     """
 
     def __init__(
@@ -167,13 +177,17 @@ class DirectoryTransaction(SqlTransaction):
 
     @property
     def outlasts_refusal(self) -> bool:
-        """True if the transaction recorded only external edits. These are committed even if the command is refused."""
+        """True if the transaction has recorded external edits and nothing else.
+
+        External edits are committed even if the command is refused.
+        """
         return self._has_external_edits and not self.plan.changes
 
     def finish(self) -> None:
-        """Write the head, and mark the planned paths as pending.
+        """Write the row of the store, and mark the paths of the planned files as pending.
 
-        Later jobs therefore do not mistake the files, which are not written yet, for external edits.
+        The files are written only after the commit. Until then, later jobs must not take the old files for external
+        edits.
         """
         super().finish()
         if self.plan.changes:
@@ -209,18 +223,18 @@ class DirectoryTransaction(SqlTransaction):
         return self._comparison.rows(under) if self.plan.changes else self._comparison.rows_checked(under)
 
     def _differs(self, path: str) -> None:
-        """Record external edits at, above and below a path. In an encrypted store, reverse them instead."""
+        """Record the external edits at, above and below a path. In an encrypted store, reverse them instead."""
         if self.seal is not None:
             self._comparison.repair(path)
             return
         self.record_external(self._comparison.external_edits(path))
 
     def external_edits(self, path: str) -> list[Change]:
-        """Changes that make the records match the files at, above and below a path."""
+        """Return the changes that make the records match the files at, above and below a path."""
         return self._comparison.external_edits(path)
 
     def record_external(self, changes: Sequence[Change]) -> None:
-        """Record external edits."""
+        """Record changes that were made to the files from outside."""
         super().record(changes, EXTERNAL)
         self._has_external_edits = self._has_external_edits or bool(changes)
 
@@ -255,7 +269,7 @@ class DirectoryTransaction(SqlTransaction):
             raise Unsynced
 
     def _check_spelling(self, change: Change) -> None:
-        """Refuse a new path whose file would also be the file of another path that is not written yet."""
+        """Refuse a new path if another path that is not written yet would have the same file."""
         if not self.known.folds or change.path is None:
             return
         if change.before is not None:
@@ -265,7 +279,7 @@ class DirectoryTransaction(SqlTransaction):
         self._spellings.add(change.path)
 
     def _check_free(self, path: str, leaving: set[str]) -> None:
-        """Refuse a new path if the disk has an entry at the path that does not belong to retentive."""
+        """Refuse a new path if there is a file or directory at this path that does not belong to retentive."""
         known, plan = self.known, self.plan
         if (
             path in self._verified.free

@@ -1,11 +1,11 @@
-"""File tree of a memory store. The tree examines, reads and writes files, and never leaves its directory.
+"""File tree of a memory store: examines, reads and writes the files below one directory, and no others.
 
-Paths are opened one component at a time, relative to descriptors, and never through a symbolic link. If a component is
-replaced with a link during a command, the command does not follow it. An entry that is neither a regular file nor a
-directory has the kind `OTHER` and is not followed, read, listed or removed.
+Paths are opened one component at a time, relative to descriptors, and never through a symbolic link. If a directory is
+replaced with a link during a command, the command does not follow the link. An entry that is neither a regular file nor
+a directory has the kind `OTHER`. It is not followed, read, listed or removed.
 
-Nobody edits the files of an encrypted store, so a file that differs from its record was tampered with or damaged. Such
-a file is moved to `.retentive/quarantine`, never deleted, and the last recorded text is written to its path.
+People cannot edit the files of an encrypted store. If such a file differs from its record in the database, it was
+tampered with or damaged. It is then moved to `.retentive/quarantine`, and the recorded text is written to its path.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ _ROOT_LENGTH = len(ROOT)
 _READ_BYTES = 1 << 20
 _QUARANTINE = (PRIVATE, "quarantine")
 _NAME_BYTES = 200  # part of the old name that a quarantined file keeps; with the time prefix it fits NAME_MAX
-_ALTERED = "a file of an encrypted memory store was altered or removed; it is restored, and was quarantined: %s"
+_ALTERED = (
+    "a file of an encrypted memory store was modified or removed; the recorded text was restored,"
+    " and a modified file is in .retentive/quarantine: %s"
+)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # nonblocking: the file may now be a pipe
 
 
@@ -53,11 +56,15 @@ class FileKind(Enum):
 
 
 Mark: TypeAlias = tuple[int, ...]
-"""Inode, size, mtime and ctime. They differ after each change of the file. Empty if the file is missing."""
+"""Inode, size, mtime and ctime of a file. Each change of the file changes them. Empty if the file is missing."""
 
 
 class Found(NamedTuple):
-    """State of an entry on disk. If `settled`, its last change is older than a clock tick, so `mark` can be trusted."""
+    """State of an entry on disk.
+
+    `settled` is true if the last change is older than a clock tick. Only then is it certain that the next change will
+    change `mark`.
+    """
 
     kind: FileKind
     mark: Mark = ()
@@ -71,7 +78,10 @@ OTHER = Found(FileKind.OTHER)
 
 
 class FileTree:
-    """Files of one memory store, in the subdirectory `parts` of the directory that is open as `base`."""
+    """Files of one memory store.
+
+    `base` is the descriptor of a directory, and `parts` are the components of the path of the store's files below it.
+    """
 
     def __init__(self, base: int, parts: Sequence[str], scratch: Scratch) -> None:
         self._base = base
@@ -85,7 +95,7 @@ class FileTree:
             pass
 
     def state(self, path: str) -> Found:
-        """The entry at a memory path."""
+        """Return the state of the entry on disk at a memory path."""
         *above, name = self._names(path)
         try:
             with self._opened(above) as directory:
@@ -98,10 +108,10 @@ class FileTree:
             raise os_error(error) from None
 
     def has_mark(self, path: str, mark: Mark) -> bool:
-        """Return whether the file at a path has this mark, and only real directories are above it. False if in doubt.
+        """Return True if the file at a path has this mark, and no symbolic link is above it. Returns False if in doubt.
 
-        The kernel resolves the whole path, so it could follow a link that replaces a directory at this very moment.
-        This is harmless: only a mark is read, and a file with this mark is the expected file.
+        The kernel resolves the whole path. If a directory is replaced with a link during the call, the link may be
+        followed. This is harmless, because only the mark is read, and a file with this mark is the expected file.
         """
         found = self._root + path[_ROOT_LENGTH:]
         end, base = found.find("/"), self._base
@@ -116,7 +126,10 @@ class FileTree:
         return stat.S_ISREG(status.st_mode) and mark_of(status) == mark
 
     def _obstacle(self, names: Sequence[str]) -> Found:
-        """State of a path below an entry that is not a directory: `BELOW_FILE` if the entry is a file, else `OTHER`."""
+        """Return the state of a path that is below an entry that is not a directory.
+
+        The state is `BELOW_FILE` if this entry is a file, otherwise `OTHER`.
+        """
         for end in range(1, len(names) + 1):
             *above, name = names[:end]
             try:
@@ -125,13 +138,15 @@ class FileTree:
             except (FileNotFoundError, NotADirectoryError):
                 return MISSING  # removed at the same time; the next check runs under the lock
             if kind is not FileKind.DIRECTORY and end <= len(self._parts):
-                raise Unavailable("the directory of the memory store was replaced with a file or link; restore it")
+                raise Unavailable(
+                    "the directory of the memory store was replaced with a file or link; restore the directory"
+                )
             if kind is not FileKind.DIRECTORY:
                 return Found(FileKind.BELOW_FILE) if kind is FileKind.FILE else OTHER
         return MISSING
 
     def read(self, path: str) -> bytes | None:
-        """Read a regular file; None for any other entry."""
+        """Return the contents of a regular file of at most 256 MB. Returns None for any other entry."""
         *above, name = self._names(path)
         try:
             with self._opened(above) as directory:
@@ -144,10 +159,10 @@ class FileTree:
             raise os_error(error) from None
 
     def scan(self, under: str, known: Container[str] = ()) -> tuple[dict[str, os.stat_result], FileListing | None]:
-        """Stat results of all files below a path that have valid memory paths, as input of `found_of` and `mark_of`.
+        """Find all files below a path. Returns their stat results by memory path, and a listing of all entries.
 
-        The listing has all entries below the path. It is None if there is no directory. Paths in `known` are not
-        validated again.
+        Files whose names no memory can have are left out of the stat results. The listing is None if there is no
+        directory at the path. The paths in `known` are known to be valid, so they are not checked again.
         """
         files: dict[str, os.stat_result] = {}
         names = self._names(under)
@@ -163,21 +178,21 @@ class FileTree:
         return files, None
 
     def has_listing(self, under: str, listing: FileListing) -> bool:
-        """Return whether the directory at a path has these contents. False if in doubt."""
+        """Return True if the directory at a path still has the entries of `listing`. Returns False if in doubt."""
         with suppress(OSError), self._opened(self._names(under)) as directory:
             return is_unchanged(listing, directory)
         return False
 
     @property
     def has_fine_times(self) -> bool:
-        """True if even a change right after a `stat` changes the mark of a file, so all marks can be trusted."""
+        """True if every change of a file after a `stat` changes its mark, so that marks can be trusted at once."""
         return self._scratch.has_fine_times is True
 
     def put(self, path: str, data: bytes, expected: Mark) -> Mark:
-        """Write a file atomically, with owner-only permissions and without a sync. Raises OSError.
+        """Write a file atomically, readable only by its owner, without a sync. Raises OSError.
 
-        `expected` is the mark of the file to replace, or () if no file exists. If the file was edited after the mark
-        was read, it is not replaced. Returns the mark of the new file, or () if it cannot be trusted.
+        `expected` is the mark that the file to replace must have, or () if there must be no file. If the file was
+        edited meanwhile, it is not replaced. Returns the mark of the new file, or () if this mark cannot be trusted.
         """
         *above, name = self._names(path)
         scratch = self._scratch.write(data)
@@ -192,7 +207,7 @@ class FileTree:
                 self._scratch.discard(scratch)
 
     def _mark(self, name: str, directory: int, before: Mark | None = None) -> Mark:
-        """Mark of a file that we wrote, or () if the mark cannot be trusted or the file has changed since `before`."""
+        """Return the mark of a file that we wrote. Returns () if it cannot be trusted or differs from `before`."""
         if not self.has_fine_times or before == ():
             return ()
         try:
@@ -202,7 +217,7 @@ class FileTree:
         return mark_of(status) if before is None or _same(status, before) else ()
 
     def _swap(self, scratch: str, name: str, directory: int, expected: Mark) -> bool:
-        """Rename a scratch file to its target. Returns True if no file has the scratch name any more."""
+        """Rename the temporary file `scratch` to its target. Returns True if the name `scratch` is now free."""
         private = self._scratch.directory
         if not expected:
             with suppress(FileExistsError):
@@ -219,7 +234,8 @@ class FileTree:
     def move(self, old: str, new: str, expected: Mark) -> Mark:
         """Rename a file if the new name is free. Raises OSError.
 
-        Returns the new mark, or () if it cannot be trusted or the file no longer had the mark `expected`.
+        Returns the mark of the file after the rename. Returns () if this mark cannot be trusted, or if the file did not
+        have the mark `expected` before.
         """
         *above, name = self._names(old)
         *new_above, new_name = self._names(new)
@@ -232,7 +248,10 @@ class FileTree:
         return mark
 
     def drop(self, path: str, expected: Mark) -> None:
-        """Remove a file if it still has the mark `expected`, and the directories that become empty. Raises OSError."""
+        """Remove a file if it still has the mark `expected`, and remove the directories that this empties.
+
+        Raises OSError.
+        """
         *above, name = self._names(path)
         private, scratch = self._scratch.directory, self._scratch.new_name()
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -255,9 +274,9 @@ class FileTree:
             raise os_error(error) from None
 
     def repair(self, path: str, data: bytes) -> None:
-        """Move the entry at a path to quarantine, write the recorded text, and log a warning.
+        """Move the entry at a path to quarantine, write the recorded text `data` to the path, and log a warning.
 
-        If this fails, the next comparison of the file tries again.
+        If this fails, it is tried again when the file is next compared with its record.
         """
         with suppress(OSError, RetentiveError):
             if self.state(path).kind is FileKind.DIRECTORY:
@@ -268,7 +287,10 @@ class FileTree:
         _warn(_ALTERED, path)
 
     def _quarantine(self, path: str) -> None:
-        """Move the entry at a path to quarantine, or an entry above it that is not a directory. Raises OSError."""
+        """Move the entry at a path to quarantine. Raises OSError.
+
+        If an entry above it is not a directory, move that entry instead.
+        """
         names = self._names(path)
         for end in range(len(self._parts) + 1, len(names) + 1):
             *above, name = names[:end]
@@ -281,7 +303,10 @@ class FileTree:
             return
 
     def exact(self, path: str) -> bool:
-        """Return whether each component that exists on disk has exactly this spelling, in case and Unicode form."""
+        """Return True if the names on disk have exactly the spelling of the path, in case and Unicode form.
+
+        Components of the path that do not exist on disk are not compared.
+        """
         names = self._names(path)
         for end in range(len(self._parts) + 1, len(names) + 1):
             *above, name = names[:end]
@@ -315,12 +340,12 @@ class FileTree:
 
 
 def mark_of(status: os.stat_result) -> Mark:
-    """Mark of a regular file: its inode, size and times."""
+    """Return the mark of a regular file: its inode, size and times."""
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def found_of(status: os.stat_result) -> Found:
-    """Convert a stat result to `Found`."""
+    """Return the state of an entry on disk, from its stat result."""
     if stat.S_ISREG(status.st_mode):
         settled = status.st_ctime_ns + RACY_NS < time.time_ns()
         return Found(FileKind.FILE, mark_of(status), settled, status.st_size, status.st_nlink)
@@ -328,7 +353,7 @@ def found_of(status: os.stat_result) -> Found:
 
 
 def _same(status: os.stat_result, mark: Mark) -> bool:
-    """Return whether the mark of the file is unchanged. A rename changes ctime, so ctime is ignored."""
+    """Return True if a file still has this mark. The ctime is ignored, because a rename changes it."""
     return found_of(status).mark[:-1] == mark[:-1]
 
 
@@ -368,7 +393,7 @@ def _scan(directory: int, under: str, files: dict[str, os.stat_result], known: C
 
 
 def is_memory_path(path: str) -> bool:
-    """Return whether a memory can have this path."""
+    """Return True if a memory can have this path."""
     try:
         return MemoryPath.parse(path).text == path
     except Refused:
@@ -376,7 +401,7 @@ def is_memory_path(path: str) -> bool:
 
 
 def count_quarantined(base: int) -> int:
-    """Number of entries in quarantine below the directory open as `base`."""
+    """Return the number of entries in the quarantine of a location. `base` is the descriptor of its directory."""
     with suppress(OSError), OpenedDirectory(base, _QUARANTINE) as quarantine:
         return len(os.listdir(quarantine))
     return 0
@@ -392,10 +417,10 @@ _reported: set[str] = set()
 
 
 def _report_name(path: str) -> None:
-    """Log, once for each name, that a name on disk is not a valid memory path. The entry is not changed."""
+    """Log a warning that a path on disk is not a valid memory path. Logs each path only once."""
     if path not in _reported and len(_reported) < _MAX_REPORTS:
         _reported.add(path)
-        _warn("left alone, as no memory can have this name: %s", path)
+        _warn("a file or directory is ignored, because no memory can have its name: %s", path)
 
 
 def _warn(message: str, path: str) -> None:

@@ -1,4 +1,4 @@
-"""Object storage backend: each memory store is a copy-on-write map under one mutable manifest."""
+"""Object storage backend. Each memory store is a copy-on-write map; its root is in one mutable object, the manifest."""
 
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 

@@ -1,8 +1,8 @@
 """Object storage backend for S3 and compatible services, Google Cloud Storage, Azure Blob Storage and memory.
 
-Any number of threads, processes and hosts may write: the manifest of each memory store (`manifest.py`) is replaced by
-compare-and-swap. A read fetches the manifest with If-None-Match and caches immutable objects. A view therefore needs
-one round trip, and a write at most three consecutive round trips.
+Any number of threads, processes and hosts may write to a memory store, because its manifest (`manifest.py`) is replaced
+by compare-and-swap. A read fetches the manifest with If-None-Match. The pages and texts to which a manifest refers
+never change, and are cached. A view therefore needs one round trip, and a write at most three, one after the other.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable
 
 
 class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
-    """Memory stores at one location.
+    """Backend that keeps memory stores in object storage.
 
-    Only the process that opened the backend may use it: in a forked child, every call raises `InvalidInput`.
+    Only the process that opened the backend may use it. In a forked child, every call raises `InvalidInput`.
     """
 
     def __init__(
@@ -102,9 +102,9 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
             self._clean_up(store_id, queue)
 
     def _clean_up(self, store_id: str, queue: WriteQueue[StoreJob]) -> None:
-        """Compact the log and erase removed texts, if due.
+        """Compact the log and erase removed texts, if this is due.
 
-        Other writers of this process wait only during the commits.
+        Other writers of this process wait only while these changes are committed.
         """
         with suppress(RetentiveError):  # the change is committed; if this fails, other writers or `purge` do it
             held = self._committer.compactions_due.pop(store_id, None)
@@ -118,7 +118,10 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
                 self._requests.delete(marks)
 
     def _sweep(self, store_id: str, *, pages: bool) -> None:
-        """Erase the garbage of a store and the orphans of this process. With `pages`, also erase all replaced pages."""
+        """Erase the texts that are marked as garbage, and the orphans that this process has left.
+
+        With `pages`, also delete all pages that were replaced by compaction.
+        """
         reader = self._reader(store_id)
         self._requests.delete(self._committer.take_orphans(store_id))
         for _ in self._requests.attempts(BUSY):
@@ -136,11 +139,11 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
             self._queue(store_id).submit(job)
 
     def collect(self, store_id: str, *, older_than_s: float = reachability.COLLECT_AFTER_S) -> int:
-        """Delete orphans of crashed writers, and pages replaced by compaction, that are older than `older_than_s`.
+        """Delete orphans that are older than `older_than_s` seconds, and return their number.
 
-        Writers may continue during the collection. Ages below two hours are refused: a slow writer may still commit
-        such objects. Ages are measured with the clock of the storage. A host with a wrong clock therefore does not
-        delete objects that are about to be committed.
+        Orphans are objects of crashed writers, and pages that compaction has replaced. Other writers may write to the
+        store meanwhile. Raises `InvalidInput` for an age below two hours, because a slow writer may still commit such
+        objects. The age is measured with the clock of the storage, so the clock of this host may be wrong.
         """
         self._begin(store_id)
         if older_than_s < 2 * WRITTEN_IS_GOOD_FOR_S:
@@ -153,7 +156,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
         return reachability.collect(before, manifests=self._manifests, reader=self._reader(store_id))
 
     def storage_time(self) -> float:
-        """Present time by the clock of the storage, in seconds since 1970."""
+        """Return the present time by the clock of the storage, in seconds since 1970."""
         return self._requests.time()
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
@@ -171,7 +174,10 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
                 self._manifests.change(store.id, lambda one: reachability.corrected(one, self._reader(one.id)))
 
     def purge(self) -> bool:
-        """Erase all data that was redacted, pruned, erased or replaced, including data left by crashed processes."""
+        """Erase all data that was redacted, pruned, erased or replaced, even data that crashed processes have left.
+
+        Returns True.
+        """
         self._begin()
         marks = reachability.marks_of(self._requests)
         for store_id in sorted({*marks, *self._committer.orphans}):

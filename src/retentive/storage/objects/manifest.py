@@ -1,12 +1,13 @@
-"""Manifest: one state of a memory store.
+"""Manifest: the only mutable object of a memory store. It describes the present state of the store.
 
-The manifest is the only mutable object of a memory store. It contains the root of the map's tree and a *log*: the
-latest edits of the map that are not in the tree yet. Most commits therefore write only a pack and the manifest.
-Compaction moves the log to the tree. Other writers only add edits to the log, so the result of a compaction can be used
-with every later state until the next compaction, and writers need not wait for it.
+The memories, versions and records of a store are in one ordered map. The manifest has the root of the map's tree of
+pages, and a *log*: the latest edits of the map, which are not in the tree yet. Most commits therefore write only the
+manifest and a pack, which has the new texts. Compaction moves the log into the tree. Other writers add edits to the log
+meanwhile, and the new tree is correct for them too. They need not wait for a compaction.
 
-Object storage has no queue: the first writer to replace the manifest wins (`manifest_swap.py`), and the attempts of the
-others fail. Writers take turns (`turns.py`); for this, the manifest contains the ids of the latest commits.
+Object storage has no queue. The first writer that replaces the manifest wins (`manifest_swap.py`), and the attempts of
+other writers fail. To avoid this, writers take turns (`turns.py`). For this purpose the manifest has the ids of the
+latest commits.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ _CHARS_OF_ROW = 128  # this many characters of edits count as one row
 
 
 class StoreState(NamedTuple):
-    """Counters of a memory store. `newest` is the id of the latest version."""
+    """Counters of a memory store.
+
+    `newest` is the id of the newest version. `last_at` is the time of the newest version or event.
+    """
 
     revision: int = 0
     memories: int = 0
@@ -51,8 +55,9 @@ class StoreState(NamedTuple):
 class Manifest:
     """One state of a memory store.
 
-    `generation` counts compactions. The edits in `log` are applied on top of the tree. If `has_gaps` is true, the
-    history was imported with gaps: a memory may be absent although its newest version is not a deletion.
+    `generation` is the number of compactions so far. `log` has the edits that are not in the tree yet. `has_gaps` is
+    true if the history was imported with gaps: a memory can then be absent although its newest version is not a
+    deletion.
     """
 
     id: str
@@ -80,25 +85,26 @@ class Manifest:
 
     @property
     def edits(self) -> dict[str, str | None]:
-        """Edits in the log that concern records and garbage."""
+        """Edits in the log that concern records and garbage (texts to erase)."""
         found = {key: value for key, value in self.log.items() if key[0] in {GARBAGE, RECORD}}
         return cast("dict[str, str | None]", found)
 
     @property
     def weight(self) -> int:
-        """Weight of the log, as a number of rows."""
+        """Size of the log as a number of rows. Long records count as several rows."""
         edits, memories = self.edits, sum(key[0] == MEMORY for key in self.log)
         others = len(self.log) - memories + sum(len(value or "") for value in edits.values()) // _CHARS_OF_ROW
         return max(memories, others)
 
     def rebuilt(self, sizes: Sizes, pages: Pages) -> Rebuild:
-        """Build a tree that includes all edits of the log. Upload its pages before using it."""
+        """Return a rebuild of the tree with all edits of the log. Upload its pages before you use the tree."""
         return Rebuild(self.tree, self.log, pages=pages, sizes=sizes, generation=self.generation)
 
     def compacted(self, rebuild: Rebuild) -> Manifest:
-        """This state with a tree rebuilt from it or from an earlier state.
+        """Return this state with the tree of `rebuild`, which was built from this state or an earlier one.
 
-        Unchanged if another writer has compacted the log.
+        The edits that are now in the tree are removed from the log. If another writer has compacted the log meanwhile,
+        the state is returned unchanged.
         """
         if self.generation != rebuild.generation:
             return self
@@ -107,7 +113,7 @@ class Manifest:
         return replace(self, generation=self.generation + 1, tree=rebuild.tree, log=log)
 
     def encoded(self) -> bytes:
-        """Encode the manifest. If a row of the log is also the row of a present memory, it is encoded only once."""
+        """Return the bytes of the manifest. A row that is both a version and a present memory is encoded once."""
         rows = [row for key, row in self.log.items() if key[0] == VERSION and isinstance(row, VersionRow)]
         present = [self.log.get(MEMORY + row.path) == row for row in rows]
         vacant = [key[1:] for key, row in self.log.items() if key[0] == MEMORY and row is None]
@@ -116,7 +122,7 @@ class Manifest:
 
 
 def decode_manifest(data: bytes, store_id: str) -> Manifest:
-    """Decode a manifest. Raises `Damaged`, `UnknownSchema`."""
+    """Decode a manifest. Raises `Damaged` or `UnknownSchema`."""
     value = unpack("manifest", data)
     try:
         (depth, refs), erased, (rows, present, vacant, edits) = value["tree"], value["erased"], value["log"]

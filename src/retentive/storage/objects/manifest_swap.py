@@ -1,4 +1,4 @@
-"""Replacement of manifests by compare-and-swap. It decides which of two writers wins, and which one tries again."""
+"""Replacement of manifests by compare-and-swap. If two writers replace a manifest at once, one of them must retry."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.03, 0.25
 
 
 class Held(NamedTuple):
-    """Manifest, and the tag of the object from which it was read."""
+    """Manifest, and the tag (ETag and version) of the object from which it was read."""
 
     tag: Tag
     manifest: Manifest
 
 
 class ManifestSwap:
-    """Manifests of all stores. A cached manifest is fetched again only if it has changed. Threads may share it.
+    """Reads, caches and replaces the manifests of all stores. A manifest that has not changed is not fetched again.
 
-    The caller must prevent threads from replacing the manifest of one memory store at the same time.
+    Threads may share the object, but only one thread at a time may replace the manifest of one memory store.
     """
 
     def __init__(self, storage: ObjectStorage, cache: Cache) -> None:
@@ -43,11 +43,11 @@ class ManifestSwap:
         return f"{MANIFESTS}/{store_id}"
 
     def cached(self, store_id: str) -> Held | None:
-        """The manifest that was read last, or None. Sends no request."""
+        """Return the manifest of a store that was read last, or None. Sends no request."""
         return cast("Held | None", self._cache.get(self.key(store_id)))
 
     def now(self, store_id: str) -> Held:
-        """Current manifest, read in one round trip. Raises `NotFound`."""
+        """Read the present manifest in one round trip. Raises `NotFound`."""
         held = self.cached(store_id)
         try:
             found = self._requests.get_unless(self.key(store_id), None if held is None else held.tag)
@@ -61,7 +61,7 @@ class ManifestSwap:
         return self.keep(Held(tag, decode_manifest(data, store_id)), len(data))
 
     def live(self, store_id: str) -> Held:
-        """Current manifest. Raises `NotFound`, also for an erased memory store."""
+        """Read the present manifest. Raises `NotFound` if the store does not exist or was erased."""
         return alive(self.now(store_id))
 
     def keep(self, held: Held, size_bytes: int) -> Held:
@@ -80,11 +80,13 @@ class ManifestSwap:
         return self._contention.setdefault(store_id, turns)
 
     def compare_and_swap(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:
-        """Replace a manifest. Returns the current manifest and the result: True, False if another writer won, or None.
+        """Replace the manifest `held` with `manifest`. Returns the manifest that is now stored, and the result.
 
-        None means that the current state does not contain the replacement, but the outcome of a request is unknown: the
-        request may still take effect. It is sent again with the same bytes and the same condition, so at most one of
-        the two requests succeeds. Raises `OutcomeUnknown`.
+        The result is True if the replacement succeeded, and False if another writer was first. It is None if another
+        writer was first, but the storage failed to answer one of the requests, so that this request may still be in
+        progress. If the storage fails to answer and the manifest is unchanged, the request is sent again with the same
+        bytes and the same condition, so at most one of the requests succeeds. Raises `OutcomeUnknown` if the storage
+        does not answer until the deadline.
         """
         contention = self.contention(manifest.id)
         manifest = replace(manifest, commits=(*manifest.commits, contention.commit_id())[-COMMITS_KEPT:])
@@ -111,7 +113,7 @@ class ManifestSwap:
                 raise OutcomeUnknown("the storage did not confirm the change, so its outcome is unknown")
 
     def _after_attempt(self, store_id: str, *, doubtful: bool) -> Held | None:
-        """Read the current manifest. Returns None if it cannot be read and the outcome of the attempt is unknown."""
+        """Read the manifest after an attempt to replace it. Returns None if it cannot be read after a lost reply."""
         try:
             return self.now(store_id)
         except RetentiveError as error:
@@ -120,9 +122,9 @@ class ManifestSwap:
             return None
 
     def _landed(self, now: Held, before: Manifest, manifest: Manifest, *, doubtful: bool) -> bool:
-        """Return whether the current state includes this commit.
+        """Return True if the state `now` includes the commit of `manifest`.
 
-        The state includes the commit if it lists the commit id, or contains the newest version of the commit.
+        This is so if the state lists the id of the commit, or has the newest version of the commit.
         """
         if manifest.commits[-1] in now.manifest.commits:
             return True
@@ -132,7 +134,10 @@ class ManifestSwap:
         return state.get(VERSION + manifest.state.newest) is not None
 
     def change(self, store_id: str, change: Callable[[Manifest], Manifest]) -> Held:
-        """Apply `change` to the manifest. Retries after concurrent commits."""
+        """Replace the manifest with the result of `change`. Tries again after commits of other writers.
+
+        If `change` returns its argument, the manifest is not replaced. Returns the manifest that is then stored.
+        """
         deadline, contention = time.monotonic() + self._requests.timeout_s, self.contention(store_id)
         contention.begin()
         try:
@@ -151,12 +156,12 @@ class ManifestSwap:
         return held
 
     def fence(self, store_id: str) -> Held:
-        """Rewrite the current state to change its tag, so that commits based on the old tag fail. Raises `NotFound`."""
+        """Write the present manifest again to change its tag, so that commits in progress fail. Raises `NotFound`."""
         return alive(self.change(store_id, lambda now: now if now.erased else replace(now)))
 
 
 def alive(held: Held) -> Held:
-    """Return `held`. Raises `NotFound` if the memory store was erased."""
+    """Return `held`, or raise `NotFound` if the memory store was erased."""
     if held.manifest.erased is not None:
         raise NotFound(f"the memory store {held.manifest.id} was erased")
     return held

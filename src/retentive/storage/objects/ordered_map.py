@@ -1,7 +1,7 @@
 """Copy-on-write ordered map: a tree of immutable pages, and an overlay with the latest edits.
 
-This module does no I/O: pages are loaded through `Pages`, and a rebuild returns the pages to write. The lower bound of
-a page is always its current lowest key, so a removed key leaves no trace.
+This module does no I/O. A function of the type `Pages` loads the pages, and a `Rebuild` has the pages to write. The
+tree refers to a page by the lowest key that is in the page now, so no trace of a removed key remains.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AHEAD = 16  # maximum number of pages that a scan loads at once
 
 
 class Tree(NamedTuple):
-    """Root of a tree of pages. At depth 0, the pages in the root are leaves."""
+    """Root of a tree of pages. `refs` are the pages of the first level. At depth 0, these pages are leaves."""
 
     depth: int = 0
     refs: tuple[Ref, ...] = ()
@@ -33,10 +33,10 @@ Pages: TypeAlias = Callable[[Sequence[Ref]], list[Page]]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Maximum number of items in the log, a leaf, a node and the root.
+    """Maximum number of rows in the log, of items in a leaf (`page`), and of pages below an inner node (`fan_out`).
 
-    These limits keep a manifest below some tens of KB. With 10,000 memories, a compaction rewrites about 40 pages. With
-    a log of half this size, compactions made one sixth of the requests of 16 threads.
+    With the default values, a manifest has some tens of KB at most, and a compaction of 10,000 memories rewrites about
+    40 pages. When the log had half this size and 16 threads wrote, compactions made one sixth of all requests.
     """
 
     log: int = 256
@@ -45,7 +45,7 @@ class Sizes:
 
 
 class OrderedMap:
-    """Ordered map: a tree and an overlay of edits. The value None in the overlay removes a key."""
+    """Ordered map that consists of a tree and an overlay of edits. The value None in the overlay removes a key."""
 
     def __init__(self, tree: Tree, overlay: Edits, pages: Pages) -> None:
         self._tree = tree
@@ -56,7 +56,10 @@ class OrderedMap:
         return self.get_all([key])[0]
 
     def get_all(self, keys: Sequence[str]) -> list[MapValue | None]:
-        """Values of keys; None for a key that does not exist. Needs one round trip for each level of the tree."""
+        """Return the values of keys, or None for a key that is not in the map.
+
+        Needs one round trip for each level of the tree.
+        """
         found = {key: self._overlay.get(key) for key in keys}
         level = [(Page(refs=self._tree.refs), [key for key in found if key not in self._overlay])]
         for _ in range(self._tree.depth + 1 if self._tree.refs else 0):
@@ -71,10 +74,10 @@ class OrderedMap:
     def chunks(
         self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD
     ) -> Iterator[list[tuple[str, MapValue]]]:
-        """Items with `low <= key < high`, one list for each leaf, ascending within a list.
+        """Yield the items with `low <= key < high`, one list for each leaf. Each list is in ascending order.
 
-        With `reverse`, the last leaf is yielded first. The first `ahead` leaves are loaded together, then twice as many
-        each time.
+        With `reverse`, the last leaf comes first. First `ahead` leaves are loaded together, and then twice as many each
+        time, up to `AHEAD`.
         """
         own = sorted(key for key in self._overlay if low <= key < high)
         if not self._tree.refs:
@@ -89,12 +92,12 @@ class OrderedMap:
             ahead = min(2 * ahead, AHEAD)
 
     def values(self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD) -> Iterator[MapValue]:
-        """Values of the keys with `low <= key < high`, in key order or in reverse order."""
+        """Yield the values of the keys with `low <= key < high`, in key order or in reverse order."""
         for chunk in self.chunks(low, high, reverse=reverse, ahead=ahead):
             yield from (value for _, value in (reversed(chunk) if reverse else chunk))
 
     def has_any(self, low: str, high: str) -> bool:
-        """Return whether the map has a key with `low <= key < high`."""
+        """Return True if the map has a key with `low <= key < high`."""
         if any(value is not None and low <= key < high for key, value in self._overlay.items()):
             return True
         return any(self.chunks(low, high, ahead=1))
@@ -107,7 +110,7 @@ class OrderedMap:
     def _leaves(
         self, refs: Sequence[Ref], depth: int, low: str, high: str, *, reverse: bool
     ) -> Iterator[tuple[Ref, str, str]]:
-        """Leaves that may have keys in a range, each with the part of the range that the leaf covers."""
+        """Yield the leaves that may have keys in a range, each with the part of the range that it covers."""
         start = _index(refs, low)
         end = max(bisect_left(refs, high, key=itemgetter(0)), start + 1)
         for at in reversed(range(start, end)) if reverse else range(start, end):
@@ -125,9 +128,10 @@ def _index(refs: Sequence[Ref], key: str) -> int:
 
 
 class Rebuild:
-    """Tree with edits applied. Pages without edits are reused. `written` maps the names of new pages to their bytes.
+    """New tree that is made from an existing tree and edits. Pages without edits are reused.
 
-    `began` is a time before the new pages are uploaded.
+    `written` has the new pages and their bytes, by name. `began` is the time when the rebuild began, which is before
+    the upload of the new pages.
     """
 
     def __init__(self, tree: Tree, edits: Edits, *, pages: Pages, sizes: Sizes, generation: int) -> None:
@@ -140,7 +144,7 @@ class Rebuild:
         self.tree = self._grown(self._level(tree.refs, tree.depth, sorted(edits)), tree.depth)
 
     def _grown(self, refs: Sequence[Ref], depth: int) -> Tree:
-        """Tree over these pages. Levels are added or removed as needed."""
+        """Return a tree with the pages `refs`, after adding or removing levels as needed."""
         while len(refs) > self._sizes.fan_out:
             depth, refs = depth + 1, self._new_nodes(refs)
         while depth and len(refs) == 1:
@@ -149,9 +153,9 @@ class Rebuild:
         return Tree(depth if refs else 0, tuple(refs))
 
     def _level(self, refs: Sequence[Ref], depth: int, keys: Sequence[str]) -> list[Ref]:
-        """Pages of one level after applying the edits of these keys.
+        """Return the pages of one level after the edits of `keys`.
 
-        Adjacent edited pages are split again into even parts.
+        Adjacent pages with edits are joined, and split again into parts of even size.
         """
         if not keys:
             return list(refs)
@@ -172,7 +176,10 @@ class Rebuild:
         return made
 
     def _touched(self, refs: Sequence[Ref], shares: Mapping[int, Sequence[str]], depth: int) -> set[int]:
-        """Indexes of the pages to rewrite: the edited pages, and a neighbour of each that may become too small."""
+        """Return the indexes of the pages to rewrite.
+
+        These are the pages with edits. If such a page may become too small, they include one of its neighbours.
+        """
         touched = set(shares)
         for at, share in shares.items():
             removed = 0 if depth else sum(self.edits[key] is None for key in share)
@@ -201,7 +208,7 @@ class Rebuild:
 
 
 def _shares(refs: Sequence[Ref], keys: Iterable[str]) -> dict[int, list[str]]:
-    """Group keys by the index of their page. A key lower than the first page belongs to the first page."""
+    """Group keys by the index of their page. A key below the lowest key of all pages belongs to the first page."""
     found: dict[int, list[str]] = {}
     for key in keys:
         found.setdefault(_index(refs, key), []).append(key)

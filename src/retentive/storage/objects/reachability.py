@@ -1,8 +1,10 @@
-"""Reachability of objects. The check reports orphans, collection deletes orphans, and purge deletes removed data.
+"""Reachability of objects: finds orphans to report or delete, and erases texts and pages that are no longer needed.
 
-The commit that removes a version adds its text to the map as garbage; the entry stays until the text is erased. Before
-a commit that redacts or prunes, a *mark* is written outside the store, so that `purge` finds data left by a crashed
-writer without reading the manifest of every store.
+An object is an orphan if it cannot be reached from the manifest of its store. A commit that redacts or removes a
+version records its text as garbage in the map. This entry is removed after the text has been erased.
+
+A writer can crash before it has erased the text. Before a commit that redacts or prunes, it therefore writes a *mark*,
+a small object outside the store. `purge` lists the marks to find such stores without reading every manifest.
 """
 
 from __future__ import annotations
@@ -32,10 +34,7 @@ _MARKS = "purging"
 
 @dataclass(slots=True)
 class Reach:
-    """Names of the objects that are reachable from a manifest.
-
-    `garbage` contains the packs that have texts to erase.
-    """
+    """Names of the objects that are reachable from a manifest. `garbage` has the packs that have texts to erase."""
 
     generation: int
     pages: set[str] = field(default_factory=set)
@@ -43,7 +42,7 @@ class Reach:
     garbage: set[str] = field(default_factory=set)
 
     def add(self, items: Iterable[tuple[str, MapValue | None]]) -> None:
-        """Add the packs to which items of the map refer."""
+        """Add the packs to which these items of the map refer."""
         for key, value in items:
             if value is not None and key.startswith(GARBAGE):
                 self.garbage.add(pack_of(key[1:]))
@@ -51,20 +50,20 @@ class Reach:
                 self.packs.add(pack_of(text))
 
     def is_known(self, name: str) -> bool:
-        """Return whether an object may be in use. `name` has the form `kind/name`."""
+        """Return True if an object is reachable or is a side record. `name` has the form `kind/name`."""
         kind, _, rest = name.partition("/")
         return kind == SIDE or rest in self.pages or rest in self.packs or rest in self.garbage
 
     def passed(self, names: Iterable[str]) -> list[str]:
-        """The pages among `names` to which neither this manifest nor any later manifest can refer."""
+        """Return the pages among `names` to which neither this manifest nor any later manifest can refer."""
         return [name for name in names if name not in self.pages and is_obsolete(name, self.generation)]
 
 
 def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damaged: list[str] | None = None) -> Reach:
-    """Find all objects reachable from a manifest. Without `values`, find only pages, and read no leaf.
+    """Find all objects that are reachable from a manifest. Without `values`, find only pages, and read no leaf.
 
-    A page that cannot be read raises `Damaged`. If the list `damaged` is given, the name of the page is added to the
-    list instead (if the page exists), and the walk continues.
+    Raises `Damaged` if a page cannot be read. If a list `damaged` is given, no error is raised. The name of the page is
+    then added to this list, unless the page is missing.
     """
     reach = Reach(manifest.generation)
     reach.add(manifest.log.items())
@@ -92,9 +91,9 @@ def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damage
 def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int:
     """Delete unreachable objects that were last written before `before`. Returns their number.
 
-    Objects are listed before the state is read, so objects committed in between count as reachable. A fence is written
-    before the deletion, so that commits based on an earlier state fail. Writers never retry with objects that are an
-    hour old.
+    Objects are listed before the manifest is read, so objects that are committed in between count as reachable. Before
+    the deletion, the manifest is written again with a new tag, so that commits in progress fail. Writers never commit
+    objects that are older than an hour.
     """
     old = [name for name, at in reader.listed().items() if at < before and not name.startswith(SIDE)]
     if old:
@@ -105,9 +104,9 @@ def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int
 
 
 def examine(storage: ObjectStorage, manifests: ManifestSwap, before: datetime, *, quick: bool) -> Iterator[Finding]:
-    """Yield missing objects, damaged objects and orphans older than `before`, for every store. Writes nothing.
+    """Yield findings for the missing and damaged objects of every store, and for orphans that are older than `before`.
 
-    `quick` skips the contents of packs.
+    Writes nothing. `quick` skips the contents of packs.
     """
     with_objects = {key.split("/")[1] for key, _ in storage.requests.names("stores")}  # listed before the manifests
     with_manifest = [key.rpartition("/")[2] for key, _ in storage.requests.names(MANIFESTS)]
@@ -146,7 +145,7 @@ def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime, *,
 def _compare(
     manifest: Manifest, reader: Reader, listed: dict[str, datetime], before: datetime, *, quick: bool
 ) -> Iterator[Finding]:
-    """Compare reachable objects with existing objects. If some pages could not be read, orphans are not reported."""
+    """Compare the reachable objects with the existing ones. Orphans are reported only if there is no other finding."""
     damaged = list[str]()
     reach = reachable(manifest, reader, damaged=damaged)
     wrong = [found("object_damaged", manifest.id, f"{PAGES}/{name}") for name in damaged]
@@ -161,7 +160,10 @@ def _compare(
 
 
 def corrected(manifest: Manifest, reader: Reader) -> Manifest:
-    """Manifest with counts recomputed from its memories and versions. Returns `manifest` if they were correct."""
+    """Count memories, bytes and revisions again, and return a manifest with correct counters.
+
+    Returns `manifest` itself if its counters are correct.
+    """
     if manifest.erased is not None:
         return manifest
     snapshot = ObjectsSnapshot(manifest, reader)
@@ -173,14 +175,14 @@ def corrected(manifest: Manifest, reader: Reader) -> Manifest:
 
 
 def put_mark(requests: Requests, store_id: str) -> str:
-    """Write a mark for a store. Returns the object key of the mark."""
+    """Write a mark, which tells `purge` that a store may have data to erase. Returns the object key of the mark."""
     key = f"{_MARKS}/{store_id}/{os.urandom(8).hex()}"
     requests.put(key, b"1")
     return key
 
 
 def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[str]]:
-    """Object keys of marks by store id, for all stores or for one store."""
+    """Return the object keys of the marks by store id, for all stores or for one store."""
     marks: dict[str, list[str]] = {}
     for key, _ in requests.names(_MARKS if store_id is None else f"{_MARKS}/{store_id}"):
         marks.setdefault(key.split("/")[1], []).append(key)
@@ -188,9 +190,10 @@ def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[
 
 
 def erase_texts(refs: Sequence[str], reader: Reader) -> None:
-    """Erase texts: rewrite their packs without these texts, and delete packs that contain no other text.
+    """Erase texts: write their packs again without these texts, and delete packs that have no other text.
 
-    A reader of an earlier state that finds a text missing repeats its read on the current state.
+    A concurrent reader of an earlier state may find that a text is missing. It then repeats its read with the present
+    state.
     """
     requests, packs = reader.storage.requests, by_pack(refs).items()
     erasures = [partial(_erase, reader.key(PACKS, pack), some, requests) for pack, some in packs]
@@ -200,7 +203,7 @@ def erase_texts(refs: Sequence[str], reader: Reader) -> None:
 
 
 def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
-    """Rewrite one pack by compare-and-swap. If no text would remain, return the key of the pack instead."""
+    """Write one pack again without the texts `refs`. If no text would remain, only return the key of the pack."""
     try:
         data, tag = requests.get(key)
     except Missing:

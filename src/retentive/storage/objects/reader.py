@@ -1,8 +1,8 @@
 """Pages and texts of memory stores, read through an LRU cache.
 
-All texts of one commit are in one object, a pack. A reference to a text gives its position when the pack was first
-written: pack, offset, length and digest. Erasing a text rewrites the pack without this text, which moves the other
-texts. The table at the end of the pack maps original offsets to current positions.
+All texts of one commit are in one object, a pack. A reference to a text has the pack, the offset of the text when the
+pack was first written, its length and its digest. To erase a text, its pack is written again without this text, so the
+other texts move. A table at the end of the pack maps the original offsets to the present positions.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ class TextRef(NamedTuple):
 
 
 def ref_to(pack: str, offset: int, data: bytes) -> str:
-    """Reference to a text. The reference to an empty text is the empty string."""
+    """Return a reference to a text. The reference to an empty text is the empty string."""
     return f"{pack}-{offset:x}-{len(data):x}-{digest(data)}" if data else ""
 
 
 def pack_of(ref: str) -> str:
-    """Name of the pack in a reference."""
+    """Return the name of the pack in a reference to a text."""
     return ref.partition("-")[0]
 
 
@@ -78,7 +78,7 @@ def by_pack(refs: Iterable[str]) -> dict[str, list[str]]:
 
 
 def encode_pack(texts: Mapping[int, bytes]) -> bytes:
-    """Encode a pack from texts by original offset."""
+    """Return the bytes of a pack. `texts` has the texts by their original offsets."""
     body, table = bytearray(_HEAD), []
     for offset in sorted(texts):
         table.append((offset, len(body), len(texts[offset])))
@@ -88,9 +88,9 @@ def encode_pack(texts: Mapping[int, bytes]) -> bytes:
 
 
 def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
-    """Decode a pack into texts by reference. Raises `Damaged`, `UnknownSchema`.
+    """Decode a pack into texts by reference. Raises `Damaged` or `UnknownSchema`.
 
-    The digest of the table protects the remaining texts when a text is erased and the pack is rewritten.
+    The digest of the table is checked. Otherwise a damaged table could make the erasure of one text destroy the others.
     """
     check_head("pack", data)
     body, length, expected = data[:-_TAIL_CHARS], data[-_TAIL_CHARS:-DIGEST_CHARS], data[-DIGEST_CHARS:]
@@ -105,9 +105,9 @@ def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
 
 
 def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
-    """Encode a pack without some of its texts.
+    """Return the bytes of a pack without the texts `refs`.
 
-    Returns None if no text remains, and `data` itself if the pack contains none of these texts.
+    Returns None if no text remains, and `data` itself if the pack has none of these texts.
     """
     erased = {TextRef.parse(ref).offset for ref in refs}
     texts = {TextRef.parse(ref).offset: text for ref, text in decode_pack(name, data).items()}
@@ -118,9 +118,9 @@ def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
 
 
 class NewTexts:
-    """Texts of a batch that is about to be committed. A later attempt reuses texts that an earlier attempt uploaded.
+    """Texts of a batch that is about to be committed. If the commit is attempted again, uploaded texts are reused.
 
-    `pack` is the name of the pack for new texts, until `written` is called.
+    `pack` is the name of the pack for new texts. After an upload, `written` chooses a new name.
     """
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class NewTexts:
         self._free = defaultdict[bytes, list[str]](list)
 
     def add(self, data: bytes) -> str:
-        """Add a text. Returns a new reference, which no other text of this attempt has."""
+        """Add a text and return a reference to it. No other text of this attempt has the same reference."""
         if free := self._free[data]:
             ref = free.pop()
         else:
@@ -144,11 +144,11 @@ class NewTexts:
         return ref
 
     def get(self, ref: str) -> bytes | None:
-        """Text of this batch, even if it is not uploaded yet. None if the reference is unknown."""
+        """Return a text of this batch, or None if the reference is unknown. The text need not be uploaded yet."""
         return self.new.get(ref) or self._written.get(ref)
 
     def undo(self, mark: int) -> None:
-        """Discard the texts that were added since `used` had the length `mark`."""
+        """Discard the texts that were added after the first `mark` texts in `used`."""
         for ref in reversed(self.used[mark:]):
             if ref in self.new:
                 self._end -= len(self.new.pop(ref))
@@ -160,12 +160,16 @@ class NewTexts:
         return encode_pack({TextRef.parse(ref).offset: data for ref, data in self.new.items()})
 
     def written(self) -> None:
-        """Record that the new texts are uploaded. Later texts go to another pack."""
+        """Note that the new texts have been uploaded. Texts that are added later go to another pack."""
         self._written |= self.new
         self.pack, self.new, self._end = os.urandom(10).hex(), {}, len(_HEAD)
 
     def unused(self) -> tuple[list[str], list[str]]:
-        """Unused data of earlier attempts: texts in packs that are still used, and names of wholly unused packs."""
+        """Return the data that earlier attempts uploaded and that is not used now.
+
+        The first list has references to unused texts in packs that also have used texts. The second list has the names
+        of packs without a used text.
+        """
         used = set(self.used)
         packs = by_pack(used)
         unused = by_pack(ref for ref in self._written if ref not in used)
@@ -178,13 +182,13 @@ NewPages: TypeAlias = dict[str, tuple[bytes, Page]]
 
 
 class Gone(Damaged):
-    """An object is missing. The reader may use an old state, whose objects may have been deleted."""
+    """An object is missing. If the reader uses an old state of the store, the object may have been deleted since."""
 
     is_outdated = True
 
 
 class Cache:
-    """LRU cache of values, at most 64 MB in total. Threads may share it."""
+    """LRU cache of at most 64 MB. Threads may share it."""
 
     def __init__(self) -> None:
         self._held: dict[Hashable, tuple[object, int]] = {}  # the least recently used value first
@@ -220,7 +224,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class ObjectStorage:
-    """Resources and settings that all memory stores of one backend share. `cache` contains immutable objects."""
+    """Resources and settings that all memory stores of one backend share. `cache` has immutable objects."""
 
     requests: Requests
     cache: Cache
@@ -231,7 +235,7 @@ class ObjectStorage:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Pages and texts of one memory store. `new_texts` and `new_pages` are not uploaded yet."""
+    """Reads pages and texts of one memory store, including `new_texts` and `new_pages`, which are not uploaded yet."""
 
     store_id: str
     storage: ObjectStorage
@@ -239,11 +243,11 @@ class Reader:
     new_pages: NewPages | None = None
 
     def key(self, *names: str) -> str:
-        """Object key of a page or pack. `names` is `PAGES` or `PACKS`, followed by the name."""
+        """Return the object key of a page or pack. `names` are `PAGES` or `PACKS`, and the name of the object."""
         return "/".join(("stores", self.store_id, *names))
 
     def listed(self, *kinds: str) -> dict[str, datetime]:
-        """Objects of the store, named `kind/name`, with the time of the last write of each object."""
+        """List the objects of the store. Returns the time of the last write of each object by `kind/name`."""
         skipped = len(self.key()) + 1
         return {key[skipped:]: modified for key, modified in self.storage.requests.names(self.key(*kinds))}
 
@@ -270,7 +274,7 @@ class Reader:
             self.storage.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
 
     def text(self, ref: str) -> bytes:
-        """Read a text with one range request, or with two if its pack was rewritten."""
+        """Read a text with one request, or with two requests if its pack was written again."""
         return self.texts([ref])[0]
 
     def texts(self, refs: Sequence[str]) -> list[bytes]:
@@ -310,7 +314,7 @@ class Reader:
         return found
 
     def is_whole(self, pack: str) -> bool:
-        """Return True if a pack can be decoded or is missing. Its texts are verified only when they are read."""
+        """Return False if a pack is damaged. A missing pack counts as whole. The texts in the pack are not verified."""
         try:
             self.keep_texts(self._whole(pack))
         except Gone:

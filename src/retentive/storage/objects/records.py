@@ -1,7 +1,7 @@
-"""Keys and values in the map of a memory store, and their encoding. No I/O.
+"""Keys and values in the map of a memory store, and their encoding. This module does no I/O.
 
-The map has four key spaces, each with a one-letter prefix: garbage (texts to erase), memories by path, records by kind
-and key, and versions by id. The value of a present memory, whose key is its path, is the row of its newest version.
+The map has four groups of keys, each with a prefix of one letter: garbage (texts to erase), present memories by path,
+records by kind and key, and versions by id. The value of a present memory is the row of its newest version.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _LEVEL = 1  # compression level: twice as fast as the default of zlib, with outp
 
 
 class VersionRow(NamedTuple):
-    """One version. `text` is the reference to its text; the reference to an empty text is the empty string.
+    """Row of one version in the map.
 
-    `first` is true if this version is known to be the first version of its memory.
+    `text` is the reference to its text; for an empty text, it is the empty string. `born` is the time when the memory
+    was created. `first` is true if this version is known to be the first version of its memory.
     """
 
     id: str
@@ -53,7 +54,7 @@ class VersionRow(NamedTuple):
     provenance: str | None = None
 
     def as_memory(self) -> Memory:
-        """The memory in the state that this version created. The version must not be a deletion."""
+        """Return the memory as it is after the change of this version. The version must not be a deletion."""
         born, at, seal = to_datetime(self.born), to_datetime(self.at), unsealed(self.seal)
         return Memory(
             self.memory, self.path, self.size or 0, self.sha256 or "", self.id, born, at, seal, self.provenance
@@ -66,49 +67,49 @@ class VersionRow(NamedTuple):
         return Version(*known, self.revision, unsealed(self.seal), redacted, by, self.provenance)
 
     def redacted(self, at: int, by: str | None) -> VersionRow:
-        """Redacted copy of the row, without path, size, text, digest, seal and provenance."""
+        """Return a redacted copy of the row: without path, size, hash, text, seal and provenance."""
         kept = self._replace(path="", size=None, sha256=None, seal=None, text=None, provenance=None)
         return kept._replace(redacted_at=at, redacted_by=by)
 
 
 MapValue: TypeAlias = VersionRow | str
 Edits: TypeAlias = "Mapping[str, MapValue | None]"
-"""Edits of the map: new values by key. None removes a key."""
+"""Edits of the map: new values by key. The value None removes a key."""
 
 
 def record_key(kind: str, key: str) -> str:
-    """Key of a record in the map."""
+    """Return the key of a record in the map."""
     return f"{RECORD}{kind}\0{key}"
 
 
 def record_value(value: str, add_text: Callable[[bytes], str]) -> str:
-    """Value of a record as stored in the map.
+    """Return the value of a record in the form that is stored in the map.
 
-    A long value is stored as a text, and the map has a reference to the text.
+    A long value is stored in a pack with `add_text`, and the map has only a reference to it.
     """
     is_long = len(value) > LONG_CHARS
     return PACKED + add_text(value.encode(errors="surrogatepass")) if is_long else INLINE + value
 
 
 def text_in(value: MapValue) -> str | None:
-    """Reference to the text of a row or of a long record value. None if the value has no text."""
+    """Return the reference to the text of a version or of a long record, or None if there is no text in a pack."""
     if isinstance(value, VersionRow):
         return value.text
     return value[1:] if value.startswith(PACKED) else None
 
 
 def garbage(texts: Iterable[str | None]) -> dict[str, str | None]:
-    """Edits of the map that mark texts as garbage."""
+    """Return edits of the map that mark texts as garbage, that is, as texts to erase."""
     return {GARBAGE + text: "" for text in texts if text}
 
 
 def unsealed(seal: str | None) -> bytes | None:
-    """Convert a seal from its stored form in the map to its original form."""
+    """Return a seal as bytes. The map stores seals in base64."""
     return None if seal is None else b64decode(seal)
 
 
 class Ref(NamedTuple):
-    """Reference to a page: its lowest key, its name and its number of items."""
+    """Reference to a page: its lowest key, its name, and its number of items."""
 
     first: str
     name: str
@@ -116,7 +117,10 @@ class Ref(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Page of the map's tree. A leaf has sorted keys and their values; a node has references to the pages below it."""
+    """Page of the map's tree.
+
+    A leaf has sorted keys and their values. An inner node has references to the pages below it instead.
+    """
 
     keys: Sequence[str] = ()
     values: Sequence[MapValue] = ()
@@ -132,7 +136,7 @@ class Page(NamedTuple):
 
 
 def encode_page(page: Page) -> bytes:
-    """Encode a page. Keys of memories and versions are derived from their rows."""
+    """Return the bytes of a page. Keys of memories and versions are not stored, since their rows contain them."""
     parts: dict[str, list[object]] = {space: [] for space in SPACES}
     for key, value in zip(page.keys, page.values, strict=True):
         parts[key[0]].append(value if isinstance(value, VersionRow) else [key, value])
@@ -155,9 +159,9 @@ N = TypeVar("N", bound=tuple[Any, ...])
 
 
 def all_of(item: type[N], values: Sequence[Sequence[Any]]) -> list[N]:
-    """Convert lists to named tuples.
+    """Convert lists to named tuples of the type `item`. Raises `ValueError` if the number of fields is wrong.
 
-    Three times as fast as `_make`, which took most of the time of contended commits.
+    This is three times as fast as `_make`. When writers competed, `_make` took most of the time of their commits.
     """
     if not set(map(len, values)) <= {len(item._fields)}:  # type: ignore[attr-defined] # of a NamedTuple
         raise ValueError("a row has the wrong number of fields")
@@ -165,13 +169,13 @@ def all_of(item: type[N], values: Sequence[Sequence[Any]]) -> list[N]:
 
 
 def pack(kind: str, value: object) -> bytes:
-    """Encode a value, preceded by its kind, format number and digest."""
+    """Return the bytes of an object: a first line with its kind and format number, a digest, and the encoded value."""
     body = zlib.compress(json.dumps(value, separators=(",", ":")).encode(), _LEVEL)
     return head_of(kind) + digest(body).encode() + body
 
 
 def unpack(kind: str, data: bytes) -> Any:
-    """Decode a value. Raises `Damaged`, or `UnknownSchema` for another format."""
+    """Decode the value in the bytes of an object. Raises `Damaged`, or `UnknownSchema` for another format."""
     content = check_head(kind, data)
     body = content[DIGEST_CHARS:]
     try:
@@ -179,49 +183,54 @@ def unpack(kind: str, data: bytes) -> Any:
             return json.loads(zlib.decompress(body))
     except (zlib.error, ValueError, RecursionError):
         pass
-    raise Damaged(f"a {kind} of a memory store is truncated or was modified")
+    raise Damaged(f"a stored object (kind: {kind}) is truncated or was modified")
 
 
 def head_of(kind: str) -> bytes:
-    """First line of every object of a kind, which contains the kind and the format number."""
+    """Return the first line of every object of a kind: the kind and the format number."""
     return f"retentive {kind} {FORMAT}\n".encode()
 
 
 def check_head(kind: str, data: bytes) -> bytes:
-    """Bytes after the first line. Raises `Damaged`, or `UnknownSchema` for another format."""
+    """Check the first line of an object and return the bytes after it.
+
+    Raises `Damaged`, or `UnknownSchema` for another format.
+    """
     head = head_of(kind)
     if data.startswith(head):
         return data[len(head) :]
     other = re.match(rf"retentive {kind} (\d+)\n".encode(), data)
     if other is None or int(other[1]) == FORMAT:
-        raise Damaged(f"a {kind} of a memory store is truncated or was modified")
+        raise Damaged(f"a stored object (kind: {kind}) is truncated or was modified")
     known = f"but this version of retentive supports only format {FORMAT}; upgrade retentive"
     raise UnknownSchema(f"the object storage was written in format {int(other[1])}, {known}")
 
 
 def name_for(data: bytes, *, generation: int | None = None) -> str:
-    """New unique name for an immutable object. The name includes a digest of the data.
+    """Return a new unique name for an immutable object. The name includes a digest of the data.
 
-    Names of pages also include the generation of their manifest. If a manifest with a later generation does not refer
-    to a page, no later manifest refers to it.
+    The name of a page also includes the generation of its manifest (`is_obsolete`).
     """
     name = os.urandom(8).hex() + digest(data)
     return name if generation is None else f"{generation:x}-{name}"
 
 
 def is_obsolete(name: str, generation: int) -> bool:
-    """Return whether a page can never become reachable again if a manifest of this generation does not refer to it."""
+    """Return True if a page is older than a generation.
+
+    If the manifest of this generation does not refer to an older page, no later manifest can refer to it.
+    """
     found = re.match("([0-9a-f]+)-", name)
     return found is not None and int(found[1], 16) < generation
 
 
 def check_name(name: str, data: bytes) -> bytes:
-    """Return the data if it matches the digest in the name. Raises `Damaged`."""
+    """Return the data of an object. Raises `Damaged` if the data does not match the digest in the name."""
     if name[-DIGEST_CHARS:] != digest(data):
         raise Damaged("an object of the memory store is truncated or was modified")
     return data
 
 
 def digest(data: bytes) -> str:
-    """Short digest that detects accidental truncation or corruption."""
+    """Return a short digest, which detects truncated or corrupted data."""
     return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()

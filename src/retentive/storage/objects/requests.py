@@ -1,8 +1,8 @@
 """Requests to object storage through obstore. This module maps every driver error to an error of retentive.
 
-obstore runs requests on its own threads, which start with the first request of a process. A forked child does not
-inherit these threads, so every request of the child would hang. A request therefore raises `InvalidInput` in a child of
-a process that made requests. A child may use object storage if its parent made no request before the fork.
+obstore starts threads with the first request of a process. A forked child does not inherit these threads, so its
+requests would hang. If the parent has made a request before the fork, every request of the child therefore raises
+`InvalidInput`. Otherwise the child may use object storage.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from retentive.errors import InvalidInput, PermissionDenied, RetentiveError, Unavailable
 
 T = TypeVar("T")
-BUSY = "too many others write to the memory store"
+BUSY = "too many other writers change the memory store at the same time"
 _FAILED = "the object storage cannot be reached, or failed"
-_NO_BUCKET = "the bucket is not there"
+_NO_BUCKET = "the bucket does not exist"
 _NO_CREDENTIALS = "no credentials for the object storage were found in the environment"
-_REFUSED = "the object storage does not let these credentials do it"
+_REFUSED = "the credentials for the object storage lack a permission that retentive needs"
 _IGNORES = "the object storage ignores conditions (If-Match, If-None-Match), so writers would overwrite each other"
 _NEVER_SENT = re.compile(r"kind: Connect,")
 # The text of an error also contains the URL and times, which can contain any number. So each pattern contains words.
 _OUT_OF_RANGE = re.compile(r"status code: 416\b|<Code>InvalidRange<|Invalid range: Wanted")
 _MEANINGS: list[tuple[str, type[RetentiveError], str]] = [
     (r"(?i)NoSuchBucket|ContainerNotFound|bucket does not exist", Unavailable, _NO_BUCKET),
-    ("BadScheme", InvalidInput, "the endpoint speaks plain HTTP; add allow_http=true if that is meant"),
+    ("BadScheme", InvalidInput, "the endpoint uses plain HTTP; add the option allow_http=true to permit this"),
     (r"://169\.254\.|token request|TokenRequest", PermissionDenied, _NO_CREDENTIALS),  # instance metadata service
     (r"40[13] (Forbidden|Unauthorized)", PermissionDenied, _REFUSED),
 ]
@@ -60,7 +60,7 @@ _ENDPOINT = re.compile(r"(AWS|AZURE|GOOGLE)_.*(ENDPOINT|BASE_URL)")
 
 @cache
 def library() -> ModuleType:
-    """obstore, imported on first use, because the import takes most of the time to open a location."""
+    """Return the module obstore. It is imported when it is first used, because the import is slow."""
     import obstore.exceptions  # noqa: PLC0415 - see above
     import obstore.store  # noqa: PLC0415 - see above
 
@@ -72,7 +72,7 @@ _memories: dict[str, Any] = {}
 
 
 def check_process(opened_in: int | None) -> None:
-    """Raise `InvalidInput` if the id of the current process is not `opened_in`."""
+    """Raise `InvalidInput` if this is not the process that opened object storage. `opened_in` is its id, if any."""
     if opened_in is not None and os.getpid() != opened_in:
         raise InvalidInput(_FORKED)
 
@@ -91,7 +91,7 @@ class ObjectLocation:
 
     @classmethod
     def parse(cls, url: str) -> ObjectLocation:
-        """Parse and validate a URL. Raises `InvalidInput`, whose message names the valid values."""
+        """Parse and validate a URL. Raises `InvalidInput` with a message that names the valid values."""
         try:
             parts = urlsplit(url)
             options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
@@ -142,7 +142,7 @@ class ObjectLocation:
 
 
 class Tag(NamedTuple):
-    """ETag and version id of one state of an object."""
+    """ETag and version id of an object. They change whenever the object is replaced."""
 
     e_tag: str | None
     version: str | None
@@ -157,7 +157,7 @@ class Taken(Exception):
 
 
 class Unsure(Exception):
-    """A conditional write failed with an unknown outcome. The write may have taken effect, or may still take effect."""
+    """A conditional write failed with an unknown outcome: it may have succeeded, or may still succeed later."""
 
 
 class Requests:
@@ -176,17 +176,14 @@ class Requests:
         self._unquoted = location.quirk == UNQUOTED_ETAG
 
     def client(self, *, retries: bool = True) -> Any:
-        """The obstore client. Without `retries`, the client sends each request only once."""
+        """Return the obstore client. With `retries=False`, return a client that sends each request only once."""
         global _used_by  # noqa: PLW0603 - the threads of obstore belong to one process
         check_process(_used_by)
         _used_by = _used_by or os.getpid()
         return self._patient if retries else self._once
 
     def attempts(self, said: str = _FAILED) -> Iterator[None]:
-        """Yield once for each attempt.
-
-        When the timeout of a command has passed, raise `Unavailable` with the message `said`.
-        """
+        """Yield once for each attempt until the timeout of a command. Then raise `Unavailable` with the text `said`."""
         deadline = time.monotonic() + self.timeout_s
         while time.monotonic() < deadline:
             yield
@@ -209,7 +206,7 @@ class Requests:
         return found
 
     def get_unless(self, key: str, tag: Tag | None) -> tuple[bytes, Tag] | None:
-        """Read an object and its tag. Returns None if the object still has `tag`. Raises `Missing`."""
+        """Read an object and its tag. If the object still has the tag `tag`, return None. Raises `Missing`."""
         options = None if tag is None or tag.e_tag is None else {"if_none_match": tag.e_tag}
         with suppress(Taken), _mapped():
             found = self.client().get(key, options=options)
@@ -225,21 +222,24 @@ class Requests:
             return bytes(self.client().get_range(key, start=start, length=length))
 
     def names(self, under: str, *, after: str | None = None) -> Iterator[tuple[str, datetime]]:
-        """Keys of the objects under a prefix, in key order, with the time of the last write.
+        """Yield the keys of the objects under a prefix in key order, each with the time of its last write.
 
-        `after` is a complete key.
+        Only keys greater than `after`, a complete key, are listed.
         """
         with _mapped():
             for part in self.client().list(under, offset=after, chunk_size=1000):
                 yield from [(one["path"], one["last_modified"]) for one in part]
 
     def put(self, key: str, data: bytes) -> None:
-        """Write an object unconditionally. No other writer may write an object with this key."""
+        """Write an object without a condition. The key must be unique, so that no other writer uses it."""
         with _mapped(is_write=True):
             self.client().put(key, data, use_multipart=False)
 
     def time(self) -> float:
-        """Present time by the clock of the storage, in seconds since 1970, taken from an object written for this."""
+        """Return the present time by the clock of the storage, in seconds since 1970.
+
+        A temporary object is written, and its time is used.
+        """
         key = _probe_key()
         try:
             self.put(key, b"1")
@@ -263,9 +263,9 @@ class Requests:
                 together([partial(self.delete, [key]) for key in part] if len(part) > 1 else [])
 
     def replace(self, key: str, data: bytes, tag: Tag | None) -> Tag:
-        """Replace an object if it still has `tag`, or create it if `tag` is None.
+        """Replace an object if it still has the tag `tag`. If `tag` is None, create the object if it does not exist.
 
-        Raises `Taken` if the object has changed or exists, and `Unsure` if the outcome is unknown.
+        Raises `Taken` if this condition is not met, and `Unsure` if the outcome is unknown.
         """
         self.probe()
         return self._put_if(key, data, tag, unquoted=self._unquoted)
@@ -286,7 +286,10 @@ class Requests:
             raise Unsure if isinstance(found, Unavailable) and is_sent else found from None
 
     def probe(self) -> None:
-        """Check once whether the endpoint supports conditional writes. Raises `InvalidInput` if it does not."""
+        """Check that the endpoint supports conditional writes. Raises `InvalidInput` if it does not.
+
+        After a successful check, later calls send no requests.
+        """
         with self._probing:
             if self._probed:
                 return
@@ -301,7 +304,10 @@ class Requests:
             self._probed = True
 
     def _probe(self, key: str) -> bool:
-        """Return whether the server expects ETags without quotes, as Ceph RGW 16 does."""
+        """Return True if the object storage expects ETags without quotes, as Ceph RGW 16 does.
+
+        Raises `InvalidInput` if it does not support conditional writes.
+        """
         tag = self._put_if(key, b"1", None)
         if self._holds(key, None):
             raise InvalidInput(_IGNORES)
@@ -326,7 +332,7 @@ def _probe_key() -> str:
 
 @contextmanager
 def _mapped(*, is_write: bool = False, is_range: bool = False) -> Iterator[None]:
-    """Context that converts errors of the driver to errors of retentive."""
+    """Convert errors of the driver that are raised in the context to errors of retentive."""
     try:
         yield
     except (library().exceptions.BaseError, OSError, ValueError) as error:
@@ -336,7 +342,7 @@ def _mapped(*, is_write: bool = False, is_range: bool = False) -> Iterator[None]
 
 
 def _meaning(error: Exception, *, is_write: bool) -> Exception:
-    """Map a driver error to an error of retentive. The driver's text is dropped, since it contains URLs and keys."""
+    """Return the error of retentive for a driver error, without the driver's text, which contains URLs and keys."""
     errors, text = library().exceptions, str(error)
     if isinstance(error, errors.AlreadyExistsError | errors.PreconditionError | errors.NotModifiedError):
         return Taken()
@@ -351,7 +357,10 @@ def _meaning(error: Exception, *, is_write: bool) -> Exception:
 
 
 def together(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Run calls, up to 16 in parallel. Raises the first error after all calls have finished. Calls must not nest."""
+    """Run calls, up to 16 in parallel, and return their results. A call must not use `together` itself.
+
+    If a call fails, its error is raised after all calls have finished.
+    """
     if len(calls) < 2:
         return [call() for call in calls]
     futures = [_threads().submit(call) for call in calls]
@@ -361,5 +370,5 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T]:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """One thread pool for the process, so that the number of threads does not grow with the number of stores."""
+    """Return a thread pool. All stores share it, so the number of threads does not grow with the number of stores."""
     return ThreadPoolExecutor(16, thread_name_prefix="retentive-objects")

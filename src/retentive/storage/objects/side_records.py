@@ -1,9 +1,11 @@
-"""Side records. Each write creates one object, a *part*, so it never waits for writers of the store.
+"""Side records: small values that are stored beside a store, and are written without waiting for its writers.
 
-Side records are not in the map of the store, because every write to the map replaces the manifest and would conflict
-with other writers. Names of parts sort by time. When there are many parts of similar size, the next caller merges them
-into one. The merged part is written before its sources are deleted, and each value keeps its timestamp. A concurrent
-merge or a crash therefore loses nothing, and the latest value of a key is the valid one no matter which part it is in.
+Side records are not in the map of the store. Every write to the map replaces the manifest, and would conflict with
+other writers. Instead, each write of side records creates an object of its own, a *part*. Names of parts sort by time.
+
+When there are many parts of similar size, the next reader or writer merges them into one part. The merged part is
+written before the others are deleted. Each value keeps its timestamp, and the value with the latest timestamp is valid,
+in any part. Concurrent merges and crashes therefore lose nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _NAME = re.compile(r"[0-9a-f]{39}")
 
 
 class Stamped(NamedTuple):
-    """Value of a side record (None if it was removed), with a stamp that sorts by the time of the write."""
+    """Value of a side record, with a stamp that sorts by the time of the write. None is a record that was removed."""
 
     value: str | None
     stamp: str
@@ -42,10 +44,10 @@ Part = Mapping[str, Stamped]
 
 
 class SideRecords:
-    """Side records of the stores at one location. Threads may share it.
+    """Side records of all stores at one location. Threads may share it.
 
-    `check` is called with the store id after each write, and raises `NotFound` if the store was erased. The written
-    object is then deleted, so that no object of an erased store remains.
+    After each write, `check` is called with the store id. If it raises `NotFound`, the store was erased meanwhile. The
+    new object is then deleted, so that no object of an erased store remains.
     """
 
     def __init__(self, storage: ObjectStorage, check: Callable[[str], object]) -> None:
@@ -68,7 +70,7 @@ class SideRecords:
                 self._merge(store_id, under)
 
     def all(self, store_id: str, kind: str) -> dict[str, str]:
-        """Keys and values of the side records of a kind, in key order."""
+        """Return keys and values of the side records of a kind, in key order."""
         self._check(store_id)
         under = _under(store_id, kind)
         for _ in self._requests.attempts(BUSY):
@@ -83,7 +85,6 @@ class SideRecords:
         return {key: one.value for key, one in found if one.value is not None}
 
     def _merge(self, store_id: str, under: str) -> None:
-        """Merge parts, if there are many of similar size."""
         names = self._names(under)
         chosen = _to_merge(names)
         parts = self._read(under, chosen)
@@ -99,7 +100,7 @@ class SideRecords:
         return [name for name in found if _NAME.fullmatch(name)]
 
     def _read(self, under: str, names: Sequence[str]) -> list[Part] | None:
-        """Read parts by name. None if one of them no longer exists because another process merged it."""
+        """Read parts by name. Returns None if a part no longer exists because another process has merged it."""
         parts = together([partial(self._part, under, name) for name in names])
         return None if None in parts else cast("list[Part]", parts)
 
@@ -128,7 +129,7 @@ class SideRecords:
             raise
 
     def _new_stamp(self) -> str:
-        """Stamp that sorts after all earlier stamps of this process.
+        """Return a stamp that sorts after all earlier stamps of this process.
 
         Stamps of different processes sort by the clocks of their hosts.
         """
@@ -138,28 +139,31 @@ class SideRecords:
 
 
 def _under(store_id: str, kind: str) -> str:
-    """Object prefix for a kind. It is a hash, since a kind may contain characters that object names may not."""
+    """Return the prefix of the objects for a kind.
+
+    It has a hash of the kind, since a kind may contain characters that are not allowed in object names.
+    """
     digest = hashlib.blake2b(kind.encode(errors="surrogatepass"), digest_size=16).hexdigest()
     return f"stores/{store_id}/{SIDE}/{digest}"
 
 
 def _level(count: int) -> int:
-    """Size class of a part with `count` records: 0 below 32 records, 1 below 1,024, and so on."""
+    """Return the size class of a part with `count` records: 0 below 32 records, 1 below 1,024, and so on."""
     return min(max(count.bit_length() - 1, 0) // 5, 15)
 
 
 def _to_merge(names: Sequence[str]) -> list[str]:
-    """Parts to merge: if a size class has many parts, all parts of this class and of smaller classes."""
+    """Return the parts to merge. If a size class has many parts, these are all parts of this and of smaller classes."""
     levels = [int(name[_STAMP_CHARS : _STAMP_CHARS + 1], 16) for name in names]
     many = [level for level, count in Counter(levels).items() if count > MOST]
     return [name for name, level in zip(names, levels, strict=True) if level <= max(many, default=-1)]
 
 
 def _newest(parts: Sequence[Part], *, forget_removals: bool = False) -> dict[str, Stamped]:
-    """Newest value of each key.
+    """Return the newest value of each key.
 
-    With `forget_removals`, an old removal is left out unless a part has a value for its key. Such a part could remain
-    after a crash, and its value would then reappear.
+    With `forget_removals`, old removals are left out. A removal is kept if one of the parts has an older value for its
+    key, because this part may remain after a crash, and the old value would then reappear.
     """
     found: dict[str, Stamped] = {}
     for part in parts:

@@ -1,4 +1,4 @@
-"""Snapshot of a memory store in object storage: the state of one manifest."""
+"""Snapshot of a memory store in object storage."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ALL_VERSIONS = VERSION + chr(0x10FFFF)
 
 
 class ObjectsSnapshot(Snapshot):
-    """State of a memory store as described by one manifest."""
+    """Snapshot of a memory store in the state that one manifest describes."""
 
     def __init__(self, manifest: Manifest, reader: Reader) -> None:
         self._manifest = manifest
@@ -150,14 +150,14 @@ class ObjectsSnapshot(Snapshot):
         return cast("VersionRow | None", self._map.get(VERSION + version_id))
 
     def _rows(self, least: str, before: str | None, *, reverse: bool = True) -> Iterator[VersionRow]:
-        """Versions with `least <= id < before`, newest first, or oldest first without `reverse`."""
+        """Return the versions with `least <= id < before`, newest first, or oldest first without `reverse`."""
         high = _ALL_VERSIONS if before is None else VERSION + before
         return cast("Iterator[VersionRow]", self._map.values(VERSION + least, high, reverse=reverse, ahead=1))
 
     def _of_revision(self, version_id: str) -> list[VersionRow]:
-        """Versions of the revision to which a version belongs, newest first.
+        """Return the versions of the same revision as a version, newest first.
 
-        Their ids are adjacent in the order of ids.
+        No version of another revision has an id between their ids.
         """
         row = self._row(version_id)
         if row is None:
@@ -182,13 +182,13 @@ class ObjectsSnapshot(Snapshot):
                 yield from zip((key.removeprefix(start) for key in keys), self._contents(values), strict=True)
 
     def _contents(self, values: Iterable[MapValue]) -> list[str]:
-        """Values of records. Values in packs are read in parallel."""
+        """Return the values of records. Long values, which are in packs, are read in parallel."""
         found = [(str(value), text_in(value)) for value in values]
         texts = iter(self._reader.texts([text for _, text in found if text is not None]))
         return [value[1:] if text is None else next(texts).decode(errors="surrogatepass") for value, text in found]
 
     def garbage(self) -> list[str]:
-        """References to the texts to erase."""
+        """Return references to the texts that should be erased."""
         return [key[1:] for chunk in self._map.chunks(GARBAGE, MEMORY) for key, _ in chunk]
 
 
@@ -201,7 +201,7 @@ def _of_memory(rows: Iterable[VersionRow], memory_id: str, *, until_first: bool)
 
 
 def _below(path: str) -> tuple[str, str]:
-    """Key range of the memories strictly below a path."""
+    """Return the bounds of the keys of memories strictly below a path."""
     low, high = below(path)
     return MEMORY + low, MEMORY + high
 
@@ -213,7 +213,7 @@ def _text_of(row: VersionRow) -> str:
 
 
 def _groups(rows: Iterable[VersionRow]) -> Iterator[list[VersionRow]]:
-    """Group rows, so that only the texts of one group are in memory at once."""
+    """Yield rows in groups, so that only the texts of one group are in memory at the same time."""
     group: list[VersionRow] = []
     for row in rows:
         group.append(row)

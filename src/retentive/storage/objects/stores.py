@@ -1,8 +1,8 @@
 """Creates, finds, lists and erases memory stores in object storage.
 
-For each store key there is an object with the id of its store. When the store is erased, this object is not deleted but
-marked as free by compare-and-swap: deletion has no condition, so it could delete the object of a new store that has
-just reserved the key.
+For each store key there is an object, which has the id of the store with this key. When the store is erased, this
+object is not deleted. It is replaced, by compare-and-swap, with a value that marks the key as free. A deletion has no
+condition, so it could delete the object of a new store that has just been created with the same key.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class StoresBackend(Backend):
         self._is_closed = True
 
     def _begin(self, store_id: str | None = None) -> None:
-        """Check the process, the backend, the format of the location and the store id, before each call."""
+        """Check the process, the backend, the format of the location, and the store id. Methods call this first."""
         check_process(self._process)
         if self._is_closed:
             raise Closed("the location is closed; open it again")
@@ -58,7 +58,10 @@ class StoresBackend(Backend):
             raise NotFound(f"there is no memory store {store_id}")
 
     def reads_marker(self, *, create: bool = False) -> bool:
-        """Read the format marker of the location. False if it is missing. With `create`, write it first."""
+        """Read and check the object with the format number of the location. Returns False if it is missing.
+
+        With `create`, write this object first if it is missing.
+        """
         with suppress(Missing):
             if create:
                 with suppress(Taken):
@@ -88,9 +91,9 @@ class StoresBackend(Backend):
         return self._requests.until_done(partial(self._made_under, key, new, is_copy=store_id is not None))
 
     def _made_under(self, key: str, new: Manifest, *, is_copy: bool) -> StoreInfo:
-        """Reserve a key for a new store and create the store. If the key is in use, return its store.
+        """Reserve a key for a new store and create the store. If a store has the key, return that store.
 
-        Raises `Taken`, `Unsure`.
+        Raises `Taken` or `Unsure` if another process changes the key at the same time.
         """
         tag, begun = self._key(key, new.workspace)
         if begun is not None and (made := self._made(begun)).key == key:
@@ -103,9 +106,9 @@ class StoresBackend(Backend):
         return self._made(new)
 
     def _key(self, key: str, workspace: str) -> tuple[Tag | None, Manifest | None]:
-        """Read the object for a key: its tag, and the initial manifest of the store that has the key.
+        """Read the object for a key. Returns its tag, and the first manifest of the store with this key.
 
-        The tag is None if the object does not exist, and the manifest is None if the key is free.
+        The tag is None if the object does not exist. The manifest is None if the key is free.
         """
         try:
             data, tag = self._requests.get(_key_object(key, workspace))
@@ -121,7 +124,7 @@ class StoresBackend(Backend):
         return tag, begun
 
     def _made(self, manifest: Manifest) -> StoreInfo:
-        """Complete the creation of a store that this process or a crashed process began."""
+        """Complete the creation of a store. It may have been started by a process that has crashed since."""
         is_new = manifest.key is None and self._manifests.cached(manifest.id) is None
         data = manifest.encoded()
         for _ in self._requests.attempts():
@@ -163,9 +166,9 @@ class StoresBackend(Backend):
         return None
 
     def _mark_erased(self, store_id: str, actor: Actor | None) -> None:
-        """Replace the manifest with a tombstone. The tombstone contains the store key until the key is free.
+        """Replace the manifest with a tombstone. The caller pauses the queue of the store.
 
-        The caller pauses the queue of the store.
+        The tombstone has the store key until `_clear` has made the key free.
         """
         if self._manifests.now(store_id).manifest.erased is None:
             put_mark(self._requests, store_id)
@@ -178,9 +181,9 @@ class StoresBackend(Backend):
         self._manifests.change(store_id, emptied)
 
     def _clear(self, store_id: str) -> int:
-        """Delete the remaining objects of an erased store, and free its key. Returns the number of deleted objects.
+        """Delete the remaining objects of an erased store, and make its key free. It may be called again.
 
-        Idempotent.
+        Returns the number of deleted objects.
         """
         manifest = self._manifests.now(store_id).manifest
         keys = [key for key, _ in self._requests.names(f"stores/{store_id}")]
@@ -198,5 +201,8 @@ class StoresBackend(Backend):
 
 
 def _key_object(key: str, workspace: str) -> str:
-    """Object name for a store key. It is a hash, since a key may contain characters that object names may not."""
+    """Return the name of the object for a store key.
+
+    It has a hash of the key, since a key may contain characters that are not allowed in object names.
+    """
     return f"keys/{hashlib.sha256(json.dumps([workspace, key]).encode()).hexdigest()}"

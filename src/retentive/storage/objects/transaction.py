@@ -1,4 +1,4 @@
-"""Transaction on a memory store in object storage: changes in memory, based on a manifest."""
+"""Transaction on a memory store in object storage. Its changes are kept in memory until the commit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _LONG_LOG = 4  # a transaction that adds this many times `Sizes.log` keys to the
 
 
 class ObjectsTransaction(ObjectsSnapshot, Transaction):
-    """Transaction on a memory store. Upload `pages` and `texts` before committing the manifest from `finished`."""
+    """Transaction that starts from a manifest. `finished` returns the manifest to commit.
+
+    The new `texts` and `pages` must be uploaded before this manifest is committed.
+    """
 
     def __init__(self, manifest: Manifest, reader: Reader, texts: NewTexts, pages: NewPages) -> None:
         super().__init__(manifest, replace(reader, new_texts=texts, new_pages=pages))
@@ -40,7 +43,6 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self.has_removed = False
 
     def _edit(self, edits: Mapping[str, VersionRow | str | None]) -> None:
-        """Apply edits to the map. Later reads of this transaction see them."""
         if self._overlay is not self._edited:
             self._edited = dict(self._overlay)
             self._see(self._edited)
@@ -48,14 +50,14 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
     def finished(self) -> Manifest:
         manifest = replace(self._manifest, state=self._state, log=self._overlay)
-        is_left = self.has_removed and manifest.weight > 0  # pages may contain records that were removed with versions
+        is_left = self.has_removed and manifest.weight > 0  # pages may still have records that were removed
         if is_left or len(manifest.log) - len(self._manifest.log) >= _LONG_LOG * self._reader.storage.sizes.log:
             self._compact()
             return self._manifest
         return manifest
 
     def _compact(self) -> None:
-        """Move the log, including the edits of this transaction, to the tree."""
+        """Move the log, with the edits of this transaction, into the tree."""
         manifest = replace(self._manifest, state=self._state, log=self._overlay)
         rebuild = manifest.rebuilt(self._reader.storage.sizes, self._reader.pages)
         self._pages.update(rebuild.written)
@@ -63,7 +65,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._see(self._manifest.log)
 
     def compact_log(self) -> None:
-        """Compact the log completely. The next purge deletes the replaced pages."""
+        """Move the whole log into the tree. The next purge deletes the pages that this replaces."""
         if self._manifest.weight:
             self.changed = True
             self._compact()
@@ -99,9 +101,9 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return self._add(row, vacant=vacant)
 
     def _with_text(self, row: VersionRow, change: Change, source: VersionRow | None) -> VersionRow:
-        """The row with the path and text of a change.
+        """Return the row with the path and the text of a change.
 
-        A deletion has no text; a rename has the text of the previous version.
+        A deletion has no text. A rename keeps the text of the previous version.
         """
         kept = change.kept(row.memory, row.id)
         elsewhere = "" if change.origin is None else change.origin.path
@@ -115,7 +117,10 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return row._replace(size=change.size_bytes, sha256=kept.sha256, text=self._texts.add(kept.data or b""))
 
     def _source(self, change: Change, source: VersionRow | None) -> VersionRow | None:
-        """Current row of the memory to change. Raises `Conflict` if the memory was moved or deleted."""
+        """Return the present row of the memory that a change concerns, or None for a new memory.
+
+        Raises `Conflict` if the memory was moved or deleted.
+        """
         before = change.before
         if before is None:
             return None
@@ -144,14 +149,20 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return Recorded(row.memory, row.id)
 
     def _count(self, row: VersionRow | None, source: VersionRow | None) -> None:
-        """Update the usage for a row that replaces another row. A row is None if the memory does not exist."""
+        """Update the usage after a change. `source` is the row of the memory before the change, `row` the one after it.
+
+        A row is None if the memory does not exist at that time.
+        """
         is_present = row is not None and row.operation != "deleted"
         memories = self._state.memories + is_present - (source is not None)
         before, after = (0 if one is None else one.size or 0 for one in (source, row))
         self._state = self._state._replace(memories=memories, size_bytes=self._state.size_bytes + after - before)
 
     def _tick(self, origin: Version | None) -> int:
-        """Time of the next version: the present time, or just after the last version if the clock went back."""
+        """Return the time of the next version: the present time, or the time of the imported version `origin`.
+
+        If the clock went back, the time is just after the time of the last version.
+        """
         last = self._state.last_at
         at = max(now_us(self._reader.storage.clock), last + 1) if origin is None else to_us(origin.created_at)
         if at <= last:
@@ -211,7 +222,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._remove({row: None for row in going if row.id not in writers}, shared)
 
     def _removable(self, version_ids: Sequence[str]) -> list[VersionRow]:
-        """Versions with these ids, except the newest version of each present memory."""
+        """Return the versions with these ids, except the newest version of each present memory."""
         versions = self._map.get_all([VERSION + each for each in dict.fromkeys(version_ids)])
         found = [row for row in versions if isinstance(row, VersionRow)]
         present = self._map.get_all([MEMORY + row.path for row in found])
@@ -222,7 +233,10 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         ]
 
     def _shared_texts(self, going: Sequence[VersionRow]) -> tuple[set[str], set[str]]:
-        """Texts that the versions to remove share with other versions, and the ids of the versions that wrote them."""
+        """Return the texts that the versions `going` share with versions that are not removed.
+
+        The second result has the ids of the versions that wrote these texts.
+        """
         ids, memories = {row.id for row in going}, {row.memory for row in going}
         texts = {row.text for row in going if row.text}
         stay, oldest = set[str](), dict[str, str]()
@@ -237,9 +251,9 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return stay, {oldest[text] for text in stay}
 
     def _remove(self, edits: Mapping[VersionRow, VersionRow | None], shared: set[str]) -> None:
-        """Apply edits that remove texts or versions, and record the texts as garbage, except `shared` texts.
+        """Apply edits that remove texts or versions. Record their texts as garbage, except the texts in `shared`.
 
-        The log contains paths, so it is compacted too.
+        The log is compacted too, because it may contain the paths of the removed versions.
         """
         if edits:
             self._begin_revision()

@@ -1,9 +1,9 @@
-"""Turns of the writers of one memory store: a lock between the processes of a host, and random waits between hosts.
+"""Turns of the writers of one memory store, which reduce the number of failed attempts to commit.
 
-Object storage has no queue: the first writer to replace the manifest wins, and the requests of the others are wasted.
-The processes of one host therefore take turns with a lock file, so that a host acts as one writer. Writers on different
-hosts wait for random times. The length of these waits depends on the number of hosts among the latest commit ids, and
-on the measured duration of an attempt. The lock only saves requests: a writer without it relies on compare-and-swap.
+Object storage has no queue. The first writer that replaces the manifest wins, and the requests of the others are
+wasted. The processes of one host therefore use a lock file, so that one process writes at a time. Writers on different
+hosts wait for random times before an attempt. These waits are longer if the latest commit ids show many hosts, or if
+attempts take long. Turns only save requests. The result is correct without them, because of compare-and-swap.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class WriterTurns:
-    """Turns of one writer among the other writers of a memory store. One thread at a time may use it.
+    """Turns of one writer of a memory store. Only one thread at a time may use it.
 
-    `host` is the beginning of the commit ids of all writers that lock the file at `lock_path`. If there is no lock
-    file, `host` is random. A wait for the lock ends after at most a third of `timeout_s`, the timeout of a command.
+    The commit ids of a writer start with `host`. All writers that use the lock file at `lock_path` have the same
+    `host`; a writer without a lock file has a random one. A wait for the lock ends after at most a third of
+    `timeout_s`, the timeout of a command.
     """
 
     def __init__(self, host: str, lock_path: str | None = None, *, timeout_s: float = LOCK_TIMEOUT_S) -> None:
@@ -57,23 +58,23 @@ class WriterTurns:
 
     @property
     def is_seen(self) -> bool:
-        """True if another writer recently committed."""
+        """True if another writer was active recently."""
         return self._alert > 0
 
     def commit_id(self) -> str:
-        """A new id for a commit of this writer."""
+        """Return a new id for a commit of this writer."""
         return self._writer + os.urandom(_COMMIT_BYTES).hex()
 
     def begin(self) -> None:
-        """Begin a commit. If no other writer is known, acquire the lock now, provided that it is free.
+        """Begin a commit. If no other writer was active recently, acquire the lock now, if it is free.
 
-        If another writer is known, `wait` acquires the lock after the upload of the texts, to hold it for less time.
+        Otherwise `wait` acquires the lock later, after the upload of the texts, so that it is held for less time.
         """
         if not self.is_seen and self._may_lock() and not self._acquired(wait_s=0.0):
             self.met()
 
     def end(self) -> None:
-        """End a commit, whatever its outcome."""
+        """End a commit, successful or not, and release the lock."""
         if self._lock is not None:
             self._lock.release()
             self._lock.close()
@@ -95,7 +96,10 @@ class WriterTurns:
             self._began = None
 
     def wait(self, commits: Sequence[str]) -> None:
-        """Wait until the next attempt should begin. `commits` are the commit ids in the latest known manifest."""
+        """Wait until the next attempt should begin. Does not wait if no other writer was active recently.
+
+        `commits` are the commit ids in the latest known manifest.
+        """
         if self.is_seen:
             if self._lock is None and self._may_lock() and not self._acquired(wait_s=self._lock_wait_s):
                 self._distrusted_until = time.monotonic() + _DISTRUST_S
@@ -111,7 +115,7 @@ class WriterTurns:
     def _acquired(self, *, wait_s: float) -> bool:
         """Acquire the lock. Returns False if another process holds it.
 
-        If the lock file cannot be opened, returns True, and the writer continues without a lock.
+        If the lock file cannot be opened, the writer continues without a lock, and True is returned.
         """
         try:
             lock = LockFile(str(self._lock_path))
@@ -139,17 +143,26 @@ def _granted(lock: LockFile, wait_s: float) -> bool:
 
 
 def others_among(commits: Sequence[str], writer: str) -> int:
-    """Number of other writers in the latest commits, or of other hosts if `writer` is the prefix of a host."""
+    """Return the number of other writers among the latest commit ids.
+
+    `writer` is the start of the commit ids of this writer. With the prefix of its host, other hosts are counted.
+    """
     return len({commit[: len(writer)] for commit in commits[-_LATEST:]} - {writer})
 
 
 def window_s(others: int, attempt_s: float) -> float:
-    """Upper bound of the wait: long enough that another attempt starts during about half of all attempts."""
+    """Return the upper bound of a random wait before an attempt, for a number of other writers.
+
+    With this bound, about half of all attempts overlap with another attempt.
+    """
     return _SPREAD * attempt_s * max(others, 1)
 
 
 def turns_on_this_host(*names: str, timeout_s: float = LOCK_TIMEOUT_S, directory: str | None = None) -> WriterTurns:
-    """Turns of a writer of the memory store identified by `names`. Processes of this user share a lock, if possible."""
+    """Return turns of a writer that shares a lock with all processes of this user on this host, if possible.
+
+    `names` identify the location and the memory store.
+    """
     directory = _own_directory() if directory is None else directory
     if directory is not None:
         with suppress(OSError):
@@ -162,13 +175,13 @@ def turns_on_this_host(*names: str, timeout_s: float = LOCK_TIMEOUT_S, directory
 
 
 def turns_alone(*, timeout_s: float = LOCK_TIMEOUT_S) -> WriterTurns:
-    """Turns of a writer that shares no lock with other processes."""
+    """Return turns of a writer that shares no lock with other processes."""
     return WriterTurns(os.urandom(_HOST_BYTES).hex(), timeout_s=timeout_s)
 
 
 @cache
 def _own_directory() -> str | None:
-    """Directory for lock files that only this user can access, or None if there is no such directory."""
+    """Return the path of a directory for lock files that only this user can access, or None if it cannot be made."""
     if not hasattr(os, "geteuid"):
         return None
     with suppress(OSError):

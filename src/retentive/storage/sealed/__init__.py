@@ -1,1 +1,1 @@
-"""Encryption at rest over any backend."""
+"""Encryption layer that wraps any backend."""

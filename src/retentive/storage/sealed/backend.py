@@ -1,8 +1,8 @@
-"""Encryption at rest over any backend: the inner backend stores encrypted data, and callers read and write plain data.
+"""Encryption layer: a backend that wraps another backend. The inner backend stores only encrypted data.
 
-Every memory store has a random data key. The data key is stored with the store, encrypted with a key-encryption key
-from `keys.py`. Texts, hashes and (with `seal_paths`) names are encrypted. Data is verified before it is returned;
-stored data that was modified, moved or planted raises `Damaged`. docs/encryption.md lists the limits of the protection.
+Every memory store has a random data key. The data key is stored with the store and is encrypted with a key-encryption
+key (`keys.py`). Texts, hashes and (with `seal_paths`) names are encrypted. Data is verified before it is returned. A
+read of data that was modified, moved or planted raises `Damaged`. docs/encryption.md lists what is not protected.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MAX_STORES = 1_000  # stores whose keys are in the cache
 
 
 class _Pending(Exception):
-    """The store has no data key yet: the process that created the store ended before it created the key."""
+    """The store has no data key yet, because the process that created the store ended before it created the key."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -48,7 +48,10 @@ class _Pending(Exception):
 
 
 class SealedBackend(Backend, Checkable, Encrypting):
-    """Encrypts the memory stores of `inner`. With `seal_paths`, new stores also encrypt their paths."""
+    """Backend that encrypts the memory stores of the backend `inner`.
+
+    With `seal_paths`, the paths in new stores are encrypted too.
+    """
 
     def __init__(self, inner: Backend, keys: KeyWrapper, *, seal_paths: bool = False, clock: Clock = time.time) -> None:
         self.inner: Backend = inner
@@ -80,7 +83,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         return [self._opened_info(info) for info in self.inner.list_stores(**chosen)]
 
     def _opened_info(self, info: StoreInfo) -> StoreInfo:
-        """The store with its properties decrypted, or without properties if its key is missing."""
+        """Return the store with decrypted properties, or without properties if they cannot be decrypted."""
         if info.properties is None or info.seal is None:
             return info
         try:
@@ -108,7 +111,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         return self._with_key(store_id, lambda: self.inner.write(store_id, sealing, may_use_reserve=may_use_reserve))
 
     def _with_key(self, store_id: str, call: Callable[[], T]) -> T:
-        """Return the result of `call`. If the store has no data key yet, create the key and call again."""
+        """Call `call` and return its result. If the store has no data key yet, create the key and call again."""
         try:
             return call()
         except _Pending as pending:
@@ -129,7 +132,6 @@ class SealedBackend(Backend, Checkable, Encrypting):
         return ((key, keys.open_record(kind, key, value)) for key, value in found)
 
     def _keys_at_hand(self, store_id: str) -> StoreKeys:
-        """The keys of a store, from the cache if possible."""
         held = self._opened.get(store_id)
         return held[1] if held is not None else self.read(store_id, lambda _: self._opened[store_id][1])
 
@@ -140,7 +142,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
                 yield from self._check_seals(store)
 
     def _check_seals(self, store: StoreInfo) -> Iterator[Finding]:
-        """Findings for records whose encrypted metadata cannot be decrypted.
+        """Yield a finding for each memory or version whose encrypted metadata cannot be decrypted.
 
         A store whose key is missing is skipped.
         """
@@ -162,7 +164,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         self.inner.close()
 
     def _keys_of(self, store_id: str, seal: str | None) -> StoreKeys:
-        """The keys of a store, from its current seal, so that changes by other processes apply at once."""
+        """Return the keys of a store. `seal` is its present seal, so changes by other processes apply at once."""
         held = self._opened.get(store_id)
         if held is not None and held[0] == seal:
             return held[1]
@@ -181,7 +183,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         return keys
 
     def _give_key(self, store_id: str, pending: str) -> str:
-        """Create the data key of a new store, unless another process has created it. Returns the resulting seal."""
+        """Create the data key of a new store, unless another process has created it. Returns the present seal."""
         given = StoreSeal.parse(pending).holding(os.urandom(KEY_BYTES), store_id, self.keys).to_text()
 
         def work(tx: Transaction) -> str | None:
@@ -198,8 +200,9 @@ class SealedBackend(Backend, Checkable, Encrypting):
 class StoreStatus:
     """Encryption state of one memory store.
 
-    `readable` is true if the given keys can decrypt the store. `current` is true if its data key is wrapped with the
-    current key-encryption key.
+    `sealed` is true if the store is encrypted, and `readable` if this process can read it. `current` is true if its
+    data key is encrypted with the current key-encryption key. `paths` is true if its paths are encrypted too. `problem`
+    is the reason why the store cannot be read.
     """
 
     id: str
@@ -218,10 +221,11 @@ class StoreStatus:
 
 @dataclass(slots=True, kw_only=True)
 class Rotated:
-    """Result of a key rotation: numbers of memory stores, by the outcome for their data keys.
+    """Result of a key rotation: numbers of memory stores.
 
-    `rewrapped` data keys are now wrapped with the current key, and `current` data keys already were. Stores that are
-    `locked`, `destroyed` or `unsealed` (not encrypted) were skipped.
+    In `rewrapped` stores, the data key was encrypted again with the current key-encryption key. In `current` stores,
+    this was not necessary. The other stores were skipped: their keys are missing (`locked`), their data key was
+    destroyed (`destroyed`), or they are not encrypted (`unsealed`).
     """
 
     rewrapped: int = 0
@@ -237,10 +241,11 @@ class Rotated:
 
 
 def rotate(backend: SealedBackend, *, progress: Callable[[int], None] | None = None) -> Rotated:
-    """Wrap the data keys of all memory stores with the current key. Texts stay unchanged. The stores may be in use.
+    """Encrypt the data keys of all memory stores again, with the current key-encryption key.
 
-    An interrupted rotation can be run again. `progress` is called with the number of processed stores. After the
-    rotation, no file of the backend contains the old wrapped keys.
+    Texts stay unchanged, and the stores may be in use. If a rotation is interrupted, run it again. `progress` is called
+    after each store with the number of stores processed so far. At the end, the data keys in their old encrypted form
+    are removed from all files of the backend. Raises `Unavailable` if a reader still needs these files.
     """
     done = Rotated()
     for store in all_stores(backend):
@@ -254,15 +259,18 @@ def rotate(backend: SealedBackend, *, progress: Callable[[int], None] | None = N
 
 
 def status(backend: Backend) -> list[StoreStatus]:
-    """Encryption state of each memory store, oldest first. Without keys, no encrypted store is readable."""
+    """Return the encryption state of each memory store, oldest first.
+
+    If `backend` was opened without keys, encrypted stores are not readable.
+    """
     return [_status(backend, store) for store in all_stores(backend)]
 
 
 def destroy(backend: Backend, store_id: str) -> str:
-    """Destroy the data key of a memory store. The store can never be read again.
+    """Destroy the data key of a memory store, so that the store can never be read again.
 
-    Returns the time of the destruction. This needs no keys. Earlier copies, such as backups, stay readable until the
-    key-encryption key is destroyed.
+    Returns the time of the destruction. No keys are needed. Copies from before, such as backups, stay readable until
+    the key-encryption key is destroyed. Raises `Unavailable` if a reader still needs files that contain the data key.
     """
     inner = backend.inner if isinstance(backend, SealedBackend) else backend
     clock = backend.clock if isinstance(backend, SealedBackend) else time.time
@@ -284,14 +292,15 @@ def destroy(backend: Backend, store_id: str) -> str:
 def _purge(backend: Backend) -> None:
     if not capabilities.purge(backend):
         raise Unavailable(
-            "the database log still contains old wrapped keys, because a reader uses the log; try again later"
+            "the database log still contains old copies of encrypted data keys, because a reader uses the log;"
+            " try again later"
         )
 
 
 def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
-    """Wrap the data key of a store with the current key.
+    """Encrypt the data key of a store with the current key-encryption key.
 
-    Returns the name of the field of `Rotated` that counts the store.
+    Returns the name of the field of `Rotated` that counts this store.
     """
     while store.seal is not None:
         old = store.seal
@@ -314,7 +323,7 @@ def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
 
 
 def _exchange(tx: Transaction, *, old: str, new: str) -> str | None:
-    """Replace the seal if it is still `old`. Returns the seal that was found before."""
+    """Replace the seal with `new` if it is `old`. Returns the seal from before this call."""
     found = tx.seal
     if found == old:
         tx.set_metadata(seal=new)

@@ -1,8 +1,8 @@
-"""Byte formats of an encrypted memory store: texts, seals (encrypted metadata) and names, with the keys of one store.
+"""Encryption and decryption of texts, seals and names of one memory store. A seal is the encrypted metadata of a row.
 
 The cipher is AES-256-GCM with random 96-bit nonces. The fields of a row that are not encrypted (store, memory, version,
-path) are authenticated as associated data of its seal, and the seal identifies the text. A row that was moved, swapped,
-renamed or truncated cannot be decrypted.
+path) are the associated data of its seal. The seal has the hash of the text and the id of the version that contains it.
+So a row that was moved, swapped, renamed or truncated cannot be decrypted.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _MAX_KNOWN = 20_000  # decrypted seals in the cache, about 600 bytes each
 class Unsealed(NamedTuple):
     """Content of a seal: hash and size of the text, the real path if paths are encrypted, and the provenance.
 
-    The hash and the size are None for a deletion. `text_of` is the version whose row contains the text, since a rename
-    stores no text.
+    The hash and the size are None for a deletion. `text_of` is the id of the version whose row contains the text. A
+    version that only renamed the memory has no text of its own.
     """
 
     sha256: str | None = None
@@ -49,7 +49,7 @@ class Unsealed(NamedTuple):
 
 
 class StoreKeys:
-    """The keys of one memory store. Threads may share the object."""
+    """Keys of one memory store, and methods that encrypt and decrypt its data. Threads may share the object."""
 
     def __init__(self, data_key: bytes, store_id: str, *, seal_paths: bool) -> None:
         self.seal_paths = seal_paths
@@ -62,7 +62,7 @@ class StoreKeys:
         self._metadata: dict[str, tuple[str, str]] = {}  # encrypted and decrypted form, by name
 
     def seal_metadata(self, name: str, text: str | None) -> str | None:
-        """Encrypt the `settings` or `properties` of the store. The result is a string."""
+        """Encrypt the `settings` or `properties` of the store. Returns base64."""
         return None if text is None else self._encrypted(text, self._bound_metadata(name))
 
     def open_metadata(self, name: str, sealed: str | None) -> str | None:
@@ -76,13 +76,13 @@ class StoreKeys:
         return known[1]
 
     def seal_record(self, kind: str, key: str, value: str) -> str:
-        """Encrypt the value of a record or side record. The result is a string."""
+        """Encrypt the value of a record or side record. Returns base64."""
         return self._encrypted(value, self._bound_record(kind, key))
 
     def open_record(self, kind: str, key: str, sealed: str) -> str:
-        """Decrypt the value of a record.
+        """Decrypt the value of a record or side record.
 
-        Raises `Damaged` if the value was modified or belongs to another record key.
+        Raises `Damaged` if the value was modified or belongs to another record.
         """
         damage = "the stored record was modified or belongs to another key"
         return self._decrypted(sealed, self._bound_record(kind, key), damage)
@@ -105,12 +105,15 @@ class StoreKeys:
         return f"{name}|{self._store_id}".encode()
 
     def seal_text(self, data: bytes, version_id: str) -> bytes:
-        """Encrypt a text. The result can be decrypted only as the text of this version."""
+        """Encrypt a text. The result can only be decrypted as the text of this version."""
         nonce = os.urandom(NONCE_BYTES)
         return TEXT_HEADER + nonce + self._text.encrypt(nonce, data, self._bound_text(version_id))
 
     def open_text(self, sealed: bytes | None, unsealed: Unsealed) -> bytes | None:
-        """Decrypt the text that belongs to a seal. None for a deletion. Raises `Damaged` for any other text."""
+        """Decrypt the text that belongs to a seal. Returns None for a deletion.
+
+        Raises `Damaged` if the text was modified or belongs to another version.
+        """
         if unsealed.text_of is None:
             if sealed is not None:
                 raise Damaged("a deletion in an encrypted memory store must not have a text")
@@ -131,7 +134,7 @@ class StoreKeys:
         return f"text 1\0{self._store_id}\0{version_id}".encode("utf-8", "surrogatepass")
 
     def keep_text(self, data: bytes, memory_id: str, version_id: str, named: Unsealed, hidden_path: str) -> Kept:
-        """Encrypt a new text and its metadata, in the form that the inner backend stores.
+        """Encrypt a new text and its metadata. Returns what the inner backend stores.
 
         `named` has the real path and the provenance. `hidden_path` is the path that the inner backend uses.
         """
@@ -199,7 +202,7 @@ class StoreKeys:
         return text.encode("utf-8", "surrogatepass")
 
     def hidden(self, path: str) -> str:
-        """Path that the inner backend uses in place of a real path."""
+        """Return the path that the inner backend uses for a real path. They are the same unless paths are encrypted."""
         if not self.seal_paths:
             return path
         hidden = self._paths.get(path)
@@ -219,9 +222,9 @@ class StoreKeys:
         return "/".join(parts)
 
     def _name(self, path: str) -> str:
-        """Name that the inner backend uses for the last segment of a real path.
+        """Return the name that the inner backend uses for the last segment of a real path.
 
-        The name depends on the complete path and the store.
+        The name is a hash of the whole path, made with a key that each store has for this purpose.
         """
         digest = hmac.digest(self._naming, path.encode("utf-8", "surrogatepass"), "sha256")[:_NAME_BYTES]
         return base64.b32encode(digest).decode().rstrip("=").lower()

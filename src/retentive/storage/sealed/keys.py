@@ -1,7 +1,7 @@
-"""Key-encryption keys, which wrap the data keys of encrypted memory stores.
+"""Key-encryption keys. They wrap (encrypt) the data keys of encrypted memory stores.
 
-A `KeyRing` has keys from a file or the environment; `CallableKeys` calls a key service. If the keys are lost, the
-memories cannot be read any more.
+A `KeyRing` has keys from a file or from the environment. `CallableKeys` uses a key service. If the key-encryption keys
+are lost, the memories can never be read again.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ NOT_HERE = "the key of the encrypted memory store is not available"
 
 @runtime_checkable
 class KeyWrapper(Protocol):
-    """Wraps (encrypts) and unwraps data keys of 32 bytes. A wrapped key can be unwrapped only with its `context`.
+    """Wraps (encrypts) and unwraps (decrypts) data keys of 32 bytes. Threads may share the object.
 
-    Threads may share the object. `unwrap` raises `Locked` for a key that cannot be unwrapped. A key service that does
-    not respond raises `Unavailable`.
+    A wrapped key can only be unwrapped with the same `context`. `unwrap` raises `Locked` if the key cannot be
+    unwrapped. Both methods raise `Unavailable` if a key service does not respond.
     """
 
     @property
     def current_id(self) -> str:
-        """The id of the key that wraps new data keys."""
+        """Id of the key-encryption key that wraps new data keys."""
 
     def wrap(self, data_key: bytes, context: bytes) -> tuple[str, bytes]:
-        """Wrap a data key. Returns the id of the wrapping key, and the wrapped data key."""
+        """Wrap a data key. Returns the id of the key-encryption key, and the wrapped data key."""
 
     def unwrap(self, kek_id: str, wrapped: bytes, context: bytes) -> bytes:
-        """Unwrap a data key."""
+        """Unwrap a data key that was wrapped with the key-encryption key `kek_id`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kek:
-    """A key-encryption key."""
+    """Key-encryption key, and the time of its creation."""
 
     key: bytes
     created_at: str
@@ -70,9 +70,9 @@ class _Ring:
 
 
 class KeyRing:
-    """Key-encryption keys by id, and the id of the current key.
+    """Key-encryption keys by id, and the id of the current key, which wraps new data keys.
 
-    A ring from a file reloads the file when the file changes.
+    A key ring from a file reads the file again when the file changes.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class KeyRing:
 
     @classmethod
     def new(cls, *, clock: Clock = time.time) -> KeyRing:
-        """Create a key ring with one new random key."""
+        """Return a key ring with one new random key."""
         key_id, key = _new_key(clock)
         return cls(key_id, {key_id: key})
 
@@ -98,7 +98,10 @@ class KeyRing:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> KeyRing:
-        """Read a key file. Only its owner may have access to it. Raises `NotFound` if the file does not exist."""
+        """Read a key file. Raises `NotFound` if the file does not exist.
+
+        Raises `InvalidInput` if the file is invalid, or if users other than its owner have access to it.
+        """
         absolute = os.path.abspath(expanded(path))
         text, mark = _read(absolute)
         ring = _parsed(text)
@@ -106,7 +109,10 @@ class KeyRing:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> KeyRing | None:
-        """Read RETENTIVE_KEYS (JSON) or RETENTIVE_KEYS_FILE (the path of a key file). None if neither is set."""
+        """Read the keys from RETENTIVE_KEYS (JSON) or RETENTIVE_KEYS_FILE (the path of a key file).
+
+        Returns None if neither variable is set.
+        """
         text, path = environ.get(KEYS_VARIABLE), environ.get(FILE_VARIABLE)
         if text and path:
             raise InvalidInput(f"both {KEYS_VARIABLE} and {FILE_VARIABLE} are set; set only one of them")
@@ -116,16 +122,16 @@ class KeyRing:
 
     @property
     def current_id(self) -> str:
-        """The id of the key that wraps new data keys."""
+        """Id of the key that wraps new data keys."""
         return self._newest().current
 
     @property
     def ids(self) -> list[str]:
-        """The ids of all keys."""
+        """Ids of all keys."""
         return list(self._newest().keys)
 
     def to_text(self) -> str:
-        """The ring as JSON, including the keys."""
+        """Return the key ring as JSON. It contains the secret keys."""
         return _written(self._ring)
 
     def wrap(self, data_key: bytes, context: bytes) -> tuple[str, bytes]:
@@ -150,7 +156,7 @@ class KeyRing:
             ) from None
 
     def _newest(self) -> _Ring:
-        """The ring, reloaded if the key file has changed, since another process may have added a key."""
+        """Return the keys. If the key file has changed, read it again, since another process may have added a key."""
         if self._path is not None:
             with suppress(OSError):
                 if _mark(os.stat(self._path)) == self._mark:
@@ -161,10 +167,11 @@ class KeyRing:
 
 
 class CallableKeys:
-    """Key wrapper that calls functions of a key service.
+    """Key wrapper that uses a key service through two functions.
 
-    `wrap(data_key, context)` returns the wrapped key as bytes, and `unwrap(wrapped, context)` the data key. `key_id` is
-    the id of the key in the service. `unwrap` is also called for data keys wrapped with a key in `old_ids`.
+    `wrap(data_key, context)` returns the wrapped key as bytes. `unwrap(wrapped, context)` returns the data key.
+    `key_id` is the id of the key in the service. `old_ids` are ids of earlier keys whose wrapped data keys the service
+    can still unwrap.
     """
 
     def __init__(
@@ -209,7 +216,7 @@ def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
 
 
 def call_wrapper(call: Callable[[], bytes | tuple[str, bytes]]) -> bytes | tuple[str, bytes]:
-    """Call an application's key wrapper. Exceptions that are not errors of retentive become `Unavailable`."""
+    """Call a key wrapper of the application. Raises `Unavailable` for exceptions that are not errors of retentive."""
     try:
         return call()
     except RetentiveError:
@@ -219,7 +226,7 @@ def call_wrapper(call: Callable[[], bytes | tuple[str, bytes]]) -> bytes | tuple
 
 
 def as_wrapper(keys: str | os.PathLike[str] | KeyWrapper) -> KeyWrapper:
-    """Return the given key wrapper, or read the key ring from the given path of a key file."""
+    """Return the given key wrapper. If a path is given, read the key file and return its key ring."""
     if isinstance(keys, str | os.PathLike):
         return KeyRing.from_file(keys)
     if not isinstance(keys, KeyWrapper):
@@ -278,7 +285,7 @@ def _mark(status: os.stat_result) -> tuple[int, ...]:
 
 @contextmanager
 def _directory_lock(path: str) -> Iterator[None]:
-    """Context that excludes other processes that add keys in this directory. Raises OSError."""
+    """Prevent other processes from adding keys in this directory during the context. Raises OSError."""
     if sys.platform == "win32":  # Windows cannot lock a directory
         yield
         return

@@ -1,4 +1,4 @@
-"""Snapshot and transaction of an encrypted memory store. Every record is verified before it is returned."""
+"""Snapshot and transaction of an encrypted memory store. All data is verified before it is returned."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ R = TypeVar("R", Memory, Version)
 
 
 class SealedSnapshot(Overlay):
-    """Snapshot of the inner backend, decrypted with the keys of its store."""
+    """Snapshot that decrypts a snapshot of the inner backend with the keys of its store."""
 
     def __init__(self, inner: Snapshot, keys: StoreKeys) -> None:
         super().__init__(inner)
@@ -160,7 +160,7 @@ class SealedSnapshot(Overlay):
         return _plain_version(version, unsealed), self._keys.open_text(data, unsealed)
 
     def altered(self) -> Iterator[str]:
-        """Ids of the memories and versions whose encrypted metadata cannot be decrypted."""
+        """Yield the ids of memories and versions whose encrypted metadata cannot be decrypted."""
         for memory in self._inner.memories(ROOT):
             if not _opens(self._unsealed, memory):
                 yield f"memory {memory.id}"
@@ -184,7 +184,7 @@ class SealedSnapshot(Overlay):
 
 
 class SealedTransaction(SealedSnapshot, Transaction):
-    """Encrypts every text, record and setting before it reaches the transaction of the inner backend."""
+    """Transaction that encrypts all texts, records and settings before the inner backend writes them."""
 
     def __init__(self, inner: Transaction, keys: StoreKeys) -> None:
         super().__init__(inner, keys)
@@ -256,19 +256,19 @@ def _opens(opened: Callable[[R], Unsealed], record: R) -> bool:
 
 
 def _sealed_end(change: Change, origin: Version, keys: StoreKeys) -> Change:
-    """Encrypt an imported deletion of a memory that is not present in the store."""
+    """Return an imported deletion with encrypted metadata. The deleted memory is not present in the store."""
     hidden = keys.hidden(origin.path)
     unsealed = Unsealed(path=origin.path if keys.seal_paths else None, provenance=origin.provenance_text)
     return replace(change, origin=replace(origin, path=hidden), sealing=Sealing(None, _keeper(keys, unsealed, hidden)))
 
 
 def _keeper(keys: StoreKeys, unsealed: Unsealed, hidden: str) -> Callable[[str, str], Kept]:
-    """Return a function that encrypts the metadata of a version without a text."""
+    """Return a function that encrypts the metadata of a version that has no text of its own."""
     return lambda memory, version: Kept(None, None, keys.seal(unsealed, memory, version, hidden))
 
 
 def _hidden_memory(memory: Memory, keys: StoreKeys) -> Memory:
-    """The memory with the path that the inner backend uses."""
+    """Return the memory with the path that the inner backend uses."""
     return replace(memory, path=keys.hidden(memory.path))
 
 
@@ -284,12 +284,12 @@ def _plain_version(version: Version, unsealed: Unsealed) -> Version:
 
 
 def _cut(path: str, hidden_above: str) -> str:
-    """The ancestor of `path` that has the same number of segments as `hidden_above`."""
+    """Return the directory above `path` that has as many segments as `hidden_above`."""
     return "/".join(path.split("/")[: hidden_above.count("/") + 1])
 
 
 def _refused(refusal: Refused, real: Mapping[str, str]) -> Refused:
-    """The refusal with real paths instead of the paths that the inner backend uses."""
+    """Return the refusal with the real path instead of the path that the inner backend uses."""
     path = str(refusal.values.get("path"))
     if real.get(path, path) == path:
         return refusal

@@ -1,4 +1,7 @@
-"""`StoreInfo.seal` of an encrypted memory store: its wrapped data key, and facts that can be read without a key."""
+"""Seal of an encrypted memory store (`StoreInfo.seal`): its wrapped data key, and facts that can be read without a key.
+
+A data key is wrapped if it is encrypted with a key-encryption key (`keys.py`).
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,15 @@ from retentive.storage.sealed.keys import KEY_BYTES, NOT_HERE, KeyWrapper, call_
 
 FORMAT = 1
 _TIMES = ("created_at", "rotated_at", "destroyed_at")
-_UNREADABLE = "the seal of the memory store cannot be read"
+_UNREADABLE = "the encryption metadata of the memory store cannot be read"
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSeal:
-    """State of a store's data key: wrapped, `pending` (not created yet) or destroyed."""
+    """Seal of one memory store. Its data key is wrapped, not created yet (`pending`), or destroyed.
+
+    `kek_id` is the id of the key that wraps the data key. `paths` is true if the paths of the store are encrypted.
+    """
 
     paths: bool
     created_at: str
@@ -31,7 +37,7 @@ class StoreSeal:
 
     @classmethod
     def parse(cls, text: str) -> StoreSeal:
-        """Parse the JSON stored with the store. Raises `Damaged`, or `UnknownSchema` for a newer format."""
+        """Parse the JSON that is stored with the store. Raises `Damaged`, or `UnknownSchema` for a newer format."""
         try:
             given = json.loads(text)
             version = given["format"]
@@ -51,7 +57,7 @@ class StoreSeal:
         return cls(bool(given.get("paths")), created, kek_id, wrapped, rotated, destroyed)
 
     def to_text(self) -> str:
-        """The seal as JSON."""
+        """Return the seal as JSON."""
         key = None if self.wrapped is None else base64.b64encode(self.wrapped).decode()
         given = {"format": FORMAT, "kek": self.kek_id, "key": key, "paths": self.paths}
         given |= {name: getattr(self, name) for name in _TIMES}
@@ -59,11 +65,11 @@ class StoreSeal:
 
     @property
     def pending(self) -> bool:
-        """True from the creation of the store until the creation of its data key, which is bound to the store id."""
+        """True if the data key does not exist yet. It is created after the store, as it is bound to the store id."""
         return self.wrapped is None and self.destroyed_at is None
 
     def data_key(self, store_id: str, keys: KeyWrapper) -> bytes:
-        """Unwrap the data key. Raises `Locked`."""
+        """Unwrap and return the data key. Raises `Locked` if it was destroyed or `keys` cannot unwrap it."""
         kek_id, wrapped = self.kek_id, self.wrapped
         if self.destroyed_at is not None:
             raise Locked(f"the encryption key of the memory store was destroyed at {self.destroyed_at}")
@@ -75,29 +81,29 @@ class StoreSeal:
         return data_key
 
     def opened(self, store_id: str, keys: KeyWrapper) -> StoreKeys:
-        """Unwrap the data key and derive the keys of the store. Raises `Locked`."""
+        """Unwrap the data key, and return the keys of the store that are derived from it. Raises `Locked`."""
         return StoreKeys(self.data_key(store_id, keys), store_id, seal_paths=self.paths)
 
     def holding(self, data_key: bytes, store_id: str, keys: KeyWrapper) -> StoreSeal:
-        """Copy of the seal with `data_key`, wrapped with the current key."""
+        """Return a copy of the seal that has `data_key`, wrapped with the current key-encryption key."""
         result = call_wrapper(lambda: keys.wrap(data_key, self._context(store_id)))
         kek_id, wrapped = cast("tuple[str, bytes]", result)
         return replace(self, kek_id=kek_id, wrapped=wrapped)
 
     def destroyed(self, clock: Clock) -> StoreSeal:
-        """A copy of the seal without the data key."""
+        """Return a copy of the seal without the data key. The copy has the present time as the time of destruction."""
         return replace(self, kek_id=None, wrapped=None, destroyed_at=timestamp(clock))
 
     def _context(self, store_id: str) -> bytes:
-        """Associated data of the wrapped key.
+        """Return the associated data of the wrapped key.
 
-        The key can therefore not be moved to another store, and the field `paths` cannot be changed.
+        Because of it, a wrapped key cannot be moved to another store, and the field `paths` cannot be changed.
         """
         return f"retentive {FORMAT}\0{store_id}\0{'paths' if self.paths else 'texts'}".encode()
 
 
 def timestamp(clock: Clock) -> str:
-    """The present time in the format of a seal."""
+    """Return the present time in the format that a seal uses."""
     return to_datetime(now_us(clock)).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

@@ -1,6 +1,7 @@
-"""Database server backend, with one `Dialect` for PostgreSQL and one for MariaDB.
+"""Backend on a database server: PostgreSQL or MariaDB. Each has its own `Dialect`.
 
-This package does not import `postgresql.open_postgresql` and `mariadb.open_mariadb`, since these import their drivers.
+Import `open_postgresql` and `open_mariadb` from their modules. They are not imported here, since these modules import
+the drivers of the databases.
 """
 
 from retentive.storage.server.backend import ServerBackend

@@ -1,10 +1,13 @@
-"""Database server backend: the part that PostgreSQL and MariaDB have in common.
+"""Backend on a database server, with everything that PostgreSQL and MariaDB have in common.
 
-A write locks the row of its store before its first read. When writes locked it later, 847 of 1,000 concurrent edits
-were lost on PostgreSQL and 702 on Galera. In one process, the writers of a store share a queue and commits, so they do
-not wait for each other's row lock and need only one connection. A transaction that was undone by a conflict or a lost
-connection is retried. If the reply to a commit is lost, the commit is not repeated: the backend looks up whether its
-versions exist.
+A write locks the row of its store before its first read. When writes locked the row later, 847 of 1,000 concurrent
+edits were lost on PostgreSQL and 702 on Galera.
+
+The writers of a store in one process share a queue. Their changes are committed together, so they do not wait for each
+other's row lock, and need only one connection.
+
+After a conflict, or if the connection is lost before the commit, the transaction is retried. If the connection is lost
+during the commit, the backend does not repeat the commit at once. It first looks up whether the new versions exist.
 """
 
 from __future__ import annotations
@@ -52,13 +55,13 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 1.0
 
 @dataclass(slots=True, eq=False)
 class _TimedJob(StoreJob):
-    """Job with a deadline. The time that the job waits in the queue counts."""
+    """Job with a deadline, which also limits the time that the job waits in the queue."""
 
     deadline: float = field(kw_only=True)
 
 
 class ServerBackend(SqlBackend, Clocked):
-    """Memory stores in the database of a `dialect`."""
+    """Backend that keeps memory stores in a database of PostgreSQL or MariaDB. `dialect` opens the connections."""
 
     lock = " FOR UPDATE"
 
@@ -70,7 +73,7 @@ class ServerBackend(SqlBackend, Clocked):
         forking.watch(self)
 
     def renew_after_fork(self) -> None:
-        """Renew the pool and the locks in a forked child, in which the other threads of the parent do not exist."""
+        """Replace connection pool, queues and locks in a forked child, where threads of the parent do not exist."""
         dialect = self.dialect
         self._pool = Pool(dialect.connect, limit=dialect.connections, timeout_s=dialect.timeout_s)
         self._queues: WeakValueDictionary[str, WriteQueue[_TimedJob]] = WeakValueDictionary()
@@ -78,7 +81,7 @@ class ServerBackend(SqlBackend, Clocked):
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Context without open connections, for the time of a fork."""
+        """Close all connections during the context, for a fork."""
         with self._pool.held():
             yield
 
@@ -91,20 +94,20 @@ class ServerBackend(SqlBackend, Clocked):
             self._pool.drop()
 
     def check_schema(self) -> None:
-        """Create the tables if the database is empty.
+        """Check the schema, and create the tables if the database is empty.
 
-        Raises `UnknownSchema` if an existing schema is older or newer.
+        Raises `UnknownSchema` if the schema is older or newer, or belongs to another application.
         """
         if self._persevere(self.schema.is_current):
             return
         self.migrate(only_new=True)
 
     def migrate(self, *, partitions: int = 0, only_new: bool = False) -> list[int]:
-        """Upgrade the schema and return the numbers of the applied migrations.
+        """Upgrade the schema and return the numbers of the migrations applied.
 
-        When the tables are created, `partitions` splits the tables of memories and versions by the hash of the store
-        number. With `only_new`, missing tables are created, but `OlderSchema` is raised instead of upgrading existing
-        tables. Other processes may have the database open meanwhile.
+        If the database is empty, the tables are created. Each table except that of the stores is then split into this
+        number of `partitions`, by the hash of the store number; 0 means no partitions. With `only_new`, existing tables
+        are not upgraded, and `OlderSchema` is raised. Other processes may have the database open meanwhile.
         """
         if not 0 <= partitions <= MAX_PARTITIONS:
             raise InvalidInput(f"partitions must be 0 to {MAX_PARTITIONS}, not {partitions}")
@@ -166,7 +169,7 @@ class ServerBackend(SqlBackend, Clocked):
         run_batch(jobs, self._attempt, eldest_fails=(ServerConnectionLost, DeadlineExceeded))
 
     def _attempt(self, jobs: Sequence[_TimedJob]) -> None:
-        """Run the jobs and commit, before the deadline of the oldest job."""
+        """Run the jobs and commit. Retries until the deadline of the oldest job."""
         deadline = jobs[0].deadline
         if deadline < time.monotonic():
             raise DeadlineExceeded("other writers locked the memory store for too long")
@@ -175,9 +178,9 @@ class ServerBackend(SqlBackend, Clocked):
         )
 
     def commit_for(self, connection: ServerConnection, changed: SqlTransaction) -> None:
-        """Commit. If the reply is lost, look up whether the commit took place.
+        """Commit. If the connection is lost, look up whether the commit succeeded.
 
-        Raises `SerializationConflict` if it did not.
+        Raises `SerializationConflict` if it did not succeed.
         """
         try:
             connection.commit()
@@ -186,11 +189,11 @@ class ServerBackend(SqlBackend, Clocked):
                 raise SerializationConflict("the connection was lost before the commit") from None
 
     def _landed(self, changed: SqlTransaction) -> bool:
-        """Return whether a commit took place although its reply was lost.
+        """Return True if a commit succeeded although the connection was lost.
 
-        Locks and reads the row of the store, which waits until the server has committed or rolled back the transaction.
-        Then makes a small write, which waits until the cluster has replicated the data that was read. Raises
-        `OutcomeUnknown` if the server remains unreachable.
+        This first locks the row of the store. The lock is granted only after the database server has committed or
+        rolled back the lost transaction. At the end a small write is committed, which waits until the cluster has
+        replicated the data that was read. Raises `OutcomeUnknown` if the database server cannot be reached.
         """
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline())
         while True:
@@ -210,10 +213,7 @@ class ServerBackend(SqlBackend, Clocked):
         return time.monotonic() + self.dialect.timeout_s
 
     def _persevere(self, attempt: Callable[[ServerConnection], T], *, deadline: float | None = None) -> T:
-        """Run `attempt` in a separate transaction.
-
-        After a lost connection or a conflict, try again until the deadline.
-        """
+        """Run `attempt` with a connection. After a lost connection or a conflict, try again until the deadline."""
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline() if deadline is None else deadline)
         while True:
             try:

@@ -1,7 +1,7 @@
-"""Transaction of a database server for the jobs of one batch, with two round trips for most batches.
+"""Transaction on a database server that the jobs of one batch share. Most batches need two round trips.
 
-The first round trip locks the row of the store and reads the entry that each job will read first, if the job names it.
-The write statements are sent with the commit.
+The first round trip locks the row of the store. It also reads the entries that the jobs will read first, if their paths
+are known. The second round trip sends all write statements together with the commit.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied, Serializat
 
 
 class ServerSharedTransaction:
-    """Transaction for a batch of jobs on one store, whose row is locked.
+    """Transaction that locks the row of one store and that the jobs of a batch share.
 
-    The transaction has no savepoints, because each savepoint costs round trips. If a job fails after a change, the
-    changes of all jobs are undone.
+    There are no savepoints, because each savepoint costs round trips. If a job fails after it has changed something,
+    the changes of all jobs are undone.
     """
 
     def __init__(self, backend: ServerBackend, connection: ServerConnection, jobs: Sequence[StoreJob]) -> None:
@@ -44,9 +44,10 @@ class ServerSharedTransaction:
         self._head, self._ahead = self._look_ahead(list(named)[:MAX_AHEAD])
 
     def _look_ahead(self, chosen: Sequence[str]) -> tuple[StoreHead, dict[str, list[Row]]]:
-        """Lock the row of the store. Returns its head, and the rows of the queries for the entries at these paths.
+        """Lock and read the row of the store, and read the entries at the paths `chosen` in the same round trip.
 
-        The entries include all commits before the lock, since each statement sees every commit before its start.
+        Returns the row of the store, and for each path the rows of the query for its entry. The queries run after the
+        row is locked, so the entries include all earlier commits.
         """
         store_id = self._store_id
         asked = [_query(partial(select_head, store_id=store_id, lock=self._backend.lock))]
@@ -62,7 +63,7 @@ class ServerSharedTransaction:
         return transaction
 
     def finish(self, transaction: BatchTransaction) -> None:
-        """Do nothing: the head is written only once, during the commit."""
+        """Do nothing. The row of the store is written once for the whole batch, with the commit."""
 
     def undo(self, transaction: BatchTransaction | None, error: Exception) -> bool:
         if transaction is None or transaction.changed or isinstance(error, _STORAGE_ERRORS):
@@ -70,7 +71,10 @@ class ServerSharedTransaction:
         return False
 
     def commit(self, ran: Sequence[Ran[BatchTransaction]], changed: Sequence[BatchTransaction]) -> None:
-        """Write the head and commit. If the reply is lost, the last version of the batch identifies the commit."""
+        """Write the row of the store and commit.
+
+        If the connection is lost, the newest version of the batch shows whether the commit succeeded.
+        """
         for earlier, later in pairwise(changed):
             later.newest = later.newest or earlier.newest
             later.untraced = later.untraced or earlier.untraced
@@ -80,9 +84,10 @@ class ServerSharedTransaction:
 
 
 class BatchTransaction(ServerTransaction):
-    """Transaction of one job. `ahead` maps paths to the rows of entries that were read for the whole batch.
+    """Transaction of one job in a batch.
 
-    The transactions of a batch share `ahead`, and each removes the entries that it changes.
+    `ahead` has the entries that were read for the whole batch: rows by path. The transactions of a batch share it. Each
+    transaction removes the entries that it changes.
     """
 
     ahead: dict[str, list[Row]]
@@ -101,7 +106,7 @@ class BatchTransaction(ServerTransaction):
         return super().record(changes, actor)
 
     def _forget(self, changed: str) -> None:
-        """Remove the entries at, above and below a changed path, since all of them depend on it."""
+        """Remove the entries at, above and below a changed path from `ahead`, since the change affects all of them."""
         self.ahead.pop(changed, None)
         for path in tuple(self.ahead):
             if path.startswith(f"{changed}/") or changed.startswith(f"{path}/"):
@@ -121,9 +126,10 @@ class BatchTransaction(ServerTransaction):
 
 
 def first_path(work: Callable[..., object]) -> str | None:
-    """Path of the entry that a job reads first, if its work has an attribute `first_path`.
+    """Return the path of the entry that `work` will read first, or None if it is unknown.
 
-    If the work is a `partial`, its first argument may have the attribute.
+    The path is the attribute `first_path` of `work`. If `work` is a `partial` with arguments, it is the attribute of
+    the first argument.
     """
     named = work.args[0] if isinstance(work, partial) and work.args else work
     found: object = getattr(named, "first_path", None)
@@ -131,11 +137,11 @@ def first_path(work: Callable[..., object]) -> str | None:
 
 
 class _Asked(Exception):
-    """Raised to stop a function at its first query."""
+    """Stops a function at its first query."""
 
 
 class _Noted:
-    """Connection that notes the first query of a function instead of sending it."""
+    """Connection that records the first query of a function instead of sending it."""
 
     query: Query
 
@@ -151,7 +157,7 @@ class _Noted:
 
 
 class _Answered(_Noted):
-    """Connection that answers the only query of a function with rows that were read before."""
+    """Connection that returns rows that were read before, for a function that makes a single query."""
 
     def __init__(self, found: list[Row]) -> None:
         self._found = found

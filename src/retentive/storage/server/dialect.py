@@ -1,4 +1,4 @@
-"""Interface between the backend and each kind of database server: connections, errors, and URL options."""
+"""Interface that each kind of database server implements for the backend: connections, errors and URL options."""
 
 from __future__ import annotations
 
@@ -16,34 +16,38 @@ MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1.0, 3_600.0
 
 
 class ServerConnectionLost(Unavailable):
-    """The connection was lost or timed out. An open transaction was not committed."""
+    """The connection was lost or timed out. If this happens before the commit, nothing was committed."""
 
 
 class DeadlineExceeded(Unavailable):
-    """The command timed out while other writers locked the store."""
+    """The command timed out because other writers held the lock of the store."""
 
 
 class SerializationConflict(Exception):
-    """The server rolled the transaction back because of a concurrent transaction. The transaction can be retried."""
+    """The transaction conflicted with a concurrent transaction and was rolled back. It can be retried."""
 
 
 class ServerConnection(Connection, Protocol):
-    """Connection to a server: outside a transaction, or in a transaction that `begin_write` or `begin_read` started."""
+    """Connection to a database server. No transaction is open until `begin_write` or `begin_read` starts one."""
 
     def begin_write(self) -> None:
         """Start a write transaction.
 
-        Depending on the server, each statement sees all earlier commits, or all see the commits before the first read.
+        On PostgreSQL, each statement sees all commits before the statement. On MariaDB, all statements see the state at
+        the time of the first read.
         """
 
     def begin_read(self) -> None:
-        """Start a read-only transaction on one consistent state."""
+        """Start a read-only transaction. All its statements see the same state."""
 
     def rows_of_all(self, queries: Sequence[tuple[str, Sequence[Value]]]) -> list[list[Row]]:
-        """Run queries in one round trip and return the rows of each. A later query sees the effects of earlier ones."""
+        """Run queries in order, in one round trip, and return the rows of each query."""
 
     def commit(self) -> None:
-        """Commit. After `ServerConnectionLost` the outcome is unknown; after any other error nothing was committed."""
+        """Commit. If this raises `ServerConnectionLost`, the outcome is unknown.
+
+        After any other error, nothing was committed.
+        """
 
     def roll_back(self) -> None:
         """Roll back the open transaction, if there is one. Never raises."""
@@ -58,7 +62,7 @@ class ServerConnection(Connection, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Limits for one process: the timeout of a command, and the number of open connections."""
+    """Limits for one process: timeout of a command in seconds, and maximum number of open connections."""
 
     timeout_s: float = 30.0
     connections: int = 16
@@ -71,11 +75,11 @@ class ServerOptions:
 
 
 class Dialect(ABC):
-    """Differences between database servers. `timeout_s` is the timeout of one command."""
+    """Features of one kind of database server. `timeout_s` is the timeout of one command in seconds."""
 
     name: ClassVar[str]
     now_us: ClassVar[str]
-    """SQL expression for the time of the server in microseconds since 1970."""
+    """SQL expression for the present time of the database server, in microseconds since 1970."""
 
     def __init__(self, options: ServerOptions) -> None:
         self.timeout_s = options.timeout_s
@@ -83,17 +87,17 @@ class Dialect(ABC):
 
     @abstractmethod
     def connect(self) -> ServerConnection:
-        """Open a connection. Raises `Unavailable`, `PermissionDenied`, `InvalidInput`."""
+        """Open a connection. Raises `Unavailable`, `PermissionDenied` or `InvalidInput`."""
 
     @abstractmethod
     def schema_locked(self, connection: ServerConnection) -> AbstractContextManager[None]:
-        """Context that holds the schema lock. Leave it only after the commit."""
+        """Hold the lock for schema changes during the context. Commit before the end of the context."""
 
 
 def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
-    """Split the part after `scheme://` into the address, the options of retentive, and the other query options.
+    """Split the part of a URL after `scheme://` into the address, the options of retentive, and all other options.
 
-    Raises `InvalidInput`. The error message omits the URL, because it may contain a password.
+    Raises `InvalidInput`. The error message does not contain the URL, because the URL may contain a password.
     """
     address, _, query = rest.partition("?")
     try:
@@ -103,6 +107,6 @@ def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
         )
     except ValueError:
         raise InvalidInput(
-            "options in the URL must have the form `?name=value&name=value`; timeouts are numbers"
+            "options in the URL must have the form `?name=value&name=value`; timeout_s and connections must be numbers"
         ) from None
     return address, ours, given

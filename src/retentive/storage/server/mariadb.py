@@ -1,7 +1,8 @@
-"""MariaDB and Galera through PyMySQL: connections and error mapping.
+"""MariaDB and Galera (clusters of MariaDB) through PyMySQL: connections and error mapping.
 
 Galera does not lock rows across nodes. If two transactions change the same row on different nodes, the second
-transaction fails at its commit and is retried. `wsrep_sync_wait` makes every read wait for all commits of the cluster.
+transaction fails at its commit and is retried. With `wsrep_sync_wait`, every read waits until the node has applied all
+earlier commits of the cluster.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ _described = lru_cache(maxsize=1_024)(FieldDescriptorPacket)
 
 
 class _RawConnection(pymysql.Connection):
-    """Connection of PyMySQL that decodes each distinct column description only once.
+    """Connection of PyMySQL that caches decoded column descriptions.
 
-    The server sends the descriptions with each result, and decoding them took a third of the time of a view.
+    The server sends the descriptions of the columns with each result. Decoding them took a third of the time of a view.
     """
 
     def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:
@@ -64,11 +65,12 @@ class _RawConnection(pymysql.Connection):
 
 
 class MariadbConnection(ServerConnection):
-    """Runs statements. Raises the errors of `retentive.errors`, `ServerConnectionLost` and `SerializationConflict`.
+    """Connection to MariaDB. Its methods raise the errors of `retentive.errors` and `SerializationConflict`.
 
-    Statements that return no rows are sent together with the next query or the commit, except on a node of a cluster. A
-    node can roll back a transaction between two statements of one packet. It then runs the remaining statements outside
-    the transaction and commits half of a change (seen on Galera 4 with MariaDB 10.11).
+    Statements that return no rows are sent together with the next query or the commit. On a node of a cluster, each
+    statement is sent alone, because a node can roll back a transaction between two statements of one packet. It would
+    then run the remaining statements outside the transaction and commit half of a change (seen on Galera 4 with MariaDB
+    10.11).
     """
 
     def __init__(self, raw: Any, wait_s: float) -> None:
@@ -109,7 +111,7 @@ class MariadbConnection(ServerConnection):
         self._add(sql, values)
 
     def _add(self, sql: str, values: Sequence[Value]) -> list[list[Row]]:
-        """Add a statement to the batch. Returns the rows of earlier statements that had to be sent before it."""
+        """Add a statement to the batch. If the batch is full, send it first and return the rows of its statements."""
         size = sum(2 * len(value) if isinstance(value, bytes) else 4_096 for value in values) + len(sql)
         if size > self._max_bytes:
             raise Refused("too_large_to_keep")  # escaping may double the size, and a larger packet ends the connection
@@ -138,7 +140,7 @@ class MariadbConnection(ServerConnection):
         _cut(self._raw)
 
     def _send(self) -> list[list[Row]]:
-        """Send the batched statements. Returns the rows of each."""
+        """Send the statements of the batch and return the rows of each statement."""
         statements, self._batch, self._batch_bytes = "; ".join(self._batch), [], 0
         with self._guarded(), self._raw.cursor() as cursor:
             cursor.execute(statements)
@@ -161,7 +163,10 @@ class MariadbConnection(ServerConnection):
 
 
 class MariadbDialect(Dialect):
-    """Connects to the first host that can be reached. Hosts that failed before are tried last."""
+    """Dialect that connects to MariaDB. With several hosts, it connects to the first host that can be reached.
+
+    Hosts that could not be reached before are tried last.
+    """
 
     name = "mariadb"
     now_us = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)"
@@ -218,15 +223,15 @@ class MariadbDialect(Dialect):
 
 
 def _cut(raw: Any) -> None:
-    """Close the socket. `close()` would first send a message to a server that may not respond."""
+    """Close the socket. `close()` would first send a message to the server, which may not respond."""
     with suppress(pymysql.Error, OSError):
         raw._force_close()  # noqa: SLF001 - no public equivalent
 
 
 def open_mariadb(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) -> ServerBackend:
-    """Open the backend at `mariadb://` + `rest`, where `rest` is `user:password@host:port,host:port/database`.
+    """Open the backend at the URL `mariadb://` + `rest`, where `rest` is `user:password@host:port,host:port/database`.
 
-    If `check` is false, the schema is neither checked nor created.
+    Checks the schema, and creates the tables in an empty database, unless `check` is false.
     """
     address, options, given = split_options(rest)
     for name in given:
@@ -258,7 +263,6 @@ def _host(text: str) -> tuple[str, int]:
 
 @cache
 def _translated(sql: str) -> str:
-    """Convert `?` placeholders to those of PyMySQL."""
     return sql.replace("?", "%s")
 
 
@@ -268,7 +272,7 @@ def _code(error: BaseException) -> int:
 
 
 def _unreachable(error: BaseException) -> Exception:
-    """Map a failure to connect to an error of retentive. The driver's text is dropped: it contains hosts and users."""
+    """Return the error of retentive for a failure to connect, without the driver's text, which has hosts and users."""
     code = _code(error)
     if code in {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1698}:
         return PermissionDenied("the database server refuses this user")
@@ -298,13 +302,16 @@ _LOST = {
 
 
 def meaning(error: BaseException) -> Exception:
-    """Map an error of MariaDB to an error of retentive. An error that only a bug can cause is returned unchanged."""
+    """Return the error of retentive for an error of MariaDB.
+
+    An error that only a bug can cause is returned unchanged.
+    """
     code = _code(error)
     kinds: tuple[tuple[set[int], Callable[[], Exception]], ...] = (
         (_CONFLICTS, lambda: SerializationConflict("a concurrent transaction changed the same rows")),
         (_FULL, lambda: StoreFull("no space is left on the database server")),
         (_TOO_LARGE, lambda: Refused("too_large_to_keep")),
-        (_DENIED, lambda: PermissionDenied("the database user may not do this")),
+        (_DENIED, lambda: PermissionDenied("the database user lacks a permission that retentive needs")),
         (_NOT_THERE, lambda: Damaged("a table of the database is missing or damaged")),
     )
     for codes, meant in kinds:

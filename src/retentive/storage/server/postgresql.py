@@ -1,8 +1,8 @@
 """PostgreSQL through psycopg 3: connections and error mapping.
 
-A transaction pooler (PgBouncer) does not preserve session state. Behind a pooler, the connection therefore sends its
-settings with each transaction and does not prepare statements. A pooler is detected by the process id in its greeting,
-which differs from `pg_backend_pid()`.
+A transaction pooler (PgBouncer) does not preserve the state of a session. A connection through a pooler therefore sends
+its settings with each transaction, and does not prepare statements. To detect a pooler, the process id that was
+received when the connection was opened is compared with `pg_backend_pid()`. With a pooler, they differ.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ _MAX_BYTES = 512 * 1024 * 1024  # PostgreSQL allows 1 GB, and the text form may 
 
 
 class PostgresqlConnection(ServerConnection):
-    """Runs statements. Raises the errors of `retentive.errors`, `ServerConnectionLost` and `SerializationConflict`."""
+    """Connection to PostgreSQL. Its methods raise the errors of `retentive.errors` and `SerializationConflict`.
+
+    `answer_s` is the maximum time that the connection waits for a reply.
+    """
 
     def __init__(self, raw: psycopg.Connection[Any], *, answer_s: float) -> None:
         self._raw = raw
@@ -139,7 +142,7 @@ class PostgresqlConnection(ServerConnection):
 
 
 class PostgresqlDialect(Dialect):
-    """Connects to `conninfo`, a connection string of libpq."""
+    """Dialect that connects to the PostgreSQL database of `conninfo`, a connection string of libpq."""
 
     name = "postgresql"
     now_us = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
@@ -167,7 +170,10 @@ class PostgresqlDialect(Dialect):
 
 
 def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) -> ServerBackend:
-    """Open the backend at `postgresql://` + `rest`. If `check` is false, the schema is neither checked nor created."""
+    """Open the backend at the URL `postgresql://` + `rest`.
+
+    Checks the schema, and creates the tables in an empty database, unless `check` is false.
+    """
     address, options, given = split_options(rest)
     query = urllib.parse.urlencode(given)
     conninfo = f"postgresql://{address}" + (f"?{query}" if query else "")
@@ -182,7 +188,7 @@ def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = Tru
 
 
 def _unreachable(error: psycopg.Error) -> Exception:
-    """Map a failure to connect to an error of retentive. The driver's text is dropped: it contains hosts and users."""
+    """Return the error of retentive for a failure to connect, without the driver's text, which has hosts and users."""
     if isinstance(error, (pg.InvalidPassword, pg.InvalidAuthorizationSpecification)) or "authentication" in str(error):
         return PermissionDenied("the database server refuses this user")
     if isinstance(error, pg.InvalidCatalogName) or ('database "' in str(error) and "does not exist" in str(error)):
@@ -200,14 +206,20 @@ _MEANINGS: tuple[tuple[tuple[type[psycopg.Error], ...], Callable[[], Exception]]
         lambda: ServerConnectionLost("the database server ended an idle transaction"),
     ),
     ((pg.ReadOnlySqlTransaction,), lambda: ServerConnectionLost("the database server accepts no writes")),
-    ((pg.InsufficientPrivilege,), lambda: PermissionDenied("the database user may not do this")),
+    (
+        (pg.InsufficientPrivilege,),
+        lambda: PermissionDenied("the database user lacks a permission that retentive needs"),
+    ),
     ((pg.UndefinedTable, pg.UndefinedColumn), lambda: Damaged("a table of the database is missing or damaged")),
     ((pg.DataCorrupted, pg.IndexCorrupted), lambda: Unavailable("the database server reports damaged data")),
 )
 
 
 def meaning(error: psycopg.Error) -> Exception:
-    """Map an error of PostgreSQL to an error of retentive. An error that only a bug can cause is returned unchanged."""
+    """Return the error of retentive for an error of PostgreSQL.
+
+    An error that only a bug can cause is returned unchanged.
+    """
     for kinds, meant in _MEANINGS:
         if isinstance(error, kinds) and not isinstance(error, pg.TooManyConnections):
             return meant()

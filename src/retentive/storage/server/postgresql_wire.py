@@ -1,7 +1,7 @@
-"""Batches statements to PostgreSQL through libpq's pipeline mode, with psycopg's wrapper of libpq.
+"""Connection that sends statements to PostgreSQL in batches, with the pipeline mode of libpq.
 
-A statement without a result stays in libpq's buffer until the next query, so a batch of edits takes two round trips.
-psycopg's cursors send each statement separately, which made an edit take twice as long.
+A statement without a result stays in libpq's buffer until the next query or the commit, so a batch of edits takes two
+round trips. psycopg's cursors send each statement separately, so an edit took twice as long with them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _Statement: TypeAlias = tuple[bytes, tuple[int, ...]]  # SQL, and the types of t
 
 
 class NoAnswer(Exception):
-    """The server did not reply in time, or closed the connection."""
+    """The database server did not reply in time, or closed the connection."""
 
 
 class Wire:
-    """Connection in pipeline mode, for one thread at a time. It cannot be used after `NoAnswer`."""
+    """Connection in pipeline mode. Only one thread at a time may use it. After `NoAnswer`, it cannot be used again."""
 
     def __init__(self, pgconn: PGconn, *, answer_s: float) -> None:
         self._pgconn = pgconn
@@ -52,7 +52,7 @@ class Wire:
         return self._pgconn.transaction_status == TransactionStatus.IDLE
 
     def send(self, sql: str, values: Sequence[Value] = ()) -> None:
-        """Add a statement to the batch without sending it."""
+        """Add a statement to the batch. It is sent with the next `ask`, `ask_all` or `sync`."""
         text = _numbered(sql)
         types, given, formats = _encoded(values)
         try:
@@ -79,10 +79,11 @@ class Wire:
         return name
 
     def ask(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        """Send the batch with one more query, and return its rows.
+        """Send the batch together with one more query, and return the rows of this query.
 
-        Raises the first `psycopg.Error`. The batch ends with a sync instead of a flush, because the idle timeout of the
-        server starts at a sync. After this timeout, the server releases the locks of a client that has disappeared.
+        Raises the first error of the batch as `psycopg.Error`. The batch ends with a sync instead of a flush, because
+        the server starts its idle timeout at a sync. After this timeout, the server releases the locks of a client that
+        has disappeared.
         """
         return self.ask_all([(sql, values)])[-1]
 
@@ -93,9 +94,10 @@ class Wire:
         return self.sync()[-len(queries) :]
 
     def sync(self) -> list[list[Row]]:
-        """Send the batch and return the rows of its queries. Raises the first `psycopg.Error`.
+        """Send the batch and return the rows of its queries.
 
-        After an error, the server skips the rest of the batch, but runs the next batch normally.
+        Raises the first error of the batch as `psycopg.Error`. After an error, the server skips the rest of the batch.
+        It runs the next batch normally.
         """
         try:
             self._pgconn.pipeline_sync()
@@ -167,13 +169,16 @@ class Wire:
 
 @cache
 def _numbered(sql: str) -> bytes:
-    """Convert `?` placeholders to those of PostgreSQL: `$1`, `$2` and so on."""
+    """Replace each placeholder `?` with a placeholder of PostgreSQL: `$1`, `$2` and so on."""
     first, *rest = sql.split("?")
     return "".join([first, *(f"${number}{part}" for number, part in enumerate(rest, start=1))]).encode()
 
 
 def _encoded(values: Sequence[Value]) -> tuple[tuple[int, ...], list[bytes | None], list[int]]:
-    """Types, encoded values and formats of `values`. A single loop for speed, since an edit has about fifty values."""
+    """Return the types, encoded values and formats of `values`.
+
+    One loop does all three for speed, since an edit has about fifty values.
+    """
     types: list[int] = []
     given: list[bytes | None] = []
     formats: list[int] = []

@@ -1,4 +1,4 @@
-"""Snapshot and transaction of a memory store on a database server, with few round trips."""
+"""Snapshot and transaction of a memory store on a database server. They need few round trips."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from retentive.storage.sql.transaction import SqlTransaction
 
 
 class ServerSnapshot(SqlSnapshot):
-    """Snapshot that uses only statements that work on every server."""
+    """Snapshot that replaces the queries that only SQLite can run."""
 
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
         return Snapshot.one_level(self, under, start=start, limit=limit)
@@ -28,10 +28,10 @@ class ServerSnapshot(SqlSnapshot):
 
 
 class LazySnapshot(ServerSnapshot):
-    """Snapshot that opens a transaction only if a read needs several statements. Most views need one round trip.
+    """Snapshot that starts a transaction only if a read needs several statements. Most views need one round trip.
 
-    Each statement returns the revision that it saw. If the revision changes during a read, `SerializationConflict` is
-    raised and the read is retried.
+    The first statements return the row of the store with its revision. If the revision differs between two of them,
+    `SerializationConflict` is raised, and the read is retried.
     """
 
     def __init__(self, connection: ServerConnection, store_id: str) -> None:
@@ -44,14 +44,14 @@ class LazySnapshot(ServerSnapshot):
 
     @property
     def head(self) -> StoreHead:
-        """Head of the store as the first statement saw it."""
+        """Row of the store in the table of stores, read by the first statement."""
         return self._first or self._saw(select_head(self._server, self.store_id))
 
     @property
     def store(self) -> int:
-        """Number of the store.
+        """Number of the store in the tables. The first use starts a transaction.
 
-        Only reads with several statements need the number, so reading it starts a transaction.
+        Only reads with several statements need this number.
         """
         if not self._begun:
             self._begun = True

@@ -1,7 +1,7 @@
-"""Shared SQL layer: one set of statements for SQLite, PostgreSQL and MariaDB.
+"""SQL statements that SQLite, PostgreSQL and MariaDB share.
 
-Each database has a small `Connection` class and a `Schema`. The backends in `storage.sqlite` and `storage.server`
-handle transactions, locks and retries.
+Each database has its own small `Connection` class and its own `Schema`. The backends in `storage.sqlite` and
+`storage.server` handle transactions, locks and retries.
 """
 
 from retentive.storage.sql.connection import Connection

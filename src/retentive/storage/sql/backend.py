@@ -1,4 +1,4 @@
-"""Backend on a SQL database. Subclasses add connections, write transactions and retries."""
+"""Base class of the SQL backends. Subclasses add connections, write transactions and retries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ T = TypeVar("T")
 
 
 class SqlBackend(Backend, Checkable, Discarding):
-    """Memory stores in the tables of `schema`. `lock` is the SQL clause that locks a row."""
+    """Backend that keeps memory stores in the tables of `schema`.
+
+    `lock` is the SQL clause, such as ` FOR UPDATE`, that locks the rows that a query reads. It is empty for SQLite.
+    """
 
     lock = ""
 
@@ -45,11 +48,14 @@ class SqlBackend(Backend, Checkable, Discarding):
 
     @abstractmethod
     def look(self, work: Callable[[Connection], T]) -> T:
-        """Run read-only work outside a transaction."""
+        """Run `work` outside a transaction and return its result. The work must only read."""
 
     @abstractmethod
     def transact(self, work: Callable[[Connection], T]) -> T:
-        """Run work that changes no memories, and commit. If the reply to the commit is lost, the work may run again."""
+        """Run `work` in a transaction, commit, and return the result. The work must not change memories.
+
+        If the reply to the commit is lost, `work` may run again.
+        """
 
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
         created_at = new.get("created_at")

@@ -1,4 +1,4 @@
-"""Checks of SQL storage beyond the contract: schema, indexes, rows without a store, and texts without a version."""
+"""Checks of a SQL database: schema, indexes, rows that belong to no store, and texts that belong to no version."""
 
 from __future__ import annotations
 
@@ -43,7 +43,11 @@ _NAMES = {
 
 
 def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
-    """Check the schema, and find rows without a store and texts without a version."""
+    """Check the database and yield a finding for each violated rule.
+
+    The rules concern the schema, the indexes, rows that belong to no store, texts that belong to no version, and times
+    of stores. If the schema is wrong, only this is reported.
+    """
     if (wrong := _schema_finding(connection, schema)) is not None:
         yield wrong
         return
@@ -63,7 +67,6 @@ def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
 
 
 def _schema_finding(connection: Connection, schema: Schema) -> Finding | None:
-    """Finding if the schema is not current, otherwise None."""
     try:
         if schema.is_current(connection):
             return None
@@ -85,7 +88,7 @@ def _missing_indexes(connection: Connection, schema: Schema) -> list[str]:
 
 
 def repair_times(connection: Connection) -> None:
-    """Replace unreadable creation times of stores with the times in their ids. The caller commits."""
+    """Replace each creation time of a store that cannot be read with the time in the store's id. The caller commits."""
     for number, store_id in connection.rows(_WITHOUT_TIME):
         at = time_in_id(str(store_id))
         if at is not None and at < HIGHEST_COUNTER:
@@ -93,7 +96,7 @@ def repair_times(connection: Connection) -> None:
 
 
 def repair_indexes(connection: Connection, schema: Schema) -> None:
-    """Create missing indexes, unless an id occurs twice. The caller commits."""
+    """Create missing indexes, unless two versions of a store have the same id. The caller commits."""
     for name in _missing_indexes(connection, schema):
         if not connection.rows("SELECT 1 FROM versions GROUP BY store, id HAVING count(*) > 1 LIMIT 1"):
             connection.run(_INDEXES[schema.dialect][name])

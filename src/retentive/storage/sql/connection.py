@@ -1,4 +1,4 @@
-"""Interface of database connections for the shared statements."""
+"""Interface of database connections that the shared SQL statements use."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ class Connection(Protocol):
         """Run a statement and return all its rows."""
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
-        """Run a statement.
+        """Run a statement that returns no rows.
 
-        The statement may be sent only with the next `rows` call or the commit, which then raises its errors.
+        The statement may be queued and sent together with the next call of `rows` or the commit. That call then raises
+        the errors of the statement.
         """
 
     def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
-        """Run a statement once for each item of `values`. As with `run`, errors may be raised later."""
+        """Run a statement once for each item of `values`. As with `run`, a later call may raise the errors."""
         for each in values:
             self.run(sql, each)

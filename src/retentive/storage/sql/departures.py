@@ -1,8 +1,11 @@
-"""Departures: paths that memories left by deletion or rename, cached in this process and updated with each new version.
+"""Cache of departures. A departure records that a memory left a path, because it was deleted or renamed.
 
-A memory that was at a path earlier is either still there or among the departures. An earlier state of a directory can
-therefore be read without reading all memories or all versions. An index in the database would make every write slower.
-If a path was redacted meanwhile, no version has this path any more, so it is not shown.
+Departures make it possible to read an earlier state of a directory without reading all memories or all versions. A
+memory that was in the directory is either still at the same path, or its departure is in this cache. The cache belongs
+to this process. Each use of the cache adds the departures of the versions that were written meanwhile. An index in the
+database would do the same, but would make every write slower.
+
+If the path of a version was redacted, the cache has no departure from this path, so earlier states do not show it.
 """
 
 from __future__ import annotations
@@ -19,11 +22,11 @@ from retentive.storage.sql.connection import Connection
 from retentive.values.records import time_in_id
 
 _MOST = 200_000
-"""Maximum number of departures kept for all stores. The least recently read store is forgotten first."""
+"""Maximum number of departures in the cache. The store that was read least recently is forgotten first."""
 _FEW = 20_000
-"""If the first request for an earlier state would read more versions, they are read at the second request."""
+"""If an earlier state requires more versions than this to be read, they are read only at the second request for it."""
 _RANDOM_DIGITS = 18
-"""Number of random digits in an id, which follow the digits of the time."""
+"""Number of random digits at the end of an id. They follow the digits of the time."""
 _DEPARTED = (
     "SELECT v.id, v.memory, w.path FROM versions v CROSS JOIN versions w WHERE v.store = ? AND w.store = v.store"
     " AND w.id = (SELECT max(x.id) FROM versions x WHERE x.store = v.store AND x.memory = v.memory AND x.id < v.id)"
@@ -32,7 +35,7 @@ _DEPARTED = (
 
 
 class Departure(NamedTuple):
-    """A path that a memory left, the id of the version that did so, and the id of the memory."""
+    """Record that a memory left `path`. The version `version_id` deleted or renamed the memory."""
 
     path: str
     version_id: str
@@ -41,38 +44,40 @@ class Departure(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """Departures of one store from versions with `low < id <= high`, sorted by path."""
+    """Departures of one store by the versions with `low < id <= high`. They are sorted by path."""
 
     low: str
     high: str
     by_path: list[Departure] = field(default_factory=list)
     asked: bool = False
-    """True if a state before `low` was requested, but too many versions would have been read."""
+    """True if a state before `low` was requested, but too many versions would have had to be read."""
 
 
 class Departures:
-    """Departures of the stores whose earlier states were read most recently. Threads may share the object."""
+    """LRU cache of the departures of memory stores. Threads may share it."""
 
     def __init__(self) -> None:
         self.renew_after_fork()
         forking.watch(self)
 
     def renew_after_fork(self) -> None:
-        """Start empty in a forked child, where the lock may be held by a thread that does not exist there."""
+        """Empty the cache in a forked child. The lock is replaced, since a thread of the parent may hold it."""
         self._lock = threading.Lock()
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
     def forget(self, store_id: str) -> None:
-        """Forget the departures of a store after versions or memories of the store were removed."""
+        """Forget the departures of a store. Call this after versions or memories of the store were removed."""
         with self._lock:
             self._known.pop(store_id, None)
 
     def below(
         self, connection: Connection, store: int, store_id: str, before: str, bounds: tuple[str, str]
     ) -> _Below | None:
-        """Departures from paths within `bounds` by versions from `before` on, or None if they are not known.
+        """Return the departures that happened at or after the version id `before`, from paths within `bounds`.
 
-        They are not known if too many versions would have to be read. The next call then reads these versions.
+        `store` is the number of the store in the tables. Returns None if the departures are not known. One reason is
+        that too many versions would have to be read; the next call then reads these versions. Another reason is that
+        the connection sees an older state than the cache.
         """
         newest = connection.rows("SELECT max(id) FROM versions WHERE store = ?", (store,))[0][0]
         with self._lock:
@@ -88,7 +93,7 @@ class Departures:
 
     def _followed(self, connection: Connection, store: int, store_id: str, before: str, newest: str) -> _Known | None:
         known = self._known.get(store_id)
-        if known is not None and newest < known.high:  # another thread saw a newer state, or this is a copy
+        if known is not None and newest < known.high:  # another thread saw a newer state, or this is a copied database
             return None
         if known is None or not _has(connection, store, known.high):
             known = self._known[store_id] = _Known(newest, newest)
@@ -100,7 +105,7 @@ class Departures:
             known.by_path = sorted([*known.by_path, *_departed(connection, store, low, known.low)])
             known.low = low
         if newest > known.high:
-            by_path = list(known.by_path)  # a new list, since others may be reading the present one
+            by_path = list(known.by_path)  # a new list, since other threads may be reading the present one
             for each in _departed(connection, store, known.high, newest):
                 insort(by_path, each)
             known.by_path, known.high = by_path, newest
@@ -108,7 +113,7 @@ class Departures:
 
 
 class _Below:
-    """Departures from paths within bounds, by versions from `before` on."""
+    """Departures from paths within `bounds` that happened at or after the version id `before`."""
 
     def __init__(self, by_path: list[Departure], before: str, bounds: tuple[str, str]) -> None:
         self._by_path, self._before = by_path, before
@@ -117,14 +122,14 @@ class _Below:
         self._end = bisect_left(by_path, (bounds[1],))
 
     def from_path(self, start: str) -> Iterator[Departure]:
-        """Departures from the path `start` and higher paths, in order of paths."""
+        """Yield the departures from `start` and from higher paths, in order of paths."""
         for number in range(bisect_left(self._by_path, (start,)), self._end):
             found = self._by_path[number]
             if found.version_id >= self._before and not self._is_younger(found.memory_id):
                 yield found
 
     def _is_younger(self, memory_id: str) -> bool:
-        """Return whether a memory was created after `before`, according to the time in its id."""
+        """Return True if the memory was created after `before`, according to the time in its id."""
         born = None if self._at is None else time_in_id(memory_id)
         return born is not None and self._at is not None and born > self._at
 
@@ -133,7 +138,7 @@ DEPARTURES = Departures()
 
 
 def _departed(connection: Connection, store: int, low: str, high: str) -> list[Departure]:
-    """Departures by versions with `low < id <= high`."""
+    """Return the departures by the versions with `low < id <= high`."""
     found = cast("list[tuple[str, str, str]]", connection.rows(_DEPARTED, (store, low, high)))
     return [Departure(path, version_id, memory_id) for version_id, memory_id, path in found]
 
@@ -143,7 +148,7 @@ def _has(connection: Connection, store: int, version_id: str) -> bool:
 
 
 def _earlier(connection: Connection, store: int, before: str) -> str:
-    """The newest version id below a bound, or the empty string."""
+    """Return the highest version id lower than `before`, or the empty string."""
     found = connection.rows("SELECT max(id) FROM versions WHERE store = ? AND id < ?", (store, before))
     return cast("str", found[0][0] or "")
 

@@ -1,7 +1,9 @@
-"""Present and earlier contents of directories in SQLite, without reading the rows of memories that are not shown.
+"""SQLite queries for the present and earlier contents of a directory, without reading memories that are not shown.
 
-For one level, a recursive query seeks each entry. In an earlier state, a memory that has stayed at its path is found
-from its present row, with its newest version before the bound. A memory that has left its path is a departure.
+To list the entries directly in a directory, a recursive query jumps from one entry to the next, over the contents of
+subdirectories. To read an earlier state, two lists are merged. The first list has the memories that are still at the
+same path; they are found in the table of memories. The second list has the memories that have left their path since;
+they are found in the cache of departures (`departures.py`).
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ _STAYED = (  # the newest version before the bound shows that the memory was alr
 def one_level(
     connection: Connection, store: int, columns: str, bounds: tuple[str, str], *, start: str, limit: int | None
 ) -> list[Row]:
-    """Columns of the memories directly in a directory and of the first memory of each subdirectory, in path order.
+    """Return `columns` of the memories directly in a directory and of the first memory of each subdirectory.
 
-    `bounds` enclose all paths below the directory.
+    The rows are in order of paths, from the path `start` on. `bounds` enclose all paths below the directory.
     """
     return _seek(connection, store, columns, bounds, start=start, limit=limit)
 
@@ -47,7 +49,7 @@ def _seek(
     limit: int | None,
     only: tuple[str, tuple[Value, ...]] = ("", ()),
 ) -> list[Row]:
-    """Like `one_level`, but only for memories that meet the SQL condition `only`."""
+    """Return the same as `one_level`, but only for memories that meet the SQL condition `only`."""
     (low, high), (condition, values) = bounds, only
     name = len(low) + 1  # position of the first character after the directory
     first = f"SELECT m.path FROM memories m WHERE m.store = ? AND m.path >= {{}} AND m.path < ?{condition}"
@@ -65,9 +67,9 @@ def _seek(
 
 
 class EarlierDirectory:
-    """Versions of the memories that were below a directory before a version id.
+    """Earlier state of a directory: its contents just before the version with the id `before`.
 
-    `columns` are columns of the table of versions, and include the path and the operation.
+    `columns` are the columns of the table of versions to read. They must include the path and the operation.
     """
 
     def __init__(self, connection: Connection, store: int, columns: str, bounds: tuple[str, str], before: str) -> None:
@@ -78,9 +80,10 @@ class EarlierDirectory:
         self._born = _LATEST if born is None else born
 
     def rows(self, store_id: str, *, start: str, limit: int | None, is_level: bool) -> Iterator[Row] | None:
-        """Rows of at most `limit` memories, in order of paths from `start` on. None if all memories must be read.
+        """Return the versions of at most `limit` memories, in order of paths, from the path `start` on.
 
-        With `is_level`, each subdirectory is represented by its first memory.
+        With `is_level`, each subdirectory is represented by its first memory. Returns None if the departures are not
+        known; the caller must then read all memories.
         """
         departed = self._departed(store_id, start, is_level=is_level)
         if departed is None:
@@ -111,7 +114,7 @@ class EarlierDirectory:
         return self._found(found.from_path, max(low, start), is_level=is_level)
 
     def _found(self, from_path: Callable[[str], Iterator[Departure]], start: str, *, is_level: bool) -> Iterator[Row]:
-        """Versions of the departures. With `is_level`, only the first version of each entry is needed."""
+        """Yield the versions of memories that have left their path. With `is_level`, yield one for each entry."""
         at: str | None = start
         while at is not None:
             start, at = at, None
@@ -124,7 +127,7 @@ class EarlierDirectory:
                         break
 
     def _version(self, memory_id: str, path: str) -> Row | None:
-        """The newest version of a memory before the bound, if the memory was at this path."""
+        """Return the newest version of a memory before the bound, or None if the memory was not at this path."""
         found = self._connection.rows(
             f"SELECT {self._columns} FROM versions v WHERE v.store = ? AND v.memory = ? AND v.id < ?"
             " ORDER BY v.id DESC LIMIT 1",
@@ -137,7 +140,7 @@ class EarlierDirectory:
         return path_after(directory_of(self._bounds[0][:-1], path) or path)
 
     def _each_once(self, stayed: Iterable[Row], departed: Iterator[Row], *, is_level: bool) -> Iterator[Row]:
-        """Merge the rows by path, without duplicates: a memory that left a path and came back is in both inputs."""
+        """Merge the rows by path, without duplicates. A memory that left its path and came back is in both inputs."""
         least = ""
         for row in merge(stayed, departed, key=lambda row: cast("str", row[self._path])):
             path = str(row[self._path])

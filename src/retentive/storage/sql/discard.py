@@ -1,4 +1,4 @@
-"""Deletion of data that no memory store uses, one finding at a time. A copy of the rows is saved first."""
+"""Deletion of the data of a finding, which no memory store uses. A copy of the rows is saved first."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _ROWS = {
 
 
 def discard(connection: Connection, finding: Finding, keep: Keep, *, lock: str) -> None:
-    """Save the rows of a finding, then delete these rows or clear their columns. The caller commits.
+    """Save the rows of a finding with `keep`, then delete the rows or clear their columns. The caller commits.
 
-    Raises `InvalidInput` if the data is in use.
+    `lock` is the SQL clause that locks the row of the store. Raises `InvalidInput` if the data is in use.
     """
     if finding.code == "rows_left":
         number = int(finding.name.rpartition("/")[2])
         if connection.rows("SELECT 1 FROM stores WHERE no = ? AND erased_at IS NULL", (number,)):
             raise InvalidInput(
-                f"{finding.name} cannot be discarded: its rows now belong to a memory store; check again"
+                f"{finding.name} cannot be discarded: its rows now belong to a memory store; run the check again"
             )
         for table in TABLES_OF_STORES:
             where = "store = ?" + NOT_NUMBERING.get(table, "")

@@ -1,6 +1,6 @@
-"""Repairs of SQL stores.
+"""Repair of memory stores in a SQL database.
 
-A repair rebuilds only values that can be derived from other stored values, and deletes nothing.
+A repair corrects only values that can be derived from other stored values. It deletes nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Version:
 
     @property
     def is_on_time(self) -> bool:
-        """False if the id contains a time that differs from `at`. Ids of other applications contain no time."""
+        """False if the id contains a time that differs from `at`. True if the id contains no time."""
         return time_in_id(self.id) in {None, self.at}
 
 
@@ -64,7 +64,10 @@ class _Memory:
 
 
 def repair_store(connection: Connection, store_id: str, *, lock: str) -> None:
-    """Rebuild pointers, lost rows, counters and times of a store. The caller commits."""
+    """Correct pointers to texts, lost rows of memories, counters and times of a store. The caller commits.
+
+    `lock` is the SQL clause that locks the row of the store.
+    """
     with suppress(NotFound):  # the store was erased meanwhile
         head = select_head(connection, store_id, lock=lock)
         _repair_times(connection, head.no)
@@ -76,7 +79,7 @@ def repair_store(connection: Connection, store_id: str, *, lock: str) -> None:
 
 
 class _StoreRepair:
-    """Repair of one store: rebuilds its rows from its versions and texts."""
+    """Repair of one memory store, which reads all its versions and memories first."""
 
     def __init__(self, connection: Connection, head: StoreHead) -> None:
         self._connection, self._head, self._store = connection, head, head.no
@@ -103,11 +106,11 @@ class _StoreRepair:
         return cast("bytes | None", found[0][0]) if len(found) == 1 else None
 
     def _fits(self, holder: str | None, record: _Version | _Memory) -> bool:
-        """True if the text in the row of version `holder` has the size and hash in `record`."""
+        """Return True if the text in the row of the version `holder` has the size and hash in `record`."""
         return fits(self._text(holder), record.size, record.sha256)
 
     def rebuild(self) -> None:
-        """Rebuild pointers and texts of versions, then memories that are lost or differ from their newest version."""
+        """Correct the texts of versions, the memories that differ from their newest version, and lost memories."""
         for version in self._versions:
             if version.has_text and not self._fits(version.text_of, version):
                 self._find_text(version)
@@ -120,10 +123,13 @@ class _StoreRepair:
         self._read()
 
     def _find_text(self, version: _Version) -> None:
-        """Correct the pointer of a version to the row with its text, or copy a text with the same hash to this row.
+        """Repair a version whose text is missing or does not match its hash.
 
-        Nothing is changed if the id of the version itself may be damaged: the time in the id differs from the time of
-        the row, or the pointer names a missing id with the same time as the row.
+        `text_of` names the row that has the text. If another row of the same memory has the right text, `text_of` is
+        corrected. Otherwise a text with the same hash is copied from another row of the store.
+
+        The id of the version itself may be damaged; then nothing is changed. This is assumed if the time in the id
+        differs from the time of the version, or if `text_of` is an unknown id with the same time as the version.
         """
         ids = {each.id for each in self._versions}
         same_time = version.text_of is not None and time_in_id(version.text_of) == version.at
@@ -143,7 +149,10 @@ class _StoreRepair:
                 return
 
     def _is_text_wrong(self, version: _Version) -> bool:
-        """True if the text is wrong rather than the hash: its size differs too, or another row has the same hash."""
+        """Return True if the text of a version is missing or damaged, and False if its hash may be damaged instead.
+
+        The text is damaged if its size is wrong too, or if another row has the same hash for the text.
+        """
         text, expected = self._text(version.text_of), (version.text_of, version.sha256)
         if (
             text is None
@@ -154,9 +163,9 @@ class _StoreRepair:
         return any((one.text_of, one.sha256) == expected for one in self._versions if one.id != version.id)
 
     def _compare(self, memory: _Memory, newest: _Version) -> None:
-        """Correct the columns of a memory or of its newest version.
+        """Correct the row of a memory, or the row of its newest version, if the two rows differ.
 
-        The hash of the text and the time in the id show which of the two is wrong.
+        The hash of the text and the time in the version id show which of the two rows is wrong.
         """
         known = newest.is_on_time and self._fits(newest.text_of, newest)
         same_text = (memory.text_of, memory.size, memory.sha256) == (newest.text_of, newest.size, newest.sha256)
@@ -175,17 +184,16 @@ class _StoreRepair:
                 self._set("versions", "id", newest.id, created_at=memory.at)
 
     def _lost(self) -> list[_Version]:
-        """Newest versions that are not deletions, but whose memory has no row."""
+        """Return the newest versions of memories that were not deleted, but have no row in the table of memories."""
         if self._is_pruned():
             return []
         present = {memory.id for memory in self._memories}
         return [each for each in self._newest.values() if each.has_text and each.memory not in present]
 
     def _restore_lost(self) -> None:
-        """Rebuild the lost rows of memories, if the counters prove that the memories existed.
+        """Restore lost rows of memories if the counters of the store prove that the memories were present.
 
-        Without this proof, a memory may also be missing because it was deleted and the version of its deletion was
-        lost.
+        Without this proof, the memories may have been deleted, and the versions of their deletions may be lost.
         """
         lost, head = self._lost(), self._head
         memories = len(self._memories) + len(lost)
@@ -214,7 +222,11 @@ class _StoreRepair:
         return bool(self._rows(sql))
 
     def count(self) -> None:
-        """Correct the counters. If a memory is lost or damaged, the numbers of memories and bytes stay as evidence."""
+        """Correct the counters of the store.
+
+        If a memory is lost or damaged, the numbers of memories and bytes are not changed, because they may prove what
+        was lost.
+        """
         head = self._head
         in_order = list(_in_order(self._versions))
         head.revision = max([_plausible(head.revision), *(each.revision for each in in_order)])
@@ -229,12 +241,12 @@ class _StoreRepair:
 
 
 def _plausible(counter: int) -> int:
-    """A counter of a store; 0 if it is damaged."""
+    """Return a counter of a store, or 0 if the counter is too high to be correct."""
     return counter if counter < HIGHEST_COUNTER else 0
 
 
 def _in_order(versions: Sequence[_Version]) -> Iterator[_Version]:
-    """Versions whose time and revision are consistent: neither is higher than in a later version."""
+    """Yield the versions whose time and revision are not higher than those of a later version, newest first."""
     at = revision = HIGHEST_COUNTER
     for version in reversed(versions):
         if version.is_on_time and version.at < at and version.revision <= revision:
@@ -243,12 +255,12 @@ def _in_order(versions: Sequence[_Version]) -> Iterator[_Version]:
 
 
 def fits(data: object, size_bytes: int | None, digest: str | None) -> bool:
-    """True if stored bytes have this size and hash."""
+    """Return True if stored bytes have this size and this sha256."""
     return isinstance(data, bytes) and len(data) == size_bytes and sha256(data).hexdigest() == digest
 
 
 def _repair_times(connection: Connection, store: int) -> None:
-    """Replace impossible times of versions with the times in their ids. Otherwise no version could be listed."""
+    """Replace impossible times of versions with the times in their ids. Such a time makes every listing fail."""
     sql = "SELECT id FROM versions WHERE store = ? AND (created_at < 0 OR created_at >= ?)"
     for (version,) in connection.rows(sql, (store, HIGHEST_COUNTER)):
         at = time_in_id(str(version))
@@ -257,7 +269,10 @@ def _repair_times(connection: Connection, store: int) -> None:
 
 
 def _repair_ages(connection: Connection, store: int) -> None:
-    """Set the creation time of each memory to the time of its first version, unless earlier versions are missing."""
+    """Set the creation time of each memory to the time of its first version.
+
+    A memory is left unchanged if versions may be missing before its first one.
+    """
     revisions = "SELECT count(DISTINCT revision) FROM versions WHERE store = ? AND revision <= ?"
     right = [
         (born, store, path)

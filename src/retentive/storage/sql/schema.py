@@ -1,4 +1,4 @@
-"""Schema version of a database, and checks and upgrades of its tables."""
+"""Database schema: reads its version, checks the tables and upgrades them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from retentive.storage.sql.connection import Connection
 
 TABLES_OF_STORES = ("memories", "versions", "records")
 NOT_NUMBERING = {"versions": " AND (store <> 0 OR id <> 'numbering')"}
-"""SQL clause that excludes the placeholder row of a directory (`files/numbering.py`)."""
+"""SQL clauses, by table, that exclude rows that belong to no store but are needed (`files/numbering.py`)."""
 TABLES = frozenset({"stores", *TABLES_OF_STORES})
 _VERSION_TABLE = "retentive_schema"
 _TABLE_NAMES = {
@@ -18,7 +18,7 @@ _TABLE_NAMES = {
 
 
 class OlderSchema(UnknownSchema):
-    """The database must be migrated before it can be used."""
+    """The database has an older schema and must be migrated before it can be used."""
 
 
 class ForeignSchema(UnknownSchema):
@@ -29,7 +29,7 @@ class ForeignSchema(UnknownSchema):
 
 
 def refuse_newer(version: int, newest: int) -> None:
-    """Raise `UnknownSchema` for a schema version that is newer than this version of retentive."""
+    """Raise `UnknownSchema` if a schema `version` is higher than `newest`, the highest version that is supported."""
     if version > newest:
         raise UnknownSchema(
             f"the storage has schema {version}, but this version of retentive supports only schema {newest};"
@@ -38,20 +38,23 @@ def refuse_newer(version: int, newest: int) -> None:
 
 
 class Schema:
-    """Schema in databases of one dialect. On a server, the table of migrations has a row for each applied migration."""
+    """Schema of the databases of one SQL dialect.
+
+    PostgreSQL and MariaDB have a table with one row for each migration that was applied.
+    """
 
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
 
     @property
     def newest(self) -> int:
-        """Latest schema version that this version of retentive can use."""
+        """Highest schema version that this version of retentive supports."""
         return migrations.migrations(self.dialect)[-1][0]
 
     def version(self, connection: Connection) -> int:
-        """Schema version of the tables; 0 for an empty database.
+        """Return the schema version of a database. It is 0 for an empty database.
 
-        Raises `ForeignSchema` for tables of another application, and `Damaged` if tables are missing.
+        Raises `ForeignSchema` if the tables belong to another application, and `Damaged` if tables are missing.
         """
         tables = self._tables(connection)
         done = self._version(connection, tables)
@@ -61,19 +64,19 @@ class Schema:
         return done
 
     def is_current(self, connection: Connection) -> bool:
-        """Return whether the schema is current.
+        """Return True if the schema is current, and False if it is older.
 
-        Raises `UnknownSchema` if the schema is newer or of another application.
+        Raises `UnknownSchema` if the schema is newer or belongs to another application.
         """
         done = self.version(connection)
         refuse_newer(done, self.newest)
         return done == self.newest
 
     def upgrade(self, connection: Connection, at: int, *, partitions: int = 0) -> list[int]:
-        """Upgrade the schema and return the versions applied. The caller holds the schema lock and commits.
+        """Upgrade the schema and return the numbers of the migrations applied. The caller holds a lock and commits.
 
-        When the tables are created, `partitions` splits the tables of memories and versions by the hash of the store
-        number.
+        If the tables are created, each table except that of the stores is split into this number of `partitions`, by
+        the hash of the store number. 0 means no partitions.
         """
         done = self.version(connection)
         refuse_newer(done, self.newest)

@@ -1,7 +1,7 @@
-"""Snapshot of a memory store in SQL, read with plain statements on a small connection class.
+"""Snapshot of a memory store in a SQL database.
 
-With an object-relational mapper, an edit took twice as long (0.40-0.58 ms instead of 0.20) and a view four times as
-long. The engine enforces the rules; this layer only maps changes to rows.
+The statements are plain SQL. With an object-relational mapper, an edit took twice as long (0.40-0.58 ms instead of
+0.20 ms), and a view four times as long.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _ENTRY_COLUMNS = _HEAD_COLUMNS + 4  # followed by the columns of the memory
 
 @dataclass(slots=True)
 class StoreHead:
-    """Row of a memory store, which contains its counters.
+    """Row of a memory store in the table of stores, with its counters, settings and properties.
 
-    Every write updates this row. If the database has row locks, a write locks the row before anything else.
+    Every write updates this row. If the database has row locks, every write locks this row first.
     """
 
     no: int
@@ -60,7 +60,7 @@ class StoreHead:
 
 
 def select_head(connection: Connection, store_id: str, *, lock: str = "") -> StoreHead:
-    """Read the head of a store. `lock` is the SQL clause that locks the row of the store. Raises `NotFound`."""
+    """Read the row of a store. `lock` is the SQL clause that locks this row. Raises `NotFound`."""
     found = connection.rows(f"SELECT {_HEAD} FROM stores s WHERE id = ? AND erased_at IS NULL{lock}", (store_id,))
     if not found:
         raise stores.no_store(store_id)
@@ -68,9 +68,9 @@ def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Sto
 
 
 def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[StoreHead, Entry]:
-    """Read the head of a store and the entry at a path, with one statement to save a round trip to a server.
+    """Read the row of a store and the entry at a path with one statement, to save a round trip to a database server.
 
-    Raises `NotFound`.
+    Raises `NotFound` if there is no such store, and `Damaged` if the text is damaged.
     """
     head, entry, _ = marked_entry_with_head(connection, store_id, path)
     if entry.memory is not None:
@@ -79,9 +79,10 @@ def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[S
 
 
 def marked_entry_with_head(connection: Connection, store: str | int, path: str) -> tuple[StoreHead, Entry, str | None]:
-    """Like `entry_with_head`, but does not verify the bytes, and also returns the file mark stored with the memory.
+    """Do the same as `entry_with_head`, but without verifying the bytes, and also return the file mark of the memory.
 
-    `store` is the id of the store or its number.
+    The file mark identifies the state of the memory's file in a directory. `store` is the id of the store or its number
+    in the tables.
     """
     above = ancestors(path)
     found = connection.rows(
@@ -99,7 +100,7 @@ def marked_entry_with_head(connection: Connection, store: str | int, path: str) 
 
 @cache
 def _entry_sql(above: int, key: str) -> str:
-    """Statement for the head of a store and the entry at a path. `above` is the number of paths above the path."""
+    """Return the statement of `marked_entry_with_head`. `above` is the number of directories above the path."""
     upper = f"(SELECT a.path FROM memories a WHERE a.store = s.no AND a.path IN ({', '.join('?' * above)}) LIMIT 1)"
     return (
         f"SELECT {_HEAD}, CASE WHEN m.id IS NULL THEN"
@@ -121,7 +122,7 @@ _SAME_REVISION = (
 
 
 class SqlSnapshot(Snapshot):
-    """Memory store in the state that one database transaction sees."""
+    """Snapshot of a memory store, in the state that one database transaction sees."""
 
     connection: Connection
     store_id: str
@@ -134,7 +135,7 @@ class SqlSnapshot(Snapshot):
 
     @property
     def head(self) -> StoreHead:
-        """Head of the store, read at its first use. Raises `NotFound`."""
+        """Row of the store in the table of stores, read when it is first used. Raises `NotFound`."""
         if self._head is None:
             self._head = select_head(self.connection, self.store_id)
         return self._head
@@ -175,14 +176,14 @@ class SqlSnapshot(Snapshot):
         return entry
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Entry at a path with its stored bytes, which are not verified, and the file mark stored with the memory."""
+        """Return the entry at a path without verifying its bytes, and the file mark of the memory (or None)."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[0] == path:
             return ahead[1:]
         return marked_entry_with_head(self.connection, self.store, path)[1:]
 
     def rows_below(self, columns: str, under: str) -> list[Row]:
-        """Columns of all memories strictly below a path, in byte order of their paths."""
+        """Return `columns` of all memories strictly below the path `under`, in byte order of their paths."""
         sql = f"SELECT {columns} FROM memories m WHERE m.store = ? AND m.path > ? AND m.path < ? ORDER BY m.path"
         return self.connection.rows(sql, (self.store, *below(under)))
 
@@ -349,14 +350,18 @@ class SqlSnapshot(Snapshot):
 
 
 def could_be_id(text: str) -> bool:
-    """Return whether every database accepts a string as a parameter: some reject NUL or lone surrogates."""
+    """Return True if a string has only printable ASCII characters, as all ids and keys of records have.
+
+    Other strings cannot match any id, and some databases reject NUL or lone surrogates in parameters.
+    """
     return text.isascii() and text.isprintable()
 
 
 def below(path: str) -> tuple[str, str]:
-    """Bounds of all paths below `path`. The character `0` follows `/` in ASCII.
+    """Return two strings. Exactly the paths between them, in byte order, are below `path`.
 
-    LIKE is not used, because `_` and `%` in paths would be wildcards.
+    The upper bound ends with `0`, which follows `/` in ASCII. LIKE is not used, because `_` and `%` in paths would be
+    wildcards.
     """
     return path + "/", path + "0"
 

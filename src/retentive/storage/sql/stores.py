@@ -1,6 +1,6 @@
-"""Memory stores, their records and side records in SQL.
+"""SQL statements for memory stores, their records and their side records.
 
-Records and side records are in one table, under different kinds.
+Records and side records are in the same table. Their kinds differ.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BY_KEY = "workspace = ? AND store_key = ?"
 
 
 def insert_store(connection: Connection, store_id: str, at: int, new: NewStore) -> None:
-    """Insert a memory store."""
+    """Insert a row for a new memory store. `at` is the time of its creation in microseconds."""
     values = new.get("workspace", DEFAULT_WORKSPACE), new["key"], new["name"], at, new.get("seal")
     connection.run(
         "INSERT INTO stores (id, workspace, store_key, name, created_at, revision, memories, size_bytes, last_at, seal,"
@@ -28,7 +28,7 @@ def insert_store(connection: Connection, store_id: str, at: int, new: NewStore) 
 
 
 def erase_store(connection: Connection, number: int, *, at: int, by: str | None) -> None:
-    """Remove all data of a store except its id. The caller holds the lock on the row of the store."""
+    """Remove all data of a store except its id. The caller must have locked the row of the store."""
     for table in TABLES_OF_STORES:
         connection.run(f"DELETE FROM {table} WHERE store = ?", (number,))
     connection.run(
@@ -40,7 +40,7 @@ def erase_store(connection: Connection, number: int, *, at: int, by: str | None)
 
 
 def select_store(connection: Connection, id_or_key: str, workspace: str) -> StoreInfo | None:
-    """Return the store with this id, otherwise the store of the workspace with this key, otherwise None."""
+    """Return the store with this id. If there is none, return the store of the workspace with this key, or None."""
     if "\0" in id_or_key or id_or_key.encode(errors="replace").decode() != id_or_key:
         return None  # no database can store a NUL or a lone surrogate
     by_id = _select(connection, "id = ?", id_or_key) if id_or_key.startswith("memstore_") else None
@@ -48,7 +48,10 @@ def select_store(connection: Connection, id_or_key: str, workspace: str) -> Stor
 
 
 def select_store_taking(connection: Connection, store_id: str, new: NewStore) -> StoreInfo | None:
-    """Return the store with the key of the new store, otherwise the store with this id (even if erased), or None."""
+    """Return the store that prevents the creation of a new store, or None.
+
+    This is the store of the same workspace with the same key, or a store with the same id, even an erased one.
+    """
     key, workspace = new["key"], new.get("workspace", DEFAULT_WORKSPACE)
     by_key = None if key is None else _select(connection, _BY_KEY, workspace, key)
     return by_key or _select(connection, "id = ?", store_id)
@@ -63,7 +66,7 @@ def find_store(connection: Connection, store_id: str) -> StoreInfo:
 
 
 def select_stores(connection: Connection, chosen: StoreSelection) -> list[StoreInfo]:
-    """Stores in order of their ids."""
+    """Return the stores that are not erased and meet the selection, in order of their ids."""
     clauses = (
         ("id > ?", chosen.get("after")),
         ("id < ?", chosen.get("before")),
@@ -80,7 +83,7 @@ def select_stores(connection: Connection, chosen: StoreSelection) -> list[StoreI
 
 
 def store_number(connection: Connection, store_id: str) -> int:
-    """Number of a store in the tables. Raises `NotFound`."""
+    """Return the number of a store in the tables. Raises `NotFound`."""
     found = connection.rows("SELECT no FROM stores WHERE id = ? AND erased_at IS NULL", (store_id,))
     if not found:
         raise no_store(store_id)
@@ -88,14 +91,14 @@ def store_number(connection: Connection, store_id: str) -> int:
 
 
 def no_store(store_id: str) -> NotFound:
-    """Error for a store that does not exist or is erased."""
+    """Return the error for a store that does not exist or was erased."""
     return NotFound(f"there is no memory store {store_id}")
 
 
 def select_records(
     connection: Connection, store: int, kind: str, *, after: str = "", limit: int | None = None
 ) -> list[tuple[str, str]]:
-    """Keys and values of the records of a kind, in key order, for keys greater than `after`."""
+    """Return keys and values of at most `limit` records of a kind, in key order, with keys greater than `after`."""
     found = connection.rows(
         "SELECT name, value FROM records WHERE store = ? AND kind = ? AND name > ? ORDER BY name"
         + ("" if limit is None else f" LIMIT {limit:d}"),
@@ -107,7 +110,7 @@ def select_records(
 def write_records(connection: Connection, store: int, kind: str, values: Mapping[str, str | None]) -> None:
     """Write or replace records. The value None removes a record.
 
-    Each record is deleted and inserted, because the databases have no common statement for an upsert.
+    Each record is deleted and then inserted, because the databases have no common statement for "insert or update".
     """
     connection.run_many(
         "DELETE FROM records WHERE store = ? AND kind = ? AND name = ?", [(store, kind, key) for key in values]

@@ -1,4 +1,4 @@
-"""Transaction on a memory store in SQL: writes changes as rows, redacts and prunes versions."""
+"""Transaction on a memory store in a SQL database: writes changes as rows, and redacts and prunes versions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _AT_ONCE = 200  # maximum number of ids in one statement
 
 
 class SqlTransaction(SqlSnapshot, Transaction):
-    """Transaction on a memory store. The caller holds the lock, calls `finish` and commits.
+    """Transaction on a memory store. The caller holds the lock for writers, calls `finish` at the end, and commits.
 
-    The transactions of one commit may share a `head`. Each transaction then continues from the counters of the previous
-    one.
+    `head` is the row of the store with its counters. If one commit has several transactions on the same store, pass the
+    same `head` to each of them, so that each continues with the counters of the previous one.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self._new_id = new_id
         self._revision_before: int | None = None
         self.changed = False
-        self.untraced = False  # true after a change that appears neither in a version nor in the head
+        self.untraced = False  # true after a change that leaves no trace in a version or in the row of the store
         self.newest: str | None = None  # id of the latest version
 
     @property
     def outlasts_refusal(self) -> bool:
-        """True if the changes are committed even though the work was refused."""
+        """True if the changes must be committed even if `work` raises `Refused`."""
         return False
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
@@ -55,13 +55,13 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 recorded.append(Recorded(change.before.id, str(self.newest)))
                 continue
             if moves:
-                self._carry_out(moves)  # a later change may use a path that a rename leaves, or rename from a new path
+                self._carry_out(moves)  # this change may use the old path of a queued rename, or change its new path
             recorded.append(self._record_one(change, who))
         self._carry_out(moves)
         return recorded
 
     def _record_one(self, change: Change, who: str | None) -> Recorded:
-        """Record any change except a rename."""
+        """Record a change that is not a rename."""
         before, origin, head = change.before, change.origin, self.head
         size = change.size_bytes if change.data is None or change.sealing is not None else len(change.data)
         if origin is not None and origin.redacted_at is not None:
@@ -167,7 +167,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 )
 
     def _without_present(self, version_ids: Sequence[str]) -> list[str]:
-        """These version ids, except those of the newest versions of present memories."""
+        """Return the version ids without those of the newest versions of present memories."""
         places = ", ".join("?" * len(version_ids))
         found = self.connection.rows(
             f"SELECT id FROM versions WHERE store = ? AND id IN ({places}) AND EXISTS ({_IS_PRESENT})",
@@ -177,14 +177,14 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return [each for each in version_ids if each not in present]
 
     def _changes_memories(self) -> None:
-        """Count a change to memories or history, at most once per transaction."""
+        """Increase the revision at the first change to memories or history, so once per transaction."""
         self.changed, self._ahead, head = True, None, self.head
         if self._revision_before is None:
             self._revision_before = head.revision
         head.revision = max(head.revision, self._revision_before + 1)
 
     def finish(self) -> None:
-        """Write the head if anything changed. Raises `NotFound` if the store does not exist."""
+        """Write the row of the store with its counters if anything changed. Raises `NotFound` if there is no store."""
         head = self.head
         if self.changed:
             self.connection.run(
@@ -222,7 +222,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 " provenance = ?, mark = NULL WHERE store = ? AND path = ?",
                 (version, version, size, kept.sha256, at, kept.seal, kept.provenance, store, before.path),
             )
-            if path != before.path:  # only if it differs, since updating a key column rewrites the row
+            if path != before.path:  # otherwise not updated, since updating a key column rewrites the row
                 self.connection.run(
                     "UPDATE memories SET path = ? WHERE store = ? AND path = ?", (path, self.store, before.path)
                 )
@@ -275,7 +275,10 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return self.head.revision if change.origin is None else change.origin.revision
 
     def _tick(self, change: Change, head: StoreHead) -> tuple[int, str]:
-        """Time and id of the next version: now, or just after the previous version if the clock went back."""
+        """Return time and id of the next version.
+
+        The time is now. If the clock went back, it is one microsecond after the time of the previous version.
+        """
         if change.origin is None:
             head.last_at = at = max(int(self._clock() * 1_000_000), head.last_at + 1)
             if at >= HIGHEST_COUNTER:  # versions with such a time could not be read
@@ -309,9 +312,10 @@ _IS_PRESENT = (
 
 
 def was_committed(connection: Connection, changed: SqlTransaction, *, lock: str) -> bool:
-    """Return whether the changes of a transaction were committed. Locks the row of the store; the caller commits.
+    """Return True if the changes of a transaction were committed although the reply to the commit was lost.
 
-    For a commit that contained only records, the result is False, since applying it twice does no harm.
+    Locks the row of the store; the caller commits. If the transaction contained only records, the result is False,
+    because records may be written twice.
     """
     head = select_head(connection, changed.store_id, lock=lock)
     if changed.newest is not None:

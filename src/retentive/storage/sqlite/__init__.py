@@ -1,4 +1,4 @@
-"""SQLite backend: memory stores in one file or in memory. A `CommitObserver` can react to the commits of a backend."""
+"""SQLite backend: memory stores in one file or in memory. A `CommitObserver` can do more work at each commit."""
 
 from retentive.storage.sqlite.backend import CommitObserver, SqliteBackend
 

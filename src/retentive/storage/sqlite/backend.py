@@ -2,12 +2,12 @@
 
 It adds to SQLite:
 
-- a fair queue with group commit (`queue.py`)
-- a lock file with which writing processes take turns (`lock_file.py`), since SQLite's lock needs polling and is unfair
+- a fair queue for writers, with group commit (`queue.py`)
+- a lock file that lets one process write at a time (`lock_file.py`); SQLite's own lock needs polling and is unfair
 - a guarantee that a failed commit does not take effect later (`commit.py`)
-- a disk reserve, so that deletions work on a full disk (`space.py`)
+- reserved disk space, so that deletions work on a full disk (`space.py`)
 - closing of all connections before a fork (`forking.py`)
-- detection of a deleted or replaced file
+- detection of a database file that was deleted or replaced while it was open
 """
 
 from __future__ import annotations
@@ -46,15 +46,16 @@ PURGE_WAIT_S = 5.0  # maximum wait for readers of the log
 
 
 class Outdated(Exception):
-    """The store was changed between the first two statements of a read. The read is repeated in a transaction."""
+    """The store was changed between the first two statements of a read, so the read must be repeated."""
 
 
 class ReadSnapshot(SqlSnapshot):
-    """Snapshot that begins a transaction only if a read needs more than the statement that `expect` has run.
+    """Snapshot that begins a transaction only when it needs one.
 
-    The transaction reads the head of the store again. If the head is the same, the transaction sees the same state as
-    the statement, because every change to memories, history or settings changes the head. Otherwise `Outdated` is
-    raised.
+    `expect` runs one statement without a transaction, which suffices for most reads. If more statements follow, a
+    transaction begins. It first reads the row of the store again. Every change to memories, history or settings changes
+    this row. If the row is the same, the transaction sees the same state as the first statement. Otherwise `Outdated`
+    is raised.
     """
 
     def __init__(self, connection: Connection, store_id: str) -> None:
@@ -65,7 +66,7 @@ class ReadSnapshot(SqlSnapshot):
 
     @property
     def connection(self) -> Connection:  # type: ignore[override]  # begins the transaction
-        """The connection, in a transaction."""
+        """Connection with an open transaction. The first use begins the transaction."""
         if not self._has_begun:
             self._has_begun = True
             self._reader.run("BEGIN")
@@ -80,45 +81,42 @@ class ReadSnapshot(SqlSnapshot):
 
 
 class CommitObserver:
-    """Base class for observers, which update a copy of the memories after each commit, such as plain files.
+    """Base class of observers. An observer updates a copy of the memories after each commit, such as plain files.
 
     The methods of the base class update nothing. All methods except `snapshot` are called by the thread that runs the
-    batch.
-
-    If an error is raised before the commit, the batch is refused. After the commit the observer must handle its own
-    errors.
+    batch. If an observer raises an error before the commit, the batch fails. After the commit, it must not raise.
     """
 
     lock_file: LockFile | None = None  # lock between processes, used instead of the lock file beside the database
 
     def begin(self, writer: Writer) -> None:
-        """Prepare for a batch, with the lock held. This may recover unfinished work of a killed process first."""
+        """Prepare for a batch. The caller holds the lock. An observer may finish the work of a killed process here."""
 
     def end(self) -> None:
         """End a batch."""
 
     def snapshot(self, connection: Connection, store_id: str) -> Snapshot:
-        """Create the snapshot for a reader of one store, and begin its transaction if it needs one.
+        """Return a new snapshot of one store. The snapshot may begin a transaction on the connection.
 
         The caller ends the transaction. Any thread may call this method.
         """
         return ReadSnapshot(connection, store_id)
 
     def transaction(self, connection: Connection, store_id: str, clock: Clock, new_id: NewId) -> SqlTransaction:
-        """Create the transaction for one job of a batch."""
+        """Return a new transaction for one job of a batch."""
         return SqlTransaction(connection, store_id, clock=clock, new_id=new_id)
 
     def before_commit(self, writer: Writer, batch: Sequence[SqlTransaction]) -> None:
-        """Prepare for the commit of these transactions. This is the last step of the database transaction."""
+        """Prepare for the commit of the transactions of a batch. The commit of the database follows immediately."""
 
     def after_commit(self, writer: Writer) -> None:
-        """Update the copy after a durable commit. The next batch waits for this call. Must not raise."""
+        """Update the copy after a durable commit. The next batch starts when this method returns. Must not raise."""
 
 
 class SqliteBackend(SqlBackend, Purgeable):
-    """Memory stores in the SQLite file at `path`; `None` keeps them in memory until the backend is closed.
+    """Backend that keeps memory stores in the SQLite file at `path`. If `path` is None, they exist only in memory.
 
-    The `observer` is called for each commit.
+    The methods of `observer` are called for each batch and its commit.
     """
 
     def __init__(
@@ -178,21 +176,21 @@ class SqliteBackend(SqlBackend, Purgeable):
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Context without readers, writers or open file connections, for the time of a fork."""
+        """Stop readers and writers during the context, and close all connections to the file, for a fork."""
         with self._queue.paused(), self._readers.held():
             if self._path is not None:
                 self._writer.close()
             yield
 
     def renew_after_fork(self) -> None:
-        """Renew locks and connections in a forked child, in which the other threads of the parent do not exist."""
+        """Replace locks, queue and connection pool in a forked child, where threads of the parent do not exist."""
         run = partial(run_batch, attempt=self._attempt, admit=self._admitted)
         self._queue: WriteQueue[StoreJob] = WriteQueue(run, lock=self._lock)
         self._turns = ReadTurns()
         self._readers = Pool(lambda: connect(self._path))
 
     def check_open(self) -> None:
-        """Raise `Closed` if the backend was closed, and `Unavailable` if its file was moved."""
+        """Raise `Closed` if the backend was closed, and `Unavailable` if its file was moved, replaced or deleted."""
         if self._closed:
             raise Closed("the location is closed; open it again")
         if self._path is not None and _identity(self._path) != self._identity:
@@ -218,7 +216,7 @@ class SqliteBackend(SqlBackend, Purgeable):
             turn.release()
 
     def _read_file(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        """Read like a `with self.reading()` block, but without the cost of its two generators."""
+        """Do the same as `with self.reading()`, but faster, since no generators are needed."""
         self.check_open()
         readers, has_failed = self._readers, False
         connection = readers.take()
@@ -244,7 +242,7 @@ class SqliteBackend(SqlBackend, Purgeable):
 
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:
-        """Connection for reading, outside a transaction."""
+        """Borrow a connection for reading. No transaction is open."""
         self.check_open()
         if self._path is None:  # an in-memory database has one connection, for readers and writers
             with self._queue.paused():
@@ -267,7 +265,7 @@ class SqliteBackend(SqlBackend, Purgeable):
 
     @contextmanager
     def exclusive(self) -> Iterator[Writer]:
-        """Exclusive write access, outside a transaction."""
+        """Hold exclusive write access during the context. No transaction is open."""
         with self._queue.paused(), nullcontext() if self._lock is None else self._lock.held():
             self.check_open()
             self._observer.begin(self._writer)
@@ -277,7 +275,10 @@ class SqliteBackend(SqlBackend, Purgeable):
                 self._observer.end()
 
     def _admitted(self, jobs: Sequence[StoreJob]) -> Sequence[StoreJob]:
-        """Jobs that may run now. While the reserve is incomplete, only jobs that may use it can run."""
+        """Return the jobs that may run now, and fail the others.
+
+        While the reserved disk space is not complete, only jobs that may use it can run.
+        """
         if self._space is None or self._space.is_reserved or self._space.keep():
             return jobs
         for job in jobs:
@@ -285,7 +286,7 @@ class SqliteBackend(SqlBackend, Purgeable):
         return [job for job in jobs if job.may_use_reserve]
 
     def _attempt(self, jobs: Sequence[StoreJob], *, has_begun: bool = False) -> None:
-        """Run the jobs and commit. On a full disk, a deletion may use the reserve."""
+        """Run the jobs and commit. On a full disk, a deletion may use the reserved disk space."""
         if not has_begun:
             try:
                 self.check_open()

@@ -1,4 +1,4 @@
-"""Write transactions of one process on one SQLite file. A commit that failed never takes effect later."""
+"""Write transactions of one process on one SQLite file. A failed commit never takes effect later."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)  # these u
 
 
 class Writer:
-    """The only write connection of this process to the file at `path` (None: a database in memory).
+    """Connection for all write transactions of this process on the file at `path`, or on a database in memory (None).
 
-    Only one thread may use the object at a time. `space` is None if no space is reserved.
+    Only one thread at a time may use the object. `space` manages the reserved disk space, if there is any.
     """
 
     def __init__(self, path: str | None, space: Space | None) -> None:
@@ -30,19 +30,19 @@ class Writer:
 
     @property
     def connection(self) -> SqliteConnection:
-        """The write connection. It is opened when first used, and opened again after a fork."""
+        """Connection for writing. It is opened when it is first used, and again after `close`."""
         if self._connection is None:
             self._connection = connect(self._path, timeout_s=0.0)
         return self._connection
 
     def close(self) -> None:
-        """Close the connection. The next use opens it again."""
+        """Close the connection. The next use opens a new one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def transact(self, work: Callable[[SqliteConnection], T]) -> T:
-        """Run work in a separate transaction and commit."""
+        """Run `work` in a transaction of its own, commit, and return the result of `work`."""
         self.begin()
         try:
             done = work(self.connection)
@@ -52,7 +52,7 @@ class Writer:
         return done
 
     def begin(self, *, deadline: float | None = None) -> None:
-        """Start a write transaction, after waiting for write transactions of other processes until the deadline."""
+        """Start a write transaction. Waits for write transactions of other processes until the deadline."""
         if self._overwrite_due:
             self._overwrite_failed_commit()
         self.connection.begin(deadline=deadline)
@@ -62,11 +62,12 @@ class Writer:
         self.connection.roll_back()
 
     def commit(self) -> None:
-        """Commit. If the commit fails, make sure that recovery cannot apply the transaction later.
+        """Commit. If the commit fails, make sure that the transaction does not take effect later.
 
-        When the sync fails, the WAL may still contain all frames of the transaction and its commit record. The next
-        recovery would then apply a change that was reported as failed. To prevent this, a commit of a header field
-        overwrites these frames before any other write. Raises `OutcomeUnknown` if that commit fails too.
+        If the sync of the write-ahead log fails, the log may still contain all frames of the transaction and its commit
+        record. The next recovery would then apply a change that was reported as failed. To prevent this, another commit
+        overwrites these frames. It only changes a field of the file header. Raises `OutcomeUnknown` if this commit
+        fails too.
         """
         try:
             self.connection.run("COMMIT")
@@ -77,7 +78,7 @@ class Writer:
                 self._overwrite_failed_commit()
             except RetentiveError:
                 raise OutcomeUnknown(
-                    "the commit failed, and recovery may still apply it; read the memory before retrying"
+                    "the commit failed, but may still take effect later; read the memory before retrying"
                 ) from error
             raise
 
@@ -95,8 +96,8 @@ class Writer:
         connection = self.connection
         try:
             connection.begin()
-            # SQLite increments this header field itself, so the change has no effect except that other connections read
-            # the schema again.
+            # SQLite increments this header field itself when the schema changes. The only effect is that other
+            # connections read the schema again.
             number = int(connection.rows("PRAGMA schema_version")[0][0] or 0) % 1_000_000_000
             connection.run(f"PRAGMA schema_version = {number + 1}")
             connection.run("COMMIT")
@@ -106,9 +107,10 @@ class Writer:
 
 @dataclass(slots=True)
 class SqliteSharedTransaction:
-    """Open transaction for the jobs of a batch. It has no savepoints, since they would cost about 10 us per job.
+    """Open transaction that the jobs of a batch share.
 
-    If a job fails after a change, the changes of all jobs are undone and each job runs alone.
+    There are no savepoints, since they would cost about 10 us per job. If a job fails after it has changed something,
+    the whole transaction is undone, and each job runs again alone.
     """
 
     writer: Writer

@@ -23,7 +23,7 @@ _PRAGMAS = (
 
 
 class SqliteConnection:
-    """Runs statements. Raises the errors of `retentive.errors`."""
+    """Connection to a SQLite file. Its methods raise the errors of `retentive.errors`."""
 
     usable = True
 
@@ -64,9 +64,10 @@ class SqliteConnection:
             raise meaning(error) from None
 
     def begin(self, *, deadline: float | None = None) -> None:
-        """Start a write transaction. While another program has SQLite's lock, sleep at most 2 ms at a time.
+        """Start a write transaction. If another program has SQLite's lock, wait for it until the deadline.
 
-        SQLite's own busy handler sleeps up to 100 ms at a time. At the deadline, raises `Unavailable`.
+        The pauses between attempts are at most 2 ms; those of SQLite's own busy handler are up to 100 ms. Raises
+        `Unavailable` at the deadline.
         """
         if self._answer("BEGIN IMMEDIATE") is None:
             wait_until(
@@ -76,7 +77,7 @@ class SqliteConnection:
             )
 
     def use_log(self) -> None:
-        """Enable the write-ahead log, and wait while other processes open the same new file.
+        """Enable the write-ahead log. Waits while other processes open the same new file.
 
         SQLite's busy handler does not wait in this case.
         """
@@ -89,7 +90,7 @@ class SqliteConnection:
         return mode is not None
 
     def _answer(self, sql: str) -> list[Row] | None:
-        """Rows of a statement. None if another process holds a lock."""
+        """Return the rows of a statement, or None if another process holds a lock."""
         try:
             return self._raw.execute(sql).fetchall()
         except sqlite3.Error as error:
@@ -118,12 +119,12 @@ class SqliteConnection:
 
 
 def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteConnection:
-    """Open the file at `path` (None: a new database in memory) with settings for durable commits."""
+    """Open the file at `path` with settings for durable commits. If `path` is None, open a new database in memory."""
     return _prepared(SqliteConnection(path, timeout_s=timeout_s), _PRAGMAS, use_log=path is not None)
 
 
 def connect_to_look(path: str, *, immutable: bool = False) -> SqliteConnection:
-    """Open a read-only connection that decodes invalid UTF-8 to lone surrogates.
+    """Open a read-only connection that can also read damaged text: invalid UTF-8 is decoded to lone surrogates.
 
     With `immutable`, the connection creates no other files, acquires no locks, and ignores the write-ahead log.
     """
@@ -152,7 +153,10 @@ def _translated() -> Iterator[None]:
 
 
 def meaning(error: sqlite3.Error) -> Exception:
-    """Map an error of SQLite to an error of retentive. An error that only a bug can cause is returned unchanged."""
+    """Return the error of retentive for an error of SQLite.
+
+    An error that only a bug can cause is returned unchanged.
+    """
     primary = _primary_code(error)
     if primary == sqlite3.SQLITE_TOOBIG:
         return Refused("too_large_to_keep")
@@ -161,7 +165,7 @@ def meaning(error: sqlite3.Error) -> Exception:
     if primary in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return Damaged("the database file is damaged, or is not a database")
     if primary in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}:
-        return PermissionDenied("the database may not be written by this process")
+        return PermissionDenied("this process has no permission to write to the database")
     if primary in _PASSING:
         return Unavailable(f"the database failed ({error.sqlite_errorname})")
     if str(error).startswith("Could not decode to UTF-8"):  # raised by Python's module, without a code
@@ -189,5 +193,5 @@ _PASSING = {
 
 
 def library_version() -> str:
-    """Version of the SQLite library."""
+    """Return the version of the SQLite library."""
     return sqlite3.sqlite_version

@@ -1,8 +1,8 @@
 """Format and integrity of a SQLite file.
 
-The header of a file contains its format: the application id of retentive and the schema version. retentive refuses a
-file of another application or of a newer version before it writes to the file or creates files next to it. Even setting
-the journal mode would write to the file.
+The header of the file contains its format: the application id of retentive and the schema version. retentive refuses a
+file that belongs to another application or has a newer schema. It does so before it changes the file or creates files
+next to it. Even setting the journal mode would change the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ APPLICATION_ID = 0x52544E56  # "RTNV" in ASCII
 
 
 class SqliteSchema(Schema):
-    """Schema of a SQLite file. The field `user_version` of the header is the schema version."""
+    """Schema of a SQLite file. The schema version is stored in the header field `user_version`."""
 
     def __init__(self) -> None:
         super().__init__("sqlite")
@@ -56,7 +56,10 @@ SCHEMA = SqliteSchema()
 
 
 def check_format(path: str) -> None:
-    """Raise `UnknownSchema` if the file at `path` has a foreign or newer format. A missing or empty file is valid."""
+    """Raise `UnknownSchema` if the file at `path` belongs to another application or has a newer schema.
+
+    A missing or empty file is accepted.
+    """
     if _size(path):
         with closing(_connect(path)) as connection:
             SCHEMA.is_current(connection)
@@ -65,7 +68,8 @@ def check_format(path: str) -> None:
 def _connect(path: str) -> SqliteConnection:
     """Open a connection that writes only if an interrupted transaction must be rolled back.
 
-    No other code may open the file, because closing any descriptor of the file drops the locks of this process.
+    The header is read through SQLite and not by opening the file, because closing a descriptor of the file releases the
+    locks that this process holds on it.
     """
     if _size(path + "-journal"):
         return SqliteConnection(path, timeout_s=READ_TIMEOUT_S)
@@ -80,7 +84,7 @@ def _size(path: str) -> int:
 
 
 def integrity(connection: Connection) -> Iterator[Finding]:
-    """Findings of SQLite's integrity check, which checks pages, rows and indexes."""
+    """Run SQLite's integrity check of pages, rows and indexes, and yield its findings."""
     from retentive.storage.findings import found  # noqa: PLC0415 - rarely needed, and slow to import
 
     try:

@@ -1,4 +1,4 @@
-"""Read-only access to the memory stores in a SQLite file. Nothing is written, created or recovered."""
+"""Read-only access to the memory stores in a SQLite file. It does not write, create or recover anything."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ T = TypeVar("T")
 
 
 class ReadOnlyBackend(SqlBackend):
-    """Memory stores in the SQLite file at `path`. Methods that write raise `PermissionDenied`."""
+    """Backend for reading the SQLite file at `path`. Methods that write raise `PermissionDenied`.
+
+    Raises `NotFound` if there is no file.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__(SCHEMA, time.time, sortable_id)

@@ -1,4 +1,8 @@
-"""Reserved disk space next to a SQLite file, and a short write-ahead log, so that deletions work on a full disk."""
+"""Reserved disk space, so that deletions work even on a full disk.
+
+The space is reserved by a second file next to the SQLite file. If little space is free, the write-ahead log is also
+kept short.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,9 @@ LOW_SPACE_BYTES = 16 * 1024 * 1024  # four times the longest log
 
 
 class Space:
-    """Reserve for the database file at `path`: a second file that occupies disk space.
+    """Reserve file next to the database file at `path`. It occupies disk space until a deletion needs this space.
 
-    Callers need exclusive access.
+    Callers need exclusive write access to the database.
     """
 
     def __init__(self, path: str) -> None:
@@ -28,7 +32,7 @@ class Space:
         self._file_system = local_file_system(os.path.dirname(path))
 
     def keep(self) -> bool:
-        """Allocate the reserve if the disk has enough space. Returns True if the reserve is complete."""
+        """Write the reserve file if the disk has enough space. Returns True if the reserve file is complete."""
         if not self.is_reserved:
             with suppress(OSError):
                 self.is_reserved = os.path.getsize(self._reserve) >= RESERVE_BYTES
@@ -46,7 +50,7 @@ class Space:
         return self.is_reserved
 
     def give_up(self) -> bool:
-        """Free the reserve. Returns True if this freed any space."""
+        """Empty the reserve file. Returns True if this freed any space."""
         self.is_reserved = False
         try:
             size = os.path.getsize(self._reserve)
@@ -61,10 +65,11 @@ class Space:
         return _free_bytes(self._path, self._file_system) < LOW_SPACE_BYTES
 
     def make_room(self, connection: SqliteConnection) -> None:
-        """On a full or nearly full disk, truncate the log and allocate the reserve.
+        """Truncate the write-ahead log and write the reserve file. Called on a full or nearly full disk.
 
-        The log is truncated by a checkpoint, which first needs space for new pages of the database. The checkpoint is
-        skipped if there is not enough space: if it failed, it would use up the space that deletions need.
+        A checkpoint truncates the log. It first needs space for new pages of the database file. If there is not enough
+        space for them, the checkpoint is skipped, because a failed checkpoint would use up the space that deletions
+        need.
         """
         with suppress(RetentiveError, OSError):
             pages = int(connection.rows("PRAGMA page_count")[0][0] or 0)
@@ -75,7 +80,7 @@ class Space:
 
 
 def _free_bytes(path: str, file_system: str) -> int:
-    """Number of bytes that this process can still write in the directory of `path`; `sys.maxsize` if unknown."""
+    """Return how many bytes this process can still write in the directory of `path`, or `sys.maxsize` if unknown."""
     if not hasattr(os, "statvfs"):
         return sys.maxsize
     try:

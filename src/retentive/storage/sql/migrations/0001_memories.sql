@@ -11,7 +11,7 @@ CREATE TABLE {if_new}stores (
     revision    {int} NOT NULL,   -- number of commits that changed memories or history
     memories    {int} NOT NULL,   -- usage, updated with every change
     size_bytes  {int} NOT NULL,
-    last_at     {int} NOT NULL,   -- time of the newest version: times in one store only grow
+    last_at     {int} NOT NULL,   -- time of the newest version; it never goes back
     seal        {text},           -- data of the encryption layer
     settings    {text},           -- JSON of the settings that differ from the defaults
     properties  {text},           -- JSON of name, description, metadata and times; null for the defaults
@@ -25,14 +25,14 @@ CREATE TABLE {if_new}memories (
     path        {name} NOT NULL,
     id          {id} NOT NULL,
     version     {id} NOT NULL,    -- newest version of the memory
-    text_of     {id} NOT NULL,    -- version whose row holds the present text (a rename holds none)
+    text_of     {id} NOT NULL,    -- version whose row has the present text (the row of a rename has none)
     size_bytes  {int} NOT NULL,
     sha256      {id} NOT NULL,
     created_at  {int} NOT NULL,
     updated_at  {int} NOT NULL,
     seal        {bytes},
-    provenance  {text},           -- that of the newest version
-    mark        {word},           -- mark of the memory's file in a directory; not used by servers
+    provenance  {text},           -- provenance of the newest version
+    mark        {word},           -- inode, size and times of the memory's file; null on database servers
     PRIMARY KEY (store, path)
 ) {by_path} {by_store};
 
@@ -49,11 +49,11 @@ CREATE TABLE {if_new}versions (
     created_at  {int} NOT NULL,
     revision    {int} NOT NULL,
     seal        {bytes},          -- data of the encryption layer
-    redacted_at {int},            -- then path, size, hash, seal, provenance and text are removed
+    redacted_at {int},            -- redacted: path, size, hash, seal, provenance and text are removed
     redacted_by {name},
     provenance  {text},           -- JSON of the engine: origin and flags of the change
-    text_of     {id},             -- version whose row holds the text; null for a deletion
-    text        {bytes}           -- last in the row, so that reading the history reads no texts
+    text_of     {id},             -- version whose row has the text; null for a deletion
+    text        {bytes}           -- last column, so that queries of the history do not read texts
     , PRIMARY KEY (store, id)     -- except sqlite
 ) {end} {by_store};
 CREATE UNIQUE INDEX versions_by_id ON versions (store, id);  -- only sqlite

@@ -1,7 +1,8 @@
-"""Migrations: numbered SQL files, each applied once (`sql/schema.py`).
+"""Migrations of the schema: numbered SQL files. `sql/schema.py` applies each migration once.
 
-`{words}` in a file are replaced by words of the dialect. A line with the comment `only sqlite` applies only to SQLite,
-and a line with `except sqlite` to all other dialects. The same comments exist for the other dialects.
+A word in braces, such as `{int}`, is replaced by the word of the SQL dialect. A line with the comment `only sqlite` is
+used for SQLite only, and a line with the comment `except sqlite` is used for all dialects except SQLite. The names of
+other dialects work in the same way.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _BY_STORE = {"postgresql": "PARTITION BY HASH (store)", "mariadb": "PARTITION BY
 
 @cache
 def migrations(dialect: str) -> list[tuple[int, str]]:
-    """Number and SQL of every migration of a dialect, in order."""
+    """Return number and SQL text of each migration of a dialect, in order."""
     return [(int(name.split("_", 1)[0]), _lines_for(dialect, _script(name))) for name in SCRIPTS]
 
 
@@ -55,7 +56,7 @@ def _lines_for(dialect: str, script: str) -> str:
 
 
 def statements(script: str, dialect: str, partitions: int) -> list[str]:
-    """Statements of a migration. `partitions` is the number of partitions for the stores; 0 means no partitions."""
+    """Return the statements of a migration. `partitions` is the number of partitions of each table; 0 means none."""
     text = "\n".join(line.split("--", 1)[0].rstrip() for line in script.splitlines())
     by_store = _BY_STORE[dialect].format(partitions) if partitions else ""
     text = text.format(**_WORDS[dialect], by_store=by_store)

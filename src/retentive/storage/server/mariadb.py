@@ -236,7 +236,7 @@ def open_mariadb(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) 
     address, options, given = split_options(rest)
     for name in given:
         if name not in _TLS_OPTIONS:
-            known = f"timeout_s, connections, {_TLS_OPTIONS}"
+            known = ", ".join(("timeout_s", "connections", *_TLS_OPTIONS))
             raise InvalidInput(f"unknown option {name!r} in the URL; the known options are {known}")
     login, separator, place = address.rpartition("@")
     hosts, slash, database = place.partition("/")

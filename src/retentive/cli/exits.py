@@ -1,4 +1,4 @@
-"""The exit status of every error, in one table. It is part of the API, because scripts depend on it."""
+"""Table of the exit statuses. It is part of the API, because scripts depend on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FAILED = 1
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """An exit status, its meaning, and its error codes (`retentive.errors`, `replies`)."""
+    """An exit status, its meaning, and the codes of the errors that have this status."""
 
     status: int
     meaning: str
@@ -82,5 +82,5 @@ _STATUS: Mapping[str, int] = {code: row.status for row in EXITS for code in row.
 
 
 def status_of(code: str | None) -> int:
-    """Return the exit status of an error code, or 1 for an unknown code, such as a code of a custom backend."""
+    """Return the exit status of an error code. An unknown code, such as one of a custom backend, has the status 1."""
     return _STATUS.get(code or "error", FAILED)

@@ -50,7 +50,7 @@ class ApiError(Exception):
         self.rule = rule
 
     def body(self, request_id: str | None = None) -> dict[str, object]:
-        """Return the JSON body of the error. An error response has a `request_id`, but an event of a stream has none."""
+        """Return the JSON body of the error. An error response has a `request_id`; an event of a stream does not."""
         error: dict[str, object] = {"type": self.kind, "message": str(self)}
         if self.details is not None:
             error["details"] = self.details

@@ -109,11 +109,11 @@ class AsyncMemoryStore(_Async[MemoryStore]):
         return AsyncMemoryStore(self.sync.read_only())
 
     def acting_as(self, actor: Actor | str) -> AsyncMemoryStore:
-        """Return an object for the same memory store that records this actor, unless a call names another actor."""
+        """Return an object for the same memory store. It records this actor, unless a call names another actor."""
         return AsyncMemoryStore(self.sync.acting_as(actor))
 
     def through(self, integration: str) -> AsyncMemoryStore:
-        """Return an object for the same memory store whose audit entries name this integration."""
+        """Return an object for the same memory store. Audit entries of its operations name this integration."""
         return AsyncMemoryStore(self.sync.through(integration))
 
     def directory(self) -> str | None:
@@ -156,7 +156,7 @@ class AsyncMounts(_Async[Mounts]):
         return self.sync.replies
 
     def through(self, integration: str) -> AsyncMounts:
-        """Return an object for the same tree whose audit entries name this integration."""
+        """Return an object for the same tree. Audit entries of its operations name this integration."""
         return AsyncMounts(self.sync.through(integration))
 
     def directory(self) -> str | None:

@@ -66,7 +66,7 @@ def memory_server(
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """Main record of a transcript. Its entries are in separate records, the parts; `parts` is their number.
+    """Main record of a transcript. The entries of the transcript are in `parts` other records.
 
     `begun` and `last` are random tokens. `begun` identifies the first append to the transcript, and `last` the newest.
     """
@@ -105,7 +105,7 @@ class TranscriptStore:
     def __init__(self, opened: Retentive, *, store: str = DEFAULT_STORE) -> None:
         """Save transcripts in the memory store with the key `store`. The store is created if it does not exist.
 
-        Raises `InvalidInput` if `opened` is a server, because a server has no routes for transcripts.
+        Raises `InvalidInput` if `opened` is a connection to a server, because a server has no routes for transcripts.
         """
         if is_remote(opened):
             raise InvalidInput(
@@ -200,7 +200,10 @@ def _add(
 
 
 def _seen(snapshot: Snapshot, name: str, head: _Head, known: _Seen) -> _Seen:
-    """Return the ids of all entries of a transcript. Reads only the records whose ids are not in `known`."""
+    """Return the ids of all entries of a transcript.
+
+    `known` already has the ids of the entries in the first `known.parts` records, so only later records are read.
+    """
     if known.begun != head.begun or known.parts > head.parts:
         known = _Seen(head.begun, 0, set())
     for text in _texts(snapshot, name, after=known.parts) if known.parts < head.parts else ():

@@ -219,7 +219,7 @@ class Phrase:
 
 
 class Refused(RetentiveError):
-    """The engine refused a command. The model gets the sentence of this exception as an error reply.
+    """The engine refused a command. The sentence of this error is the reply to the model.
 
     `key` is the key of a sentence template in `Replies`, and `values` are the values for its placeholders. For the
     placeholders `path`, `old_path` and `new_path`, the engine uses the paths as the caller wrote them.

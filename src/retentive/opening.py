@@ -79,8 +79,9 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     - `keys`: encryption keys: a key file, a `KeyRing` or another key wrapper. New memory stores are then encrypted.
       `seal_paths` encrypts the paths of their memories too (docs/encryption.md).
     - `rules`, `detectors`: find kinds of sensitive values that are not built in (docs/guards.md).
-    - `sweep`: if True, opening a store deletes its idle memories if the settings of the store expire them. This happens
-      at most once an hour. Use False to inspect a store, or to change its settings, before anything is deleted.
+    - `sweep`: if True, opening a store deletes its idle memories, at most once an hour. This happens only if the
+      settings of the store say when memories expire. Use False to inspect a store, or to change its settings, before
+      anything is deleted.
     - `create`: if False, a location or memory store that does not exist raises `NotFound`, and reading creates no
       files. In a directory of plain files that retentive has never opened, the first change creates `.retentive`.
     - `settings`: any setting (docs/guards.md), such as `view_chars=4_000`. In this process, the value replaces the
@@ -111,7 +112,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     who = as_actor(actor)
     encrypted = encryption(keys, clock=clock, seal_paths=seal_paths)
     if not create and not location_exists(location):
-        raise NotFound("there is nothing at the location, and create=False creates nothing")
+        raise NotFound("the location does not exist, and create=False does not create it")
     backend = encrypted(open_backend(location, clock=clock, new_id=new_id, create=create))
     return Retentive(
         backend, pins=pins, guard=guard, replies=replies, actor=who, clock=clock, sweep=sweep, create=create
@@ -128,7 +129,8 @@ def _refuse(given: Mapping[str, object], reason: str) -> None:
 def check_options(settings: Mapping[str, object], function: Callable[..., object]) -> None:
     """Raise `InvalidInput` if a name in `settings` is not a setting.
 
-    `settings` are keyword arguments that `function` did not declare. The error lists the options of `function`.
+    `settings` are the keyword arguments of a call of `function` that are not parameters of `function`. The error lists
+    the options of `function` and all settings.
     """
     deprecation.warn("setting", *settings)
     unknown = sorted(settings.keys() - set(NAMES))

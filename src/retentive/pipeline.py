@@ -226,7 +226,7 @@ class StoreCore(StoreContext):
     def written(self, operation: WriteOperation[CommandResult], invocation: Invocation) -> Written:
         """Run a write for a program, and return what was written.
 
-        Raises an error with the sentence that a model would get as its error reply, and storage errors.
+        If the write is refused, raises an exception with the sentence of the error reply. Also raises storage errors.
         """
         try:
             outcome: Outcome[CommandResult] = run(self, operation, invocation)
@@ -264,7 +264,7 @@ class StoreCore(StoreContext):
     def found(self, operation: Operation[R], actor: Actor | str | None = None) -> R:
         """Run an operation for a program, and return its result.
 
-        Raises an error with the sentence that a model would get as its error reply, and storage errors.
+        If it is refused, raises an exception with the sentence of the error reply. Also raises storage errors.
         """
         try:
             return self.result_of(operation, actor)

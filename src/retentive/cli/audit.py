@@ -36,7 +36,7 @@ def audit() -> None:
 def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, key: str | None) -> None:
     """Verify that no entry of the log was modified, removed or reordered.
 
-    If an entry was changed, prints the first such entry and exits with status 13. Prints the head of the log, which is
+    If the log was modified, prints the first wrong entry and exits with status 13. Prints the head of the log, which is
     the number and the hash of its last entry. Keep the head in another place, and pass it to --expect later: this
     detects a log that was rewritten or truncated. Lists versions that were recorded while the log was on but have no
     entry; these are not errors.

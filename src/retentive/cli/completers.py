@@ -19,7 +19,7 @@ MAX_VERSIONS = 50
 
 
 def paths(ctx: click.Context, incomplete: str, absolute: Callable[[str], str]) -> list[CompletionItem]:
-    """Return the memories and directories whose path starts with `incomplete`. Directories are completed one by one.
+    """Return the memories and directories whose path starts with `incomplete`, without those in deeper directories.
 
     `absolute` converts a path to an absolute path.
     """

@@ -234,7 +234,7 @@ def diff(
     has_span = is_filtered or since is not None or until is not None
     if revisions and has_span:
         raise click.UsageError(
-            "Specify revisions, or select changes by time (--since, --until) or origin (--by, --session)."
+            "Specify revisions, or select changes with --since, --until, --by and --session, but not both."
         )
     if until is not None and since is None and not is_filtered:
         raise click.UsageError("--until needs --since, --by or --session.")

@@ -40,7 +40,6 @@ def page() -> str:
 
 
 def _command(parent: click.Context, command: click.Command) -> Iterator[str]:
-    """Yield the lines for a command and its subcommands."""
     with click.Context(command, info_name=command.name, parent=parent) as ctx:
         pieces = " ".join(ctx.command.collect_usage_pieces(ctx))
         yield f'.SS "{_escaped(f"{ctx.command_path} {pieces}")}"'

@@ -119,7 +119,6 @@ def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory
 
 
 def _only(store: MemoryStore, path: str) -> Memory:
-    """Return the memory at a path. Raises `NotFound`."""
     try:
         return store.load(path)[0]
     except NotFound:

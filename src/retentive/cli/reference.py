@@ -95,7 +95,6 @@ def page() -> str:
 
 
 def _command(parent: click.Context, command: click.Command, level: str) -> Iterator[str]:
-    """Yield the sections of a command and of its subcommands."""
     with click.Context(command, info_name=command.name, parent=parent) as ctx:
         yield from _section(ctx, level)
         if aliases := [alias for alias, name in ALIASES.items() if name == command.name and level == "###"]:

@@ -61,7 +61,7 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
     to redact, the status is 3.
     """
     if sum((bool(version_ids), all_of is not None, finish)) != 1:
-        raise click.UsageError("Specify versions, --all-of or --finish.")
+        raise click.UsageError("Specify versions, --all-of or --finish, but only one of them.")
     with location.existing() as store:
         if all_of is not None and not yes and is_remote(store):
             confirm(_REDACT.format(f"all old versions of {all_of}"))
@@ -171,7 +171,6 @@ def _erase_memories(location: Location, name: str, target: Target, *, yes: bool)
 
 
 def _erase_remote(location: Location, store: MemoryStore, name: str, target: Target, *, yes: bool) -> None:
-    """Erase one memory on a server."""
     if target.older_than is not None:
         raise InvalidInput("--older-than cannot be used with a server; run this on the machine of the server")
     memory_id = target.memory_id if target.path is None else store.load(target.path)[0].id

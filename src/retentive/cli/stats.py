@@ -48,7 +48,6 @@ def stats(location: Location, *, days: int) -> None:
 
 
 def _object(found: Stats) -> dict[str, object]:
-    """Return the JSON form of the statistics."""
     names = ("biggest", "most_changed", "near", "expiring", "least_used", "flagged", "doubted")
     named = {name: [one._asdict() for one in getattr(found, name)] for name in names}
     days = [{**day._asdict(), "day": day.day.isoformat()} for day in found.days]

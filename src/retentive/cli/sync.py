@@ -98,7 +98,7 @@ def _print(report: SyncReport, *, dry_run: bool, is_last: bool = True) -> None:
         return
     counts = Counter(outcome.became for outcome in report.outcomes)
     totals = ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "nothing to do"
-    unsettled = [] if report.is_settled else ["Other programs change both sides faster than they are read; try again."]
+    unsettled = [] if report.is_settled else ["Other programs keep changing both sides; try again."]
     rows = [(each.became, each.path, each.side, each.why) for each in report.outcomes]
     output.emit(
         {"files": report.outcomes, "settled": report.is_settled, "dry_run": dry_run},

@@ -86,14 +86,14 @@ def undo(
     revisions, path = revisions_and_path(what, at_most=1)
     by = whose if session is None else _pattern(session)
     if sum((bool(revisions), whose is not None, session is not None)) > 1 or (by is not None and path is not None):
-        raise click.UsageError("Specify only one of a revision with or without a path, --by and --session.")
+        raise click.UsageError("Specify a revision, --by or --session, but only one of them. Only a revision takes a path.")
     typed = click.get_current_context().get_parameter_source("global__actor")
     if typed is ParameterSource.COMMANDLINE and not revisions and by is None:
         raise click.UsageError("--actor is the actor of the undo itself. To undo the changes of an actor, use --by.")
     if since is not None and by is None:
         raise click.UsageError("--since needs --by or --session.")
     if merge and force:
-        raise click.UsageError("--merge and --force exclude each other.")
+        raise click.UsageError("--merge and --force cannot be used together.")
     mode: Mode = "merge" if merge else "force" if force else "refuse"
     with location.existing() as store:
         change = revisions[0] if revisions else parse("HEAD", datetime.now(UTC))
@@ -147,7 +147,7 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
             " for confirmation: add --yes to undo the last change."
         )
     if remote_store(store) is not None:
-        raise click.UsageError("On a server, specify a revision (such as HEAD or r1234), or add --yes.")
+        raise click.UsageError("For a memory store on a server, specify a revision (such as HEAD), or add --yes.")
     core = core_of(store)
     undo = Undo(parse("HEAD", datetime.now(UTC)), mode=mode, path=None if path is None else _target(store, path))
     preview = Preview(undo)

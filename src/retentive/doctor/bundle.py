@@ -206,7 +206,10 @@ def _installed(name: str) -> str | None:
 
 
 def _configuration(at: str | os.PathLike[str], keys: Keys | None) -> Facts:
-    """Return the kind of storage and which options are set. The rest of the location may have secrets: leave it out."""
+    """Return the kind of storage, and the names of the options that are set.
+
+    The rest of the location is left out, because it may contain secrets.
+    """
     try:
         kind = parse_location(at)[0] or "directory"
     except RetentiveError:

@@ -130,8 +130,8 @@ def reason(error: Exception) -> str:
 def _readable_stores(backend: Backend, wrong: Iterable[str]) -> Iterator[StoreInfo | Finding]:
     """Yield all memory stores.
 
-    If listing fails, the stores are read one by one, without the stores in `wrong`, which have known problems. If this
-    does not work either, a finding `unreadable` follows.
+    If listing fails, the stores are read one by one. `wrong` has the ids of stores with known problems; such a store is
+    skipped if it cannot be read. If no store was skipped, a finding `unreadable` with the error of the listing follows.
     """
     try:
         yield from backend.list_stores()

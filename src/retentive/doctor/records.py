@@ -1,6 +1,7 @@
 """Checks the records of a memory store.
 
-The value of each record must be valid. Each proposal must have the records with its texts, and the reverse.
+The value of each record must be valid. Each proposal must have the records with its texts. Each record with the text of
+a proposal must have its proposal.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def _is_proposed(snapshot: Snapshot, kind: str, key: str, text: str) -> bool:
 
 
 def orphaned_texts(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """Return the kind and key of each record that has a text of a proposal that does not exist."""
+    """Return the records with texts of proposals that do not exist. A record is returned as its kind and key."""
     proposals = {key for key, _ in snapshot.records(PROPOSAL)}
     return [
         (kind, key) for kind in _TEXTS for key, _ in snapshot.records(kind) if key.rpartition(".")[0] not in proposals

@@ -36,7 +36,7 @@ _OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 class StoreCheck:
     """Checks one memory store. Each call of `run` starts from the beginning.
 
-    It keeps a `Memory` for each memory and the oldest version seen of it in memory, but no texts.
+    During a check, it holds the metadata of all memories and of their oldest versions, but only one text at a time.
     """
 
     def __init__(self, info: StoreInfo, *, quick: bool, progress: Progress | None) -> None:
@@ -182,7 +182,7 @@ class StoreCheck:
             self._report("order_wrong", f"{version.id} before {later.id}")
 
     def _check_head(self, version: Version) -> None:
-        """Compare the newest version of a memory with the memory."""
+        """Check that a memory agrees with `version`, its newest version."""
         memory = self._present.get(version.memory_id)
         if memory is None:
             known = self._pruned is None or version.created_at > self._pruned

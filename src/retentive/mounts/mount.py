@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class VisiblePart:
     """Part of a mounted store that is visible in the tree.
 
-    Two kinds of memories are hidden: those below another mount point, and those at a path that is a directory of the
-    tree because a mount point is below it.
+    Two kinds of memories are hidden: a memory at or below another mount point, and a memory whose path is a directory
+    above another mount point.
     """
 
     point: str

@@ -92,7 +92,7 @@ class Mounts(Memories):
         return None
 
     def through(self, integration: str) -> Mounts:
-        """Return an object for the same tree whose audit entries name this integration.
+        """Return an object for the same tree. Audit entries of its operations name this integration.
 
         Calls with the same name return the same object.
         """

@@ -92,9 +92,9 @@ def chat(
     """
     need_posix("`retentive chat`")
     if no_context_editing and compact:
-        raise click.UsageError("--compact and --no-context-editing exclude each other.")
+        raise click.UsageError("--compact and --no-context-editing cannot be used together.")
     if continues and conversation is not None:
-        raise click.UsageError("--continue and --conversation exclude each other.")
+        raise click.UsageError("--continue and --conversation cannot be used together.")
     if question is not None and not question.strip():
         raise click.UsageError("QUESTION must not be empty.")
     as_json = output.as_json()
@@ -163,7 +163,7 @@ def _saved(
     if is_encrypted or no_save or is_in_memory(location.url):
         if continues or name is not None:
             reason = "the memory store is encrypted" if is_encrypted else "it is not saved"
-            raise InvalidInput(f"there is no conversation to continue: {reason}")
+            raise InvalidInput(f"a conversation with this memory store cannot be continued: {reason}")
         yield UNSAVED
         return
     if continues:

@@ -2,7 +2,7 @@
 
 The files are in `$XDG_STATE_HOME/retentive/conversations`, in a directory for each memory store. Only their owner can
 read them. They contain everything that the user and Claude wrote or read, even values that the memory store redacts.
-Conversations that the user did not name are deleted if there are more than `KEPT`, the oldest first.
+Of the conversations that the user did not name, only the newest `KEPT` are kept.
 """
 
 from __future__ import annotations
@@ -78,14 +78,17 @@ UNSAVED = SavedChat()
 def opened(store_id: str, name: str | None) -> Iterator[SavedChat]:
     """Context manager that opens and locks the conversation with this name.
 
-    If the name does not exist, or if `name` is None, a new conversation begins. In the latter case it gets a random
-    name, and the oldest conversations with random names are deleted. Raises `InvalidInput` for an invalid name, for a
-    damaged file, and if the conversation is open in another process.
+    If no conversation has this name, a new one begins. If `name` is None, a new conversation begins with a random name,
+    and the oldest conversations with random names are deleted. Raises `InvalidInput` for an invalid name, for a damaged
+    file, and if the conversation is open in another process.
     """
     is_unnamed = name is None
     name = f"chat-{secrets.token_hex(6)}" if name is None else name
     if not _NAME.fullmatch(name):
-        raise InvalidInput("the name of a conversation has up to 64 letters, digits, '.', '_' and '-'")
+        raise InvalidInput(
+            "the name of a conversation must start with a letter or digit, and have at most 64 letters, digits, '.', "
+            "'_' and '-'"
+        )
     directory = _directory(store_id)
     try:
         make_directory(directory)

@@ -27,8 +27,8 @@ _MAIN = "from retentive.cli import main; raise SystemExit(main())"
 def start(location: Location, directory: str) -> subprocess.Popen[bytes]:
     """Start a process that synchronises the directory, and return it.
 
-    The process has its own operating system session and no standard streams. Claude Code kills the other processes of
-    a hook.
+    Claude Code kills the processes that a hook has started. This process is not killed, because it has its own session
+    of the operating system and no standard streams.
     """
     make_directory(directory)
     settings = {"LOCATION": location.url, "STORE": location.store_key, "DIRECTORY": directory}

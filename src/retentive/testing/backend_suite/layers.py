@@ -183,7 +183,7 @@ class LayersSuite(SuiteOpening):
         assert (store.memory(A).seal, store.versions()[0].seal, store.seal()) == (None, None, None)
 
     def test_the_seal_of_a_store_is_stored_and_replaced(self, tmp_path: Path) -> None:
-        """The seal of a store is set at its creation. A write can replace it, which does not change the revision."""
+        """The seal of a store is set at its creation. A write can replace it without changing the revision."""
         self._needs_seals()
         backend = self.opened(tmp_path)
         made = backend.create_store(key="sealed", name="sealed", seal="first")
@@ -206,7 +206,7 @@ class LayersSuite(SuiteOpening):
 
     def _needs_seals(self) -> None:
         if not self.seals:
-            pytest.skip("this backend seals by itself, and keeps no seals for others")
+            pytest.skip("this backend is an encryption layer, and does not store the seals of other layers")
 
 
 def put(store: Opened, kind: str, values: Mapping[str, str | None]) -> None:

@@ -285,7 +285,7 @@ def finish(workers: Sequence[Worker]) -> None:
     """Wait for all threads. Raises the error of the first thread that failed."""
     for worker in workers:
         worker.join(PATIENCE_S)
-        assert not worker.is_alive(), "a thread did not come to an end"
+        assert not worker.is_alive(), "a thread did not end"
     for worker in workers:
         if worker.error is not None:
             raise worker.error

@@ -104,7 +104,7 @@ class SnapshotsSuite(SuiteOpening):
             assert walked == [store.memory(path) for path in expected]
 
     def test_a_walk_reads_a_range_of_a_listing(self, store: Opened) -> None:
-        """A walk returns the memories from the path `start`, which no memory needs to have.
+        """A walk starts at the path `start`. No memory needs to have this path.
 
         With `texts=True`, each memory is returned with its bytes.
         """
@@ -193,7 +193,7 @@ class SnapshotsSuite(SuiteOpening):
         assert store.versions(path=A, limit=1) == [every[1]]
 
     def test_versions_are_scanned(self, store: Opened) -> None:
-        """A scan returns at least the versions that are at or below a path, or by an actor, and may return others.
+        """A scan for a path or an actor returns at least the versions that match. It may return other versions too.
 
         It also returns the id from which to continue, or None at the end.
         """

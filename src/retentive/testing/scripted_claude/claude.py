@@ -77,7 +77,7 @@ class ScriptedClaude:
     - `summarize` is a function that returns the summary of a compaction, or None to simulate a failed compaction.
     - `strict=True` rejects models, betas and fields that the installed SDK does not know, as the API does. By default
       they are only added to `warnings` and logged.
-    - `faults` has the requests that fail, and how they fail.
+    - `faults` defines which requests fail, and how they fail.
     - `keep_requests=False` turns off recording of requests.
     - `new_suffix` creates the unique part of each id.
     """
@@ -218,7 +218,6 @@ class ScriptedClaude:
                 raise invalid(f"prompt is too long: {size} tokens > {self._context_window} maximum")
 
     def _record_counts(self, context: Context) -> None:
-        """Update the counts for a successful request."""
         for edit in context.applied:
             for name in ("cleared_tool_uses", "cleared_thinking_turns"):
                 self._tally[name] += int(str(edit.get(name, 0)))

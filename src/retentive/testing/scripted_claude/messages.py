@@ -30,7 +30,7 @@ class Message:
 
     @property
     def only_compacts(self) -> bool:
-        """True if the message contains only compaction blocks. A reply that pauses after a compaction is such a one."""
+        """True if the message contains only compaction blocks, like a reply that pauses after a compaction."""
         return self.role == "assistant" and len(self.of_type(COMPACTION)) == len(self.blocks)
 
 

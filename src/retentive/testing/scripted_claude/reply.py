@@ -89,7 +89,7 @@ class ScriptedReply:
         return message
 
     def usage(self, output_tokens: int) -> dict[str, object]:
-        """Return the token usage with `output_tokens`. At the start of a stream, it is smaller than in the end."""
+        """Return the token usage with this number of output tokens. At its start, a stream reports a lower number."""
         usage: dict[str, object] = {
             **_usage(self.input_tokens, output_tokens, self.cached),
             "service_tier": "standard",

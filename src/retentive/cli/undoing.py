@@ -86,7 +86,9 @@ def undo(
     revisions, path = revisions_and_path(what, at_most=1)
     by = whose if session is None else _pattern(session)
     if sum((bool(revisions), whose is not None, session is not None)) > 1 or (by is not None and path is not None):
-        raise click.UsageError("Specify a revision, --by or --session, but only one of them. Only a revision takes a path.")
+        raise click.UsageError(
+            "Specify a revision, --by or --session, but only one of them. --by and --session do not take a path."
+        )
     typed = click.get_current_context().get_parameter_source("global__actor")
     if typed is ParameterSource.COMMANDLINE and not revisions and by is None:
         raise click.UsageError("--actor is the actor of the undo itself. To undo the changes of an actor, use --by.")

@@ -63,7 +63,6 @@ class App(click.Group):
 
 
 def _announce_deprecations(name: str, arguments: Sequence[str]) -> None:
-    """Print deprecation notices for the subcommand and its options to standard error."""
     given = arguments[: arguments.index("--")] if "--" in arguments else arguments
     say = partial(click.echo, err=True)
     deprecation.announce("command", name, say)

@@ -126,7 +126,6 @@ def _row(store: StoreStatus) -> tuple[str, ...]:
 
 
 def _add_key(location: Location) -> str:
-    """Add a key to the key file and return its id. Raises `InvalidInput` if no key file was given."""
     from retentive.storage.sealed.keys import add_key  # noqa: PLC0415 - imports cryptography
 
     path = location.key_file

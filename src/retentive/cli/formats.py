@@ -44,5 +44,4 @@ def _records(result: str, rows: str | None) -> list[object]:
 
 
 def _cell(value: object) -> str:
-    """Return a string unchanged, an empty string for null, and JSON for any other value."""
     return value if isinstance(value, str) else "" if value is None else json.dumps(value)

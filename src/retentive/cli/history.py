@@ -336,7 +336,6 @@ _ORIGIN = ("integration", "session", "source", "flags", "trust")
 
 
 def _origins(store: MemoryStore, versions: Sequence[Version]) -> list[tuple[str, ...]]:
-    """Return the integration, session, source, flagged lines and trust level of each version."""
     found: list[tuple[str, ...]] = []
     for version, level in zip(versions, store.trust.levels(versions), strict=True):
         made = version.provenance

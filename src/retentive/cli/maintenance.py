@@ -93,7 +93,6 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
 
 
 def _scan_notes(scanned: Scanned, *, redact: bool, history: bool) -> list[str]:
-    """Return lines that report the redaction, and name the command for older versions."""
     if not redact:
         return [] if history or not any(one.kinds for one in scanned.findings) else [_OLDER]
     done = f"Redacted the values in {output.counted(scanned.rewritten, 'memory')}"
@@ -293,7 +292,6 @@ def _finding_row(finding: Finding) -> tuple[str, ...]:
 
 
 def _findings_shown(found: list[Finding], counts: Counter[str]) -> list[output.Piece]:
-    """Return the table of findings, a line of advice for each kind of finding, and the totals."""
     totals = ", ".join(output.counted(counts[severity], severity) for severity in ("problem", "note"))
     advice = {finding.code: finding.kind.advice for finding in found if finding.severity in {"problem", "note"}}
     return [

@@ -157,7 +157,6 @@ def _is_hidden(path: str, below: str) -> bool:
 
 
 def _past_view(store: MemoryStore, given: dict[str, object], at: Revision) -> Done:
-    """Return the reply to a view of the state at an earlier revision. Raises `NotFound` and `InvalidInput`."""
     try:
         command = parse(given)
     except Refused as refusal:

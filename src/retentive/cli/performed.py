@@ -79,7 +79,6 @@ def perform_text(
 
 
 def _remote(store: RemoteStore, given: dict[str, object], if_version: str | None) -> Done:
-    """Run a command on a server. Raises errors of the connection."""
     from retentive.remote.objects import tool_path  # noqa: PLC0415 - only for a server
 
     answer = store.answer(given, if_version)

@@ -103,7 +103,6 @@ def _check(ids: Sequence[str], *, everything: bool, whose: str | None) -> None:
 
 
 def _emit(done: str, outcome: DecisionOutcome) -> None:
-    """Print the result. If there are conflicts, print them and exit with their status."""
     lines = [f"{each} was {done}: {outcome.summaries.get(each, '')}".rstrip(": ") for each in outcome.done]
     lines += [f"{each} was {done} too, because it builds on another one" for each in outcome.with_them]
     lines += [f"{each} was already {done}" for each in outcome.already]

@@ -87,6 +87,5 @@ def _sections(found: Stats, *, plain: bool) -> list[Section]:
 
 
 def _tables(sections: Sequence[Section]) -> Sequence[output.Piece]:
-    """Return a table for each section that has rows, with a blank line between tables."""
     tables = [layouts.Table(columns, rows, title=name.upper()) for name, columns, rows in sections if rows]
     return [piece for table in tables for piece in ("\n", table)][1:]

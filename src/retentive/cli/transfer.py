@@ -298,7 +298,6 @@ def _exists(backend: Backend, name: str) -> bool:
 
 
 def _emit(done: Sequence[Exported | Migrated | Restored], remarks: Sequence[str]) -> None:
-    """Print a line for each memory store, with the numbers of its memories and versions and a remark."""
     rows = zip(done, remarks, strict=True)
     output.emit({"stores": done}, rows="stores", plain="".join(_line(one, remark) for one, remark in rows))
 
@@ -338,7 +337,6 @@ def _backend(
 
 @contextmanager
 def _source(source: str, revision: str | None) -> Iterator[Source]:
-    """Context manager that yields the source of an import: a Git repository, an export file or a directory."""
     from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - slow to import
     from retentive.transfer.sources import ArchiveSource, DirectorySource, GitSource  # noqa: PLC0415
 

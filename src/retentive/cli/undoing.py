@@ -180,7 +180,6 @@ def _pattern(session: str) -> str:
 
 
 def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: Sequence[str]) -> None:
-    """Print the steps of an undo or restore. If there are conflicts, print them with advice, and exit with status 6."""
     would = "nothing would be done" if outcome.dry_run else "nothing was done"
     conflicts = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
     rows = [_step_row(step, is_done=not (outcome.dry_run or outcome.proposed)) for step in outcome.steps]

@@ -79,7 +79,6 @@ def _check_store(
 
 
 def _check_activity(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
-    """Yield findings about the access times and the audit log of a store."""
     for key, value in backend.side_records(info.id, ACCESSED):
         if not can_be_read(float, value):
             yield found("record_wrong", info.id, f"{ACCESSED} {key}")

@@ -327,7 +327,6 @@ def near_limits(memories: int, size_bytes: int, biggest: Iterable[Memory], setti
 def _expiring(
     memories: Iterable[Memory], accessed: Mapping[str, float], settings: Settings, now: float
 ) -> list[Expiring]:
-    """Return the memories that expire in at most `SOON_DAYS` days. The memory that expires first comes first."""
     left = ((memory.path, expiry_rules.days_left(memory, accessed, settings, now)) for memory in memories)
     found = [Expiring(path, days) for path, days in left if days is not None and days <= SOON_DAYS]
     return sorted(found, key=lambda one: (one.in_days, one.path))

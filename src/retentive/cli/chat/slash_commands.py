@@ -205,7 +205,6 @@ def _columns(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _setting(edit: Mapping[str, object]) -> str:
-    """Return a context edit and its settings, on one line."""
     return f"{edit['type']}: {', '.join(f'{name} {_plain(value)}' for name, value in edit.items() if name != 'type')}"
 
 

@@ -108,7 +108,6 @@ def run_demo(screen: Screen, url: str, model: str, *, live: bool, is_served: boo
 def _run_sessions(
     screen: Screen, url: str, processes: Sequence[Process], claude: ScriptedClaude | None, service: Service | None
 ) -> int:
-    """Run the sessions in order, and show their events and results. Returns the exit status."""
     figures, window = Figures(), None if claude is None else WINDOW
     fixed = {"url": claude and claude.url, "served": service and service.for_agent()}
     answer: str | None = ""
@@ -243,7 +242,6 @@ def _claude() -> AbstractContextManager[ScriptedClaude]:
 
 
 def _ended_early(screen: Screen, claude: ScriptedClaude | None, name: str, code: int) -> int:
-    """Show why a session ended early. Returns the exit status of the demo."""
     for failure in claude.failures if claude is not None else ():
         screen.failed(str(failure))
     ended = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
@@ -270,7 +268,6 @@ def _show_figures(screen: Screen, figures: Figures, url: str, window: int | None
 
 
 def _inspect(screen: Screen, url: str) -> int:
-    """Run two commands that inspect the work of the agent, and print other useful commands. Returns the exit status."""
     from retentive.cli.app import run  # noqa: PLC0415 - it imports this module
 
     options = ["--at", url]

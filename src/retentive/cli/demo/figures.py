@@ -104,5 +104,4 @@ class Steps:
 
 
 def _prompt(usage: EventRecord) -> int:
-    """Return the number of tokens of a prompt, including cached tokens."""
     return int(usage["input_tokens"] + usage["cache_read_tokens"] + usage["cache_creation_tokens"])

@@ -119,7 +119,6 @@ def _print(kind: str, **fields: object) -> None:
 
 
 def _whole_tokens(agent: Agent, model: str, tool: Mapping[str, Any]) -> int:
-    """Return the number of tokens of the whole conversation, without clearing and compaction."""
     messages = [
         {**message, "content": [block for block in message["content"] if block["type"] != "compaction"]}
         for message in agent.messages

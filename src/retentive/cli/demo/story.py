@@ -126,7 +126,6 @@ def _begin(prompt: Prompt) -> Turn:
 
 
 def _save(before: Notes, after: Notes) -> Turn:
-    """Return the turn that saves the new counts and reads the next week."""
     save = _call({"command": "str_replace", "path": NOTES, "old_str": str(before), "new_str": str(after)})
     more = (_read(after.done + 1),) if after.done < after.total else ()
     return _turn((save, *more))

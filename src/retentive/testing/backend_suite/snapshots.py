@@ -374,7 +374,6 @@ def _naming(
 
 
 def _scanned(snapshot: Snapshot, most: int, path: str | None, actor: Actor | None, *, oldest_first: bool) -> list[str]:
-    """Return the ids of all versions that repeated scans return."""
     found, last = list[str](), None
     by = None if actor is None else str(actor)
     while True:

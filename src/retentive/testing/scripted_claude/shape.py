@@ -190,13 +190,11 @@ def _members(kind: object) -> tuple[object, ...]:
 
 @cache
 def _variants(kind: object) -> tuple[object, ...]:
-    """Return the members of a union that are TypedDicts: objects with known fields."""
     return tuple(member for member in _members(kind) if typing_extensions.is_typeddict(member))
 
 
 @cache
 def _plain(kind: object) -> tuple[object, ...]:
-    """Return the members of a union that are not TypedDicts."""
     return tuple(member for member in _members(kind) if not typing_extensions.is_typeddict(member))
 
 
@@ -228,7 +226,6 @@ def _accepts(member: object, value: object) -> bool:
 
 
 def _mismatch(members: Sequence[object], where: str) -> Exception:
-    """Return the error for a value whose type is not in `members`."""
     if any(_item(member) is not None for member in members):
         return refusal("array", where)
     if any(get_origin(member) is dict or typing_extensions.is_typeddict(member) for member in members):

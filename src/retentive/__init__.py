@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # type checkers take it as true; importing `typing` for it would double the time of this import
+TYPE_CHECKING = False  # type checkers treat it as True; importing `typing` would double the import time of this package
 if TYPE_CHECKING:
     from retentive import errors
     from retentive.aio import AsyncMemoryStore, AsyncMounts, AsyncRetentive, open_async
@@ -64,11 +64,11 @@ _HOMES = {
     "values.replies": ("Replies", "Reply"),
 }
 _LAZY = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
-"""Module of each public name. It is imported at the first use of the name."""
+"""Module that defines each public name. `__getattr__` imports this module when the name is first used."""
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name at its first use."""
+    """Import and return a public name when it is first used. Warn if the name is deprecated."""
     if name == "errors":
         return import_module(f"{__name__}.errors")
     if name not in _LAZY:
@@ -82,5 +82,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Return the public names."""
     return [*__all__, "__version__"]

@@ -1,6 +1,8 @@
-"""Async access to memories: each call runs a method of the sync classes in a worker thread.
+"""Async versions of `MemoryStore`, `Mounts` and `Retentive`.
 
-A started call completes even if its caller is cancelled. The methods have the names and arguments of the sync methods.
+An async method has the name and arguments of the sync method. It runs the sync method in a worker thread; for a store
+on a server it sends the HTTP requests on the event loop. A method that has started completes even if its caller is
+cancelled.
 """
 
 from __future__ import annotations
@@ -40,14 +42,14 @@ async def clear(tree: MemoryTree, *, actor: Actor | str | None = None, **origin:
 
 
 async def _called(sync: Any, name: str, /, *args: Any, **options: Any) -> Any:
-    """Call a method in a worker thread. For an object on a server, send its requests on the event loop instead."""
+    """Call a method in a worker thread. If the object is on a server, send its requests on the event loop instead."""
     if is_remote(sync):
         return await sync.client.run_async(getattr(sync.described, name)(*args, **options))
     return await to_thread.run_sync(partial(getattr(sync, name), *args, **options))
 
 
 def _twin(method: Callable[Concatenate[Any, P], T]) -> Twin[P, T]:
-    """Return the async version of a method, which runs the method of `sync` without blocking the event loop."""
+    """Return the async version of a method. It calls the method on `self.sync` without blocking the event loop."""
 
     @wraps(method)
     async def run(self: _Async[Any], /, *args: P.args, **options: P.kwargs) -> T:
@@ -57,7 +59,7 @@ def _twin(method: Callable[Concatenate[Any, P], T]) -> Twin[P, T]:
 
 
 class _Async(Generic[SyncT]):
-    """Base of the async classes. `sync` is the object whose methods they run."""
+    """Base class of the async classes. `sync` is the wrapped sync object."""
 
     def __init__(self, sync: SyncT) -> None:
         self.sync = sync
@@ -66,55 +68,56 @@ class _Async(Generic[SyncT]):
         return f"<{type(self).__name__} of {self.sync!r}>"
 
     async def call(self, work: Callable[[SyncT], T]) -> T:
-        """Run a function of the sync object in a worker thread: `await store.call(lambda store: store.history.log())`.
+        """Call `work` with the sync object in a worker thread, and return the result of `work`.
 
-        Use it for `by_id`, `history`, `review`, `trust` and `audit`.
+        Use it for `by_id`, `history`, `review`, `trust` and `audit`, which have no async versions. For example:
+        `await store.call(lambda store: store.history.log())`.
         """
         return await to_thread.run_sync(work, self.sync)
 
 
 class AsyncMemoryStore(_Async[MemoryStore]):
-    """Async version of `MemoryStore`. Methods run in worker threads; a started method completes even if cancelled."""
+    """Async version of `MemoryStore`. A method that has started completes even if its caller is cancelled."""
 
     @property
     def id(self) -> str:
-        """Id of the store, such as `memstore_...`."""
+        """Id of the store. It starts with `memstore_`."""
         return self.sync.id
 
     @property
     def key(self) -> str | None:
-        """Key that the application gave the store, unique in the backend."""
+        """Store key: the name under which the application opens the store. None if the store has no key."""
         return self.sync.key
 
     @property
     def name(self) -> str:
-        """Display name."""
+        """Display name of the store."""
         return self.sync.name
 
     @property
     def actor(self) -> Actor | None:
-        """Actor recorded with changes if the call names no other actor."""
+        """Actor recorded with a change if the call does not name another actor."""
         return self.sync.actor
 
     @property
     def replies(self) -> Replies:
-        """Sentences used in replies and errors."""
+        """Sentences of the replies and error messages."""
         return self.sync.replies
 
     def read_only(self) -> AsyncMemoryStore:
-        """The same memory store with `read_only` pinned."""
+        """Return an object for the same memory store that refuses all changes."""
         return AsyncMemoryStore(self.sync.read_only())
 
     def acting_as(self, actor: Actor | str) -> AsyncMemoryStore:
-        """The same memory store, with another actor for its changes and reads."""
+        """Return an object for the same memory store. It records this actor, unless a call names another actor."""
         return AsyncMemoryStore(self.sync.acting_as(actor))
 
     def through(self, integration: str) -> AsyncMemoryStore:
-        """The same memory store with this integration in its audit entries."""
+        """Return an object for the same memory store. Audit entries of its operations name this integration."""
         return AsyncMemoryStore(self.sync.through(integration))
 
     def directory(self) -> str | None:
-        """Directory in which the memories are plain files; None for other backends."""
+        """Return the directory that contains the memories as plain files. None if the backend does not use files."""
         return self.sync.directory()
 
     execute = _twin(MemoryStore.execute)
@@ -145,23 +148,23 @@ class AsyncMemoryStore(_Async[MemoryStore]):
 
 
 class AsyncMounts(_Async[Mounts]):
-    """Async version of `Mounts`: `AsyncMounts(Mounts({...}))`."""
+    """Async version of `Mounts`. To create it, pass a `Mounts` object: `AsyncMounts(Mounts({...}))`."""
 
     @property
     def replies(self) -> Replies:
-        """Sentences for replies of the tree, from the store at `/memories`."""
+        """Sentences of the replies that concern the whole tree. They are those of the store at `/memories`."""
         return self.sync.replies
 
     def through(self, integration: str) -> AsyncMounts:
-        """The same tree with this integration in its audit entries."""
+        """Return an object for the same tree. Audit entries of its operations name this integration."""
         return AsyncMounts(self.sync.through(integration))
 
     def directory(self) -> str | None:
-        """Always None, because the memories of several stores have no common directory."""
+        """Return None, because the memories of several stores have no common directory."""
         return self.sync.directory()
 
     def store_of(self, path: str) -> tuple[AsyncMemoryStore, str]:
-        """The store that owns a path, and the path in that store. Raises `InvalidPath`."""
+        """Return the store that contains a path of the tree, and the path within that store. Raises `InvalidPath`."""
         store, inner = self.sync.store_of(path)
         return AsyncMemoryStore(store), inner
 
@@ -182,7 +185,7 @@ class AsyncMounts(_Async[Mounts]):
 
 
 class AsyncRetentive(_Async[Retentive]):
-    """Async version of `Retentive`, an open location. `open_async` opens a location."""
+    """Async version of `Retentive`: an open location with its memory stores. `open_async` returns it."""
 
     async def store(
         self, id_or_key: str | None = None, *, name: str | None = None, workspace: str = DEFAULT_WORKSPACE
@@ -191,7 +194,7 @@ class AsyncRetentive(_Async[Retentive]):
         return AsyncMemoryStore(await _called(self.sync, "store", id_or_key, name=name, workspace=workspace))
 
     def through(self, integration: str) -> AsyncRetentive:
-        """The same location with this integration in the audit entries of changes to its stores."""
+        """Return an object for the same location. Audit entries of changes to its stores name this integration."""
         return AsyncRetentive(self.sync.through(integration))
 
     stores = _twin(Retentive.stores)
@@ -203,7 +206,7 @@ class AsyncRetentive(_Async[Retentive]):
     erase = _twin(Retentive.erase)
 
     async def close(self) -> None:
-        """Close files and connections."""
+        """Close the files and connections of the location."""
         if is_remote(self.sync):
             await cast("Any", self.sync).client.aclose()
         else:

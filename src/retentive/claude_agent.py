@@ -1,4 +1,8 @@
-"""Integration for the Claude Agent SDK: memory tools (`memory_server`) and a session store (`TranscriptStore`)."""
+"""Integration for the Claude Agent SDK.
+
+`memory_server` creates the memory tools. `TranscriptStore` is a session store of the SDK: it saves the transcripts of
+sessions, so that they can be resumed.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +45,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DEFAULT_STORE = "transcripts"
 MOST_PART_CHARS = 262_144
-"""Maximum length of a record. A longer append is split between its entries into several records."""
+"""Maximum length of a transcript record. A longer append is split into several records; no entry is split."""
 MOST_REMEMBERED = 200
-"""Number of transcripts whose entry ids a process keeps in memory."""
+"""Number of transcripts whose entry ids each `TranscriptStore` keeps in memory."""
 
 
 def memory_server(
@@ -51,9 +55,10 @@ def memory_server(
 ) -> McpSdkServerConfig:
     """Create the memory tools as an MCP server in this process, for `ClaudeAgentOptions(mcp_servers={"memory": ...})`.
 
-    The tools are the same as in `retentive mcp`: one per command, or a single tool with `one_tool`. Allow them with
-    `allowed_tools=["mcp__memory"]`. `memory` may be a location, with `store` as the key or id of a memory store.
-    Changes are recorded with `actor`. Raises `InvalidInput` and storage errors.
+    The tools are the same as those of `retentive mcp`: one tool for each command, or, if `one_tool` is true, a single
+    tool for all commands. Allow them with `allowed_tools=["mcp__memory"]`. `memory` is an open memory store or a
+    location. For a location, `store` is the key or id of the memory store to open. Changes are recorded with `actor`.
+    Raises `InvalidInput` and storage errors.
     """
     opened = acting(open_memory(memory, store, method="search")[0], "claude_agent", actor)
     return {"type": "sdk", "name": "memory", "instance": McpService(fixed_target(opened, one_tool=one_tool)).server()}
@@ -61,7 +66,10 @@ def memory_server(
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """Main record of a transcript, without its parts. `begun` and `last` are tokens of its first and newest append."""
+    """Main record of a transcript. The entries of the transcript are in `parts` other records.
+
+    `begun` and `last` are random tokens. `begun` identifies the first append to the transcript, and `last` the newest.
+    """
 
     project_key: str
     session_id: str
@@ -75,7 +83,10 @@ class _Head:
 
 @dataclass(slots=True)
 class _Seen:
-    """Ids of the entries in the first `parts` parts of a transcript. `begun` is the token of its first append."""
+    """Ids of the entries in the first `parts` records of a transcript.
+
+    `begun` is the random token of the first append. It differs if the transcript was deleted and created again.
+    """
 
     begun: str
     parts: int
@@ -83,54 +94,57 @@ class _Seen:
 
 
 class TranscriptStore:
-    """Session store (`SessionStore`) of the Claude Agent SDK in a location. Threads and processes may share it.
+    """Session store (`SessionStore`) of the Claude Agent SDK that keeps transcripts in a location.
 
-    Transcripts are records in their own memory store, so models and searches do not see them. They are encrypted and
-    backed up like memories, but they have no history and guards do not check them. Each append is one durable
+    Transcripts are records of a separate memory store, so models and searches do not see them. They are encrypted and
+    backed up like memories. They have no history, and guards do not check them. Each append is one durable
     transaction. An entry whose `uuid` is already in the transcript is not added again. `prune` deletes old transcripts.
+    Threads and processes may share the session store.
     """
 
     def __init__(self, opened: Retentive, *, store: str = DEFAULT_STORE) -> None:
-        """Use the memory store with the key `store`, which is created if it does not exist.
+        """Save transcripts in the memory store with the key `store`. The store is created if it does not exist.
 
-        Raises `InvalidInput` for the URL of a server, which has no routes for transcripts.
+        Raises `InvalidInput` if `opened` is a connection to a server, because a server has no routes for transcripts.
         """
         if is_remote(opened):
-            raise InvalidInput("transcripts need the storage itself: pass the location of the server, not its URL")
+            raise InvalidInput(
+                "transcripts cannot be saved through a server; open the location that the server uses, not its URL"
+            )
         self._core = core_of(opened.store(store, name="Transcripts of the Claude Agent SDK"))
         self._seen: OrderedDict[str, _Seen] = OrderedDict()
         self._lock = Lock()
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Add entries in their order. Returns when they are durable."""
+        """Append entries to a transcript, in their order. Returns when the entries are durable."""
         await to_thread.run_sync(self._append, key, entries)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """All entries of a transcript, or None for an unknown transcript."""
+        """Return all entries of a transcript. Returns None if the transcript is unknown."""
         return await to_thread.run_sync(self._read, partial(_load, name=_name(key)))
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
-        """Sessions of a project, with the time of their newest entry in milliseconds."""
+        """Return the sessions of a project. `mtime` is the time of the newest append, in Unix milliseconds."""
         heads = await to_thread.run_sync(self._read, partial(_heads, below=_digest(project_key)))
         return [{"session_id": each.session_id, "mtime": each.mtime} for each in heads if each.subpath is None]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """Summaries of the sessions of a project, made by the SDK's `fold_session_summary`."""
+        """Return the summaries of the sessions of a project, as made by the SDK's `fold_session_summary`."""
         heads = await to_thread.run_sync(self._read, partial(_heads, below=_digest(project_key)))
         return [cast("SessionSummaryEntry", each.summary) for each in heads if each.summary is not None]
 
     async def delete(self, key: SessionKey) -> None:
-        """Delete a transcript. With the transcript of a session, the transcripts of its agents are deleted too."""
+        """Delete a transcript. If it is the transcript of a session, delete the transcripts of its agents too."""
         below = _name(key) if key.get("subpath") is not None else _session(key)
         await to_thread.run_sync(self._write, partial(_delete, below=below))
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
-        """Paths of the transcripts of a session's agents."""
+        """Return the subpaths of a session: one for the transcript of each of its agents."""
         heads = await to_thread.run_sync(self._read, partial(_heads, below=_session(key)))
         return [each.subpath for each in heads if each.subpath is not None]
 
     def prune(self, older_than_days: float) -> int:
-        """Delete the sessions whose newest entry is older than this. Returns the number of deleted sessions."""
+        """Delete each session without an append in the last `older_than_days` days, and return their number."""
         before = int((time.time() - older_than_days * 86_400) * 1_000)
         return self._write(partial(_prune, before=before))
 
@@ -158,9 +172,10 @@ class TranscriptStore:
 def _add(
     tx: Transaction, *, key: SessionKey, entries: Sequence[SessionStoreEntry], token: str, now: int, known: _Seen
 ) -> tuple[_Seen, set[str]]:
-    """Add the new entries. Returns the ids of the earlier entries, and the ids of the added entries.
+    """Add the entries that the transcript does not have. Returns the ids of the earlier and of the added entries.
 
-    A repeated call for the same append has the same `token`, and adds nothing. Only committed ids are added to `known`.
+    The transaction may run again after a commit whose reply was lost. The second run finds its own `token` and adds
+    nothing. The ids of added entries are returned separately, because they are not committed yet.
     """
     name = _name(key)
     present = tx.get_record(TRANSCRIPT, name)
@@ -185,7 +200,10 @@ def _add(
 
 
 def _seen(snapshot: Snapshot, name: str, head: _Head, known: _Seen) -> _Seen:
-    """Return the ids of all entries of a transcript. Reads only the parts that `known` does not cover."""
+    """Return the ids of all entries of a transcript.
+
+    `known` already has the ids of the entries in the first `known.parts` records, so only later records are read.
+    """
     if known.begun != head.begun or known.parts > head.parts:
         known = _Seen(head.begun, 0, set())
     for text in _texts(snapshot, name, after=known.parts) if known.parts < head.parts else ():
@@ -249,7 +267,10 @@ def _texts(snapshot: Snapshot, name: str, *, after: int = 0) -> Iterator[str]:
 
 
 def _parts(entries: Sequence[SessionStoreEntry]) -> list[str]:
-    """Convert the entries to JSON lines. They are ASCII, because JSON allows lone surrogates, which UTF-8 does not."""
+    """Convert entries to JSON lines, joined into texts of at most `MOST_PART_CHARS` unless one entry is longer.
+
+    The lines are ASCII. An entry may contain a lone surrogate, which JSON can escape but UTF-8 cannot encode.
+    """
     parts: list[str] = []
     for line in (json.dumps(each, ensure_ascii=True) for each in entries):
         if not parts or len(parts[-1]) + len(line) > MOST_PART_CHARS:
@@ -267,7 +288,10 @@ def _head(text: str) -> _Head:
 
 
 def _name(key: SessionKey) -> str:
-    """Key of the records of a transcript. It consists of hashes, because the parts of `key` may be any text."""
+    """Return the key of the records of a transcript. It is made of hashes, because the parts of `key` may be any text.
+
+    Raises `InvalidInput` for an empty subpath.
+    """
     subpath = key.get("subpath")
     if subpath == "":
         raise InvalidInput("the subpath of a transcript must not be empty; omit it for the transcript of the session")

@@ -1,8 +1,8 @@
-"""Deprecations: parts of the public interface that a later version removes, and warnings about their use.
+"""Deprecations of the public interface, and the warnings about them.
 
-`DEPRECATIONS` is the only list. Python code calls `warn` at the use of a name, parameter or setting; the command line
-and the server call `announce`. A test compares the list with docs/compatibility.md and CHANGELOG.md, and fails in the
-version that removes an entry.
+`DEPRECATIONS` lists every part that a later version will remove. The library calls `warn` when a deprecated name,
+parameter or setting is used. The command line and the server call `announce`. A test compares the list with
+docs/compatibility.md and CHANGELOG.md. It also fails if an entry is still listed in the version `removed_in`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ DeprecatedKind: TypeAlias = Literal["name", "parameter", "setting", "command", "
 class Deprecation:
     """A part of the public interface that will be removed.
 
-    `name` is as users write it: `MemoryTool`, `MemoryStore.read(old)`, `old_setting`, `log --old`, or
-    `GET /v1/old/{id}`. `since` is the version that deprecated it, on the date `on`.
+    `name` is written as users write it: `MemoryTool`, `MemoryStore.read(old)`, `old_setting`, `log --old`, or
+    `GET /v1/old/{id}`. `use` names the replacement. `since` is the version in which the part was deprecated, `on` the
+    date of that version, and `removed_in` the version that removes the part.
     """
 
     kind: DeprecatedKind
@@ -34,7 +35,7 @@ class Deprecation:
 
     @property
     def sentence(self) -> str:
-        """The warning."""
+        """Text of the warning."""
         return f"{self.name} is deprecated and will be removed in {self.removed_in}; use {self.use}"
 
 
@@ -43,12 +44,15 @@ _announced: set[Deprecation] = set()
 
 
 def find(kind: DeprecatedKind, name: object) -> Deprecation | None:
-    """Return the deprecation of a name; None if the name is not deprecated."""
+    """Return the deprecation of a name. Returns None if the name is not deprecated."""
     return next((each for each in DEPRECATIONS if (each.kind, each.name) == (kind, name)), None)
 
 
 def warn(kind: DeprecatedKind, *names: object) -> None:
-    """Issue a `DeprecationWarning` for each deprecated name. The warning points to the line outside of this package."""
+    """Issue a `DeprecationWarning` for each of the names that is deprecated.
+
+    The warning points to the line of the application that called this package.
+    """
     for name in names if DEPRECATIONS else ():
         found = find(kind, name)
         if found is not None:
@@ -56,7 +60,7 @@ def warn(kind: DeprecatedKind, *names: object) -> None:
 
 
 def _frames_of_package() -> int:
-    """Number of frames from the caller to the first one outside of this package, as `warnings.warn` counts them."""
+    """Return the `stacklevel` of the first frame outside of this package, as `warnings.warn` counts it."""
     frame, count = inspect.currentframe(), 0
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "retentive":
         frame, count = frame.f_back, count + 1
@@ -64,7 +68,7 @@ def _frames_of_package() -> int:
 
 
 def announce(kind: DeprecatedKind, name: str, say: Callable[[str], object]) -> None:
-    """If the name is deprecated, pass the warning to `say`, once in each process."""
+    """If a name is deprecated, call `say` with the text of the warning. Each process does this once for a name."""
     found = find(kind, name)
     if found is not None and found not in _announced:
         _announced.add(found)

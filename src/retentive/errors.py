@@ -1,8 +1,8 @@
 """Exceptions of retentive.
 
-Each class has a stable `code`, which is part of the API, and a flag `retryable`, which is true if the same call may
-succeed later. Messages contain memory paths and store keys, but never local file names, connection strings, encryption
-keys or stored text.
+Each class has a `code`, which is part of the API and does not change. `retryable` is true if the same call may succeed
+later. Messages contain memory paths and store keys. They never contain local file names, connection strings,
+encryption keys or stored text.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Conflicting:
-    """Memory that is in the way of a change: at the path, above it, or the first below it."""
+    """Memory that prevents a change, because it is at the path of the change, above it or below it.
+
+    If several memories are below the path, this is the first of them.
+    """
 
     memory_id: str
     path: str
 
 
 class RetentiveError(Exception):
-    """Base class of all errors of retentive. Picklable.
+    """Base class of all errors of retentive. Errors can be pickled.
 
-    `conflicting` is set if a path is not free. `position` is the index of the refused command of a batch.
+    If another memory prevents the change, `conflicting` names this memory. If a command of a batch was refused,
+    `position` is the index of the command in the batch.
     """
 
     code: ClassVar[str] = "error"
@@ -46,19 +50,22 @@ class InvalidPath(InvalidInput):
 
 
 class ReadOnly(InvalidInput):
-    """The memory is read-only, or this actor may not change it."""
+    """The memory is read-only, or this actor has no permission to change it."""
 
     code = "read_only"
 
 
 class Archived(InvalidInput):
-    """The memory store is archived: it can be read, and memories in it can be deleted."""
+    """The memory store is archived. Its memories can be read and deleted, but not created or edited."""
 
     code = "archived"
 
 
 class CursorExpired(InvalidInput):
-    """Versions that a listing needs were redacted, pruned or erased since its first page. List again from the start."""
+    """The next page of a listing cannot be returned, because versions were redacted, pruned or erased meanwhile.
+
+    Start the listing again from its first page.
+    """
 
     code = "cursor_expired"
 
@@ -70,7 +77,10 @@ class TooLarge(InvalidInput):
 
 
 class SensitiveValue(InvalidInput):
-    """The settings reject texts and paths with sensitive values. The error message names the kinds of values found."""
+    """The text or path contains a sensitive value, such as a password, and the settings reject such values.
+
+    The error message names the kinds of sensitive values that were found.
+    """
 
     code = "sensitive"
 
@@ -100,13 +110,13 @@ class ManyMatches(InvalidInput):
 
 
 class OutOfRange(InvalidInput):
-    """The memory does not have these lines."""
+    """The line number or range of lines is outside of the memory."""
 
     code = "out_of_range"
 
 
 class RootProtected(InvalidInput):
-    """The root and directories with mount points cannot be deleted or renamed."""
+    """The path is the root, a mount point or a directory that contains one. These cannot be deleted or renamed."""
 
     code = "root_protected"
 
@@ -124,7 +134,7 @@ class IntoItself(InvalidInput):
 
 
 class PathTaken(InvalidInput):
-    """A file that is not a memory, such as a link, is at the path in the directory of the memories."""
+    """In a directory of plain files, the path is used by a file that cannot be a memory, such as a symbolic link."""
 
     code = "path_taken"
 
@@ -136,14 +146,14 @@ class NotFound(RetentiveError):
 
 
 class Conflict(RetentiveError):
-    """The memory has changed since it was read. Nothing was written."""
+    """Another writer changed the memory after it was read. Nothing was written."""
 
     code = "conflict"
     retryable = True
 
 
 class PermissionDenied(RetentiveError):
-    """The operating system or the server denied access to the storage."""
+    """The operating system, the database server or the object store denied access."""
 
     code = "permission_denied"
 
@@ -155,7 +165,7 @@ class StoreFull(RetentiveError):
 
 
 class Unavailable(RetentiveError):
-    """The storage is unreachable, was locked for too long, or failed. Nothing was written."""
+    """The storage cannot be reached, is locked by another process for too long, or failed. Nothing was written."""
 
     code = "unavailable"
     retryable = True
@@ -169,16 +179,20 @@ class Closed(Unavailable):
 
 
 class OutcomeUnknown(RetentiveError):
-    """The storage failed during the commit, so it is unknown if the change is stored.
+    """The storage failed during the commit, so the change may or may not be stored.
 
-    Read the memory before retrying.
+    Before you try again, read the memory to find out.
     """
 
     code = "outcome_unknown"
 
 
 class Damaged(RetentiveError):
-    """Stored data is corrupt. If `is_outdated` is true, the state may only be too old, and must be read again."""
+    """Stored data is corrupt.
+
+    If `is_outdated` is true, the data may be intact: perhaps a reader used an old state whose data was deleted
+    meanwhile. The reader must then read the current state.
+    """
 
     code = "damaged"
     is_outdated = False
@@ -198,17 +212,17 @@ class UnknownSchema(RetentiveError):
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Name of a template in the reply catalogue, with the values to fill it with."""
+    """Key of a sentence template in `Replies`, and the values for its placeholders."""
 
     key: str
     values: Mapping[str, object]
 
 
 class Refused(RetentiveError):
-    """The engine refused a command. The model gets this exception as an error reply.
+    """The engine refused a command. The sentence of this error is the reply to the model.
 
-    `key` is the name of a template in `Replies`, and `values` fill it. The engine adds `path`, `old_path` and
-    `new_path` as the caller wrote them.
+    `key` is the key of a sentence template in `Replies`, and `values` are the values for its placeholders. For the
+    placeholders `path`, `old_path` and `new_path`, the engine uses the paths as the caller wrote them.
     """
 
     code = "refused"
@@ -223,12 +237,11 @@ class Refused(RetentiveError):
 
 
 def error_of(text: str, code: str | None) -> RetentiveError:
-    """The error for the text and code of an error reply."""
+    """Return the exception for the text and code of an error reply."""
     return _by_code(RetentiveError).get(code or "", RetentiveError)(text.removeprefix("Error: "))
 
 
 def _by_code(base: type[RetentiveError]) -> dict[str, type[RetentiveError]]:
-    """The public error classes by code."""
     found = {base.code: base}
     for each in base.__subclasses__():
         if each.__module__ == __name__ and each is not Refused:

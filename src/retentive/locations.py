@@ -1,4 +1,7 @@
-"""Parsing of locations (a directory path or a URL), and their backends. Drivers are imported when needed."""
+"""Parses locations and opens their backends. A location is the path of a directory, or a URL.
+
+Database drivers are imported only when a location needs them.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,10 @@ _EXAMPLES = "sqlite:///memory.db, postgresql://host/database, s3://bucket/prefix
 def open_backend(
     location: str | os.PathLike[str], *, clock: Clock = time.time, new_id: NewId = sortable_id, create: bool = True
 ) -> Backend:
-    """Open the backend for a location. Raises `InvalidInput` and the errors of storage.
+    """Open the backend of a location. Raises `InvalidInput` and the errors of storage.
 
-    If `create` is False, the location must exist, and opening or reading a directory creates nothing in it.
+    With `create=False`, opening or reading a directory of plain files creates nothing in it. The caller must check
+    first that the location exists (`location_exists`).
     """
     scheme, rest = parse_location(location)
     if scheme is None:
@@ -38,9 +42,10 @@ def open_backend(
 
 
 def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
-    """Split a URL into its scheme and the rest. For a directory, return None and the path. `~` is expanded in paths.
+    """Return the scheme of a URL and the rest after `://`. For a directory, return None and its path.
 
-    Raises `InvalidInput`, also if the path of a directory looks like a database file or a URL.
+    `~` at the start of a path is replaced by the home directory. Raises `InvalidInput` for an invalid location, and for
+    a path that looks like a database file or like a URL with a mistake.
     """
     if not isinstance(location, str | os.PathLike):
         raise InvalidInput(f"the location must be a path or a URL, not {type(location).__name__}")
@@ -76,7 +81,10 @@ def _known_scheme(written: str) -> str:
         return scheme
     kind = _schemed(scheme.partition("+")[0])
     if kind in {"http", "https"}:
-        raise InvalidInput("this needs the storage itself, not the URL of a server; do it on the machine of the server")
+        raise InvalidInput(
+            "this cannot be done through a server; run it on the machine of the server, with the location that the "
+            "server uses"
+        )
     if kind == "mysql":
         raise InvalidInput(
             "MySQL is not supported; use MariaDB 10.11 or newer, mariadb://user:password@host/database, "
@@ -126,7 +134,7 @@ def _open_objects(scheme: str, rest: str, clock: Clock, new_id: NewId) -> Backen
 
 @contextmanager
 def _driver(product: str, *, extra: str) -> Iterator[None]:
-    """Turn a failed import into an error that names the package to install."""
+    """Replace an `ImportError` with an `InvalidInput` that names the package to install."""
     try:
         yield
     except ImportError:
@@ -134,7 +142,7 @@ def _driver(product: str, *, extra: str) -> Iterator[None]:
 
 
 def _sqlite_path(rest: str) -> str | None:
-    """File path in the URL `sqlite://{rest}`; None for an in-memory database."""
+    """Return the path of the database file in the URL `sqlite://{rest}`. Returns None for an in-memory database."""
     if rest in {"", "/", ":memory:", "/:memory:"}:
         return None
     if not rest.startswith("/"):
@@ -143,15 +151,16 @@ def _sqlite_path(rest: str) -> str | None:
 
 
 def is_in_memory(location: str) -> bool:
-    """Return whether the location is an in-memory database, which is lost when closed."""
+    """Return whether a location is an in-memory database. Such a database is lost when it is closed."""
     scheme, rest = parse_location(location)
     return scheme == "sqlite" and _sqlite_path(rest) is None
 
 
 def location_exists(location: str | os.PathLike[str], *, or_is_empty: bool = False) -> bool:
-    """Return whether a location exists, so that opening it creates nothing. True if only opening it can tell.
+    """Return whether a location exists.
 
-    An empty database file counts as existing only with `or_is_empty`.
+    Database servers and object storage are not contacted; for them the result is always True. An empty database file
+    counts as existing only if `or_is_empty` is true.
     """
     scheme, rest = parse_location(location)
     if scheme is not None:
@@ -161,7 +170,7 @@ def location_exists(location: str | os.PathLike[str], *, or_is_empty: bool = Fal
 
 
 def is_foreign(location: str | os.PathLike[str]) -> bool:
-    """Return whether the location is a directory of memories that retentive has never opened."""
+    """Return whether a location is the path of a directory without `.retentive`, which retentive has never opened."""
     scheme, path = parse_location(location)
     return scheme is None and not os.path.lexists(os.path.join(path, ".retentive"))
 
@@ -171,19 +180,20 @@ def _is_empty_file(path: str) -> bool:
 
 
 def _has_files(directory: str) -> bool:
-    """True if the directory contains a `memories` folder with files, even if it was never opened."""
+    """Return whether a directory contains a folder `memories` that has files or cannot be read."""
     memories = os.path.join(directory, "memories")
     try:
         return bool(os.listdir(memories))
     except OSError:
-        return os.path.lexists(memories)  # opening says why it cannot be read
+        return os.path.lexists(memories)  # opening the location will raise the error with its reason
 
 
 def find_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
-    """Find a memory store by id, or by its key in a workspace. An id also finds an erased store.
+    """Return the memory store with an id, or with a key in a workspace. Returns None if it does not exist.
 
-    All callers look up ids and keys with this function. It raises `InvalidInput` for an invalid id or key, such as a
-    string with a lone surrogate, before the storage gets it, and `NotFound` for the store of the location's records.
+    An id also finds an erased store. Raises `InvalidInput` for an invalid id or key, such as a string with a lone
+    surrogate, before it reaches the storage. Raises `NotFound` for the internal store that has the records of the
+    location. All lookups of stores go through this function.
     """
     if id_or_key == SYSTEM_STORE:
         raise NotFound(f"there is no memory store {id_or_key!r}")
@@ -192,7 +202,7 @@ def find_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT_WOR
 
 
 def existing_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo:
-    """Find a memory store like `find_store`. Raises `NotFound` for an unknown or erased store, and `InvalidInput`."""
+    """Return a memory store, like `find_store`. Raises `NotFound` if it does not exist or was erased."""
     info = find_store(backend, id_or_key, workspace=workspace)
     if info is None or info.erased_at is not None:
         raise NotFound(f"there is no memory store {id_or_key!r}")
@@ -200,11 +210,13 @@ def existing_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT
 
 
 def migrate_schema(location: str | os.PathLike[str], *, partitions: int = 0) -> list[int]:
-    """Create or migrate the tables of a database server; return the numbers of the migrations applied.
+    """Create the tables on a database server, or migrate them to this version of retentive.
 
-    No other function changes tables that contain data. Other processes may use the database meanwhile. When the tables
-    are created, `partitions` splits the tables of memories and versions by the hash of the store number. Locations of
-    other kinds are migrated when they are opened. Raises `InvalidInput`, `UnknownSchema` and the errors of storage.
+    Returns the numbers of the applied migrations. Opening a location never changes existing tables on a database
+    server; only this function does. Other processes may use the database meanwhile. If the tables are created,
+    `partitions` is the number of partitions for the tables of memories and of versions, in which rows are placed by the
+    hash of the store number. Locations of other kinds are migrated when they are opened, so this function only opens
+    and closes them. Raises `InvalidInput`, `UnknownSchema` and the errors of storage.
     """
     scheme, rest = parse_location(location)
     if scheme is None or scheme not in _SERVERS:

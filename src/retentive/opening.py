@@ -1,4 +1,4 @@
-"""`retentive.open`: opens a location and wires backend, encryption, redaction and memory stores together."""
+"""`retentive.open`: opens a location and combines its backend with encryption, guards and settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from retentive.storage.sealed.keys import KeyWrapper
 
 Keys: TypeAlias = "str | os.PathLike[str] | KeyWrapper"
-"""Path of a key file, or an object that encrypts data keys."""
+"""Encryption keys: the path of a key file, or an object that encrypts the data keys of memory stores."""
 DEFAULT_LOCATION = "./memory"
 _REMOTE = ("https", "http")
 
@@ -37,7 +37,7 @@ __all__ = ["DEFAULT_KEY", "DEFAULT_LOCATION", "Keys", "Retentive", "check_option
 
 
 def is_remote(location: object) -> bool:
-    """Return whether a location is the URL of a server."""
+    """Return whether a location is the URL of a retentive server (`https://` or `http://`)."""
     return isinstance(location, str) and location.partition("://")[0].lower() in _REMOTE and "://" in location
 
 
@@ -60,28 +60,38 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     hosted: bool | None = None,
     **settings: Unpack[Pins],
 ) -> Retentive:
-    """Open a location and create it if it does not exist, unless `create` is False.
+    """Open a location and return it. A location that does not exist is created, unless `create` is False.
 
-    `location` is a directory (`./memory`), `sqlite:///file.db` (`sqlite:////` for an absolute path), `sqlite://` for an
-    in-memory database, `postgresql://user:password@host/database`, `mariadb://user:password@host/database`, or object
-    storage: `s3://bucket/prefix`, `gs://` or `az://` (docs/backends.md). `~` is the home directory in paths.
-    `https://host` is a server (docs/remote.md). Raises `InvalidInput` for an invalid location or setting, and the
-    errors of storage.
+    `location` is one of these (docs/backends.md):
 
-    - `replies`: the sentences used in replies, which you can change (docs/commands.md).
-    - `actor`: recorded with changes that name no other actor.
-    - `keys`: a key file, a `KeyRing` or another key wrapper. New memory stores are encrypted; `seal_paths` encrypts
-      their paths too (docs/encryption.md).
-    - `rules`, `detectors`: find sensitive values in addition to the built-in kinds (docs/guards.md).
-    - `sweep`: when a store opens, delete idle memories if its settings say so, at most once an hour. Use False to
-      inspect a store or to change its settings first.
-    - `create`: if False, a location or memory store that does not exist raises `NotFound`, and reading creates
-      nothing: a directory of plain files gets its `.retentive` with the first change.
-    - `settings`: any setting (docs/guards.md), such as `view_chars=4_000`. It overrides the setting of every store, in
-      this process only.
-    - `api_key`, `ca_file`, `insecure`, `hosted`: only for a server. By default, the key is read from the environment
-      variable `RETENTIVE_API_KEY`. `ca_file` contains the certificates to trust. `insecure` allows http to a remote
-      host. `hosted`: the server offers only Anthropic's memory stores, as at `https://api.anthropic.com`.
+    - a directory of plain files: `./memory`. `~` is the home directory.
+    - a SQLite database: `sqlite:///file.db`, `sqlite:////absolute/path/file.db`, or `sqlite://` for a database in
+      memory.
+    - a database on a database server: `postgresql://user:password@host/database` or
+      `mariadb://user:password@host/database`.
+    - object storage: `s3://bucket/prefix`, `gs://bucket/prefix` or `az://container/prefix`.
+    - a retentive server: `https://host` (docs/remote.md).
+
+    The other arguments:
+
+    - `replies`: the sentences of the replies, if you want to change them (docs/commands.md).
+    - `actor`: the actor recorded with a change if the call does not name another one.
+    - `keys`: encryption keys: a key file, a `KeyRing` or another key wrapper. New memory stores are then encrypted.
+      `seal_paths` encrypts the paths of their memories too (docs/encryption.md).
+    - `rules`, `detectors`: find kinds of sensitive values that are not built in (docs/guards.md).
+    - `sweep`: if True, opening a store deletes its idle memories, at most once an hour. This happens only if the
+      settings of the store say when memories expire. Use False to inspect a store, or to change its settings, before
+      anything is deleted.
+    - `create`: if False, a location or memory store that does not exist raises `NotFound`, and reading creates no
+      files. In a directory of plain files that retentive has never opened, the first change creates `.retentive`.
+    - `settings`: any setting (docs/guards.md), such as `view_chars=4_000`. In this process, the value replaces the
+      setting of every store. It is not saved.
+    - `api_key`, `ca_file`, `insecure`, `hosted`: only for the URL of a server. If `api_key` is not given, it is read
+      from the environment variable `RETENTIVE_API_KEY`. `ca_file` is a file with the certificates to trust. `insecure`
+      allows http to another host. `hosted=True` means that the server has only the API of Anthropic's hosted memory
+      stores; by default this is assumed only of `https://api.anthropic.com`.
+
+    Raises `InvalidInput` for an invalid location, option or setting, and the errors of storage.
     """
     check_options(settings, open)
     connection = {"api_key": api_key, "ca_file": ca_file, "insecure": insecure or None, "hosted": hosted}
@@ -102,7 +112,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     who = as_actor(actor)
     encrypted = encryption(keys, clock=clock, seal_paths=seal_paths)
     if not create and not location_exists(location):
-        raise NotFound("there is nothing at the location, and create=False creates nothing")
+        raise NotFound("the location does not exist, and create=False does not create it")
     backend = encrypted(open_backend(location, clock=clock, new_id=new_id, create=create))
     return Retentive(
         backend, pins=pins, guard=guard, replies=replies, actor=who, clock=clock, sweep=sweep, create=create
@@ -110,14 +120,18 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
 
 
 def _refuse(given: Mapping[str, object], reason: str) -> None:
-    """Raise `InvalidInput` if an option is given that has no effect."""
+    """Raise `InvalidInput` if one of the options in `given` has a value. `reason` says why it cannot be used."""
     for name, value in given.items():
         if value or (value == 0 and value is not False):
             raise InvalidInput(f"`{name}` {reason}")
 
 
 def check_options(settings: Mapping[str, object], function: Callable[..., object]) -> None:
-    """Raise `InvalidInput` if a name in `settings`, the extra keyword arguments of `function`, is not a setting."""
+    """Raise `InvalidInput` if a name in `settings` is not a setting.
+
+    `settings` are the keyword arguments of a call of `function` that are not parameters of `function`. The error lists
+    the options of `function` and all settings.
+    """
     deprecation.warn("setting", *settings)
     unknown = sorted(settings.keys() - set(NAMES))
     if not unknown:
@@ -136,7 +150,10 @@ def check_options(settings: Mapping[str, object], function: Callable[..., object
 def encryption(
     keys: Keys | None, *, clock: Clock = time.time, seal_paths: bool = False
 ) -> Callable[[Backend], Backend]:
-    """Return a function that adds encryption to a backend, or returns it unchanged without keys."""
+    """Return a function that wraps a backend with encryption. If `keys` is None, it returns the backend unchanged.
+
+    Raises `InvalidInput` for `seal_paths` without keys, and if the package for encryption is not installed.
+    """
     if keys is None:
         if seal_paths:
             raise InvalidInput("seal_paths encrypts the paths of new memory stores, so it needs keys=")

@@ -1,6 +1,7 @@
-"""The pipeline: every operation on a memory store runs through `STAGES` in this order.
+"""The pipeline: runs every operation on a memory store.
 
-No other code writes memories.
+A read runs directly on a consistent state. A write passes through `STAGES` in one transaction. No other code writes
+memories.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ Stage: TypeAlias = Callable[[Proceed, Attempt[Any]], Outcome[Any]]
 
 
 def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Last stage: apply the operation. It changes memories only through `GuardedWriter`, which runs all guards."""
+    """Last stage: apply the operation and return its outcome.
+
+    The operation changes memories only through a `GuardedWriter`, which checks each change with all guards.
+    """
     operation, context = attempt.operation, attempt.context
     who = attempt.actor, attempt.examiner, attempt.invocation
     attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, *who)
@@ -63,14 +67,14 @@ def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 
 STAGES: tuple[Stage, ...] = (audited, idempotent, once_per_request, under_review, applied)
-"""The stages, in their order. An attempt skips the stages that it does not need."""
+"""The stages in the order in which they start. Each calls the next one. A write skips the stages it does not need."""
 _ONLY_APPLIED = (False,) * (len(STAGES) - 1) + (True,)
 
 
 def run(context: StoreContext, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
-    """Run an operation and return its outcome. Recorded changes are durable when this function returns.
+    """Run an operation and return its outcome. The changes are durable when this function returns.
 
-    Errors of the request are part of the outcome. Failures of storage are raised.
+    An error of the request, such as an invalid path, is part of the outcome. A failure of the storage is raised.
     """
     if context.reach and not operation.for_paths:
         why = f"this caller is limited to some paths, and {operation.name} concerns the whole memory store"
@@ -95,7 +99,10 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
 
 
 def _examined_ahead(context: StoreContext, operation: WriteOperation[Any]) -> TextExaminer:
-    """Examiner for the texts of an operation. A long text is examined here, before the write lock is acquired."""
+    """Return the examiner that finds sensitive values in the texts of an operation.
+
+    It examines a long text now, before the write lock is acquired, so that other writers need not wait for this.
+    """
     settings, text = context.known_settings[1], brought_by(operation)
     if settings is None or 0 < settings.max_memory_bytes < len(text) or len(text) < AHEAD_CHARS:
         return context.examiner
@@ -103,7 +110,7 @@ def _examined_ahead(context: StoreContext, operation: WriteOperation[Any]) -> Te
 
 
 def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
-    """Run one attempt of a write transaction, through all stages that the write needs."""
+    """Run the stages that a write needs. The backend calls this function again if it repeats the transaction."""
     attempt.tx, attempt.writer = tx, None
     first = attempt.operation.first_path
     if first is not None:
@@ -130,16 +137,16 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
 
 
 def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
-    """Return the outcome of a refusal that was raised after changes were recorded. The changes are already rolled back.
+    """Return the outcome of a write whose transaction raised `error` and was rolled back.
 
-    If the refusal needs an audit entry or an idempotency record, a second transaction writes it. A failure of
-    storage is raised again.
+    `error` is a refusal or a failure of the storage. If a refusal needs an audit entry or an idempotency record, a
+    second transaction writes it. A failure of the storage is raised again, after its audit entry is written.
     """
     if not isinstance(error, REFUSALS):
         refused = attempt.outcome
         if isinstance(error, StoreFull) and refused is not None and refused.error is not None:
             if entry_of_failure(attempt, refused.error):
-                return refused  # no space is left to record the refusal, which changed nothing
+                return refused  # the full disk only prevented recording the refusal, and the refusal changed nothing
         else:
             entry_of_failure(attempt, error)
         raise error
@@ -171,7 +178,7 @@ def _read(context: StoreContext, operation: ReadOperation[R], invocation: Invoca
 def _read_once(
     context: StoreContext, operation: ReadOperation[R], invocation: Invocation, snapshot: Snapshot
 ) -> Outcome[R]:
-    """Run a read on one consistent state, as the actor of the read sees it."""
+    """Apply a read to one consistent state, limited to the memories that the actor of the read may see."""
     if operation.first_path is not None:
         snapshot.expect(operation.first_path)
     text, settings = context.known_settings
@@ -195,14 +202,14 @@ def _read_once(
 
 
 class StoreCore(StoreContext):
-    """A memory store as the package uses it. `MemoryStore` and other clients run their operations through it."""
+    """Memory store within the package. `MemoryStore` and the integrations run their operations through its methods."""
 
     def run(self, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
         """Run an operation through all stages. Raises storage errors."""
         return run(self, operation, invocation)
 
     def reply(self, operation: Operation[R], invocation: Invocation) -> Reply:
-        """Run an operation and render its outcome; failures of storage become replies too."""
+        """Run an operation and return the reply for a model. A failure of the storage becomes an error reply too."""
         try:
             outcome = run(self, operation, invocation)
             result = outcome.result
@@ -213,11 +220,14 @@ class StoreCore(StoreContext):
             return error_reply(Say(self.replies, self.redacted), error, paths_named(operation))
 
     def refused(self, name: str | None, error: Refused, *, actor: Actor | str | None = None) -> Reply:
-        """Return the reply to a malformed tool call, and add an audit entry as for any other call."""
+        """Return the error reply to a malformed tool call. The audit log gets an entry, as for any other call."""
         return self.reply(AuditOnly(name, error), self.invocation(actor))
 
     def written(self, operation: WriteOperation[CommandResult], invocation: Invocation) -> Written:
-        """Run a command, or a change by id, for a program. Raises the error of the reply, and storage errors."""
+        """Run a write for a program, and return what was written.
+
+        If the write is refused, raises an exception with the sentence of the error reply. Also raises storage errors.
+        """
         try:
             outcome: Outcome[CommandResult] = run(self, operation, invocation)
             outcome.value()
@@ -234,7 +244,10 @@ class StoreCore(StoreContext):
         return Written(path, result.version_id, len(recorded), outcome.proposed, notes, memory_id, memory)
 
     def written_together(self, batch: Batch, invocation: Invocation) -> list[Written]:
-        """Run the commands of a batch, all or none. Raises the error of the refused command, and storage errors."""
+        """Run a batch, and return one `Written` for each of its commands. Either all commands are applied or none.
+
+        Raises the error of the first command that is refused, with its `position`, and storage errors.
+        """
         try:
             outcome = run(self, batch, invocation)
             steps = outcome.value()
@@ -249,23 +262,29 @@ class StoreCore(StoreContext):
         ]
 
     def found(self, operation: Operation[R], actor: Actor | str | None = None) -> R:
-        """Run an operation for a program and return its result. Raises the error of the reply, and storage errors."""
+        """Run an operation for a program, and return its result.
+
+        If it is refused, raises an exception with the sentence of the error reply. Also raises storage errors.
+        """
         try:
             return self.result_of(operation, actor)
         except Refused as refusal:
             raise self.error(refusal, operation) from None
 
     def error(self, refusal: Refused, operation: Operation[R]) -> RetentiveError:
-        """The exception for a refused operation, with the sentence of the error reply."""
+        """Return the exception for a refused operation. Its message is the sentence of the error reply."""
         said = error_reply(Say(self.replies, self.redacted), refusal, paths_named(operation))
         error = error_of(said.text, said.code)
         error.conflicting, error.position = refusal.conflicting, refusal.position
         return error
 
     def peek(self, operation: ReadOperation[R]) -> R:
-        """Run a read as part of a larger operation, whose audit entry also covers the read. Raises `RetentiveError`."""
+        """Run a read that is one step of a larger operation, and return its result. Raises `RetentiveError`.
+
+        The read gets no audit entry, because the entry of the larger operation covers it.
+        """
         return self.backend.read(self.id, partial(_read_once, self, operation, self.invocation())).value()
 
     def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        """Run bookkeeping that changes no memory, in its own transaction, outside the stages."""
+        """Run bookkeeping in a separate transaction, without the stages. Bookkeeping changes no memory."""
         return self.backend.write(self.id, work, may_use_reserve=may_use_reserve)

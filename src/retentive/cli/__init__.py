@@ -9,9 +9,9 @@ from retentive.cli.exits import INTERRUPTED
 
 def main() -> int:
     """Run `retentive` with the arguments of this process and return its exit status."""
-    gc.disable()  # imports create no garbage, and collecting during them takes a tenth of a short command's time
+    gc.disable()  # imports create no garbage, but collecting it would take a tenth of the time of a short command
     try:
-        from retentive.cli.app import run  # noqa: PLC0415 - Ctrl-C during this import gives the same status
+        from retentive.cli.app import run  # noqa: PLC0415 - imported here, so that Ctrl-C during the import is caught
 
         gc.freeze()
         gc.enable()

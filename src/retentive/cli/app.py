@@ -1,4 +1,4 @@
-"""The `retentive` command: imports subcommands on use, suggests similar names, and returns exit statuses."""
+"""The command `retentive`. It imports a subcommand when it is used, and suggests names similar to an unknown one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _WIDTH = max(map(len, COMMANDS))
 
 
 class App(click.Group):
-    """A group that imports each subcommand on use, so that `retentive view` does not import the others."""
+    """Group of subcommands. It imports only the subcommand that runs, so that each command starts quickly."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names of the subcommands, in the order of the help."""
+        """Return the names of the subcommands, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The subcommand with this name or alias; None if there is no such subcommand."""
+        """Return the subcommand with a name or alias. Returns None if there is no such subcommand."""
         name = ALIASES.get(cmd_name, cmd_name)
         if name not in COMMANDS:
             return None
@@ -38,7 +38,7 @@ class App(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the subcommand in the arguments. Raises `UsageError`, with similar names, if there is none."""
+        """Return the subcommand that the arguments name. Raises `UsageError` with similar names for an unknown one."""
         if not ctx.resilient_parsing and args[0] not in ALIASES and args[0] not in COMMANDS and args[0][:1] != "-":
             raise click.UsageError(f"No such command {args[0]!r}.{_suggestion(args[0])}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
@@ -48,7 +48,7 @@ class App(click.Group):
         return name, command, rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the subcommands in groups, and then the options."""
+        """Write the subcommands in their sections, and then the options."""
         for title, rows in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(_WIDTH), text) for name, (_, text) in rows.items()])
@@ -56,14 +56,13 @@ class App(click.Group):
             formatter.write_dl(own_options(ctx, is_root=True))
 
     def main(self, args: Sequence[str] | None = None, *_: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        """Run the command line. In standalone mode, exit with its status."""
+        """Run the command line. In standalone mode, exit the process with its status."""
         if not standalone_mode:
             return super().main(args, standalone_mode=False, **extra)
         sys.exit(run(args))
 
 
 def _announce_deprecations(name: str, arguments: Sequence[str]) -> None:
-    """Print deprecation notices for the subcommand and its options to standard error."""
     given = arguments[: arguments.index("--")] if "--" in arguments else arguments
     say = partial(click.echo, err=True)
     deprecation.announce("command", name, say)
@@ -111,7 +110,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(error: click.ClickException, given: Sequence[str]) -> int:
-    """Print a usage error, as JSON if the arguments ask for JSON, and return its exit status."""
+    """Print a usage error and return its exit status. If the arguments ask for JSON, print JSON."""
     if not asks_for_json(given):
         error.show()
         return error.exit_code

@@ -18,9 +18,9 @@ from retentive.history.revisions import TIMES
 
 @output.group("audit")
 def audit() -> None:
-    """Verify, export and show the audit log, which has actors, operations, times and outcomes, but no texts.
+    """Verify, export and show the audit log. It has actors, operations, times and outcomes, but no texts.
 
-    Operations are logged while the setting audit is on: retentive settings set audit=true.
+    Operations are logged while the setting audit is on: `retentive settings set audit=true`.
     """
 
 
@@ -36,12 +36,14 @@ def audit() -> None:
 def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, key: str | None) -> None:
     """Verify that no entry of the log was modified, removed or reordered.
 
-    If one was, names the first such entry and exits with status 13. Prints the head of the log: keep it in another
-    place, and pass it to --expect later, to detect a rewritten or truncated log. Lists versions that were recorded
-    while the log was on but have no entry; these are not errors.
+    If the log was modified, prints the first wrong entry and exits with status 13. Prints the head of the log, which is
+    the number and the hash of its last entry. Keep the head in another place, and pass it to --expect later: this
+    detects a log that was rewritten or truncated. Lists versions that were recorded while the log was on but have no
+    entry; these are not errors.
 
-    With --anchor, also names each anchored version that was altered or removed, each version that was inserted among
-    the anchored ones, and each later version without an entry.
+    An anchor is a signed record of the log and of the versions; see `audit anchor`. With --anchor, verify also lists
+    each anchored version that was altered or removed, each version that was inserted among the anchored ones, and each
+    later version without an entry.
     """
     if (anchor is None) != (key is None):
         raise click.UsageError("Pass --anchor and --key together.")
@@ -58,9 +60,9 @@ def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, k
 def anchor(location: Location, *, file: str, key: str) -> None:
     """Append a signed anchor to FILE: the head of the log, and digests of the versions since the last anchor.
 
-    Run it once a day. Keep FILE and the key where nobody with write access to the storage can change them. `audit
-    verify --anchor FILE` then detects every later change to the log and the history, including the restoration of an
-    older copy. If the memory store differs from FILE, nothing is appended and the status is 13.
+    Run it once a day. Keep FILE and the key in a place that nobody with write access to the storage can change. `audit
+    verify --anchor FILE` then detects every later change to the log and the history, even if somebody restored an older
+    copy of the storage. If the memory store differs from FILE, nothing is appended and the status is 13.
     """
     with location.existing() as store, _naming(file, key), output.progress("Anchoring"):
         made = store.audit.anchor(file, key)
@@ -108,7 +110,7 @@ def show(location: Location, *, since: datetime | None) -> None:
 
 @contextmanager
 def _naming(anchors: str | None, key: str | None) -> Iterator[None]:
-    """Add the names of the anchor file and the key file to errors."""
+    """Context manager that adds the names of the anchor file and of the key file to errors."""
     with ExitStack() as stack:
         if anchors is not None and key is not None:
             stack.enter_context(naming("Key file", key))

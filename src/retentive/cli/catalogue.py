@@ -1,4 +1,4 @@
-"""The subcommands of `retentive`: groups, names, modules and short descriptions, so that --help imports no command."""
+"""The subcommands of `retentive`, with their modules and short descriptions. --help needs only this list."""
 
 from __future__ import annotations
 
@@ -76,12 +76,15 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "completion": ("completion", "Print the completion script of a shell"),
     },
 }
-"""Short descriptions must end before column 80. The help and the manual use this order."""
+"""Sections of the help. Each maps the name of a command to its module and its short description.
+
+The help and the manual use this order. A line of the help must not be longer than 80 columns.
+"""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {name: row for rows in SECTIONS.values() for name, row in rows.items()}
 
 ALIASES: Mapping[str, str] = {"str_replace": "replace", "delete": "rm", "rename": "mv"}
-"""Names of the memory tool's commands that differ from the names on the command line."""
+"""Commands of the memory tool that have another name on the command line, with this name."""
 
 MEANT: Mapping[str, str] = {
     "ren": "mv",
@@ -108,4 +111,4 @@ MEANT: Mapping[str, str] = {
     "gc": "collect",
     "server": "serve",
 }
-"""Words from other programs, and the command to suggest for each."""
+"""Names of commands in other programs, with the command of `retentive` to suggest."""

@@ -158,10 +158,10 @@ def update(
     new_path: str | None,
     if_sha256: str | None,
 ) -> None:
-    """Change the text or the path of the memory with the given id, or both in one version.
+    """Change the text or the path of the memory with the given id. A change of both adds only one version.
 
-    Without TEXT and --file, only the path changes; `-` reads the text from standard input. If the memory already has
-    this text and path, nothing happens, even if its hash differs from --if-sha256.
+    Without TEXT and --file, only the path changes. If TEXT is `-`, the text is read from standard input. If the memory
+    already has this text and path, nothing is changed, and --if-sha256 is not checked.
     """
     content = None if text is None and file is None else given_text(text, file)
     with location.existing(sweep=True) as store:
@@ -185,7 +185,10 @@ def _emit_written(done: Written, verb: str) -> None:
 
 
 def _old_and_new(arguments: Sequence[str | None], old_file: str | None, new_file: str | None) -> tuple[str, str]:
-    """Return the old and the new text. Each comes from its file, or from the next argument."""
+    """Return the old and the new text. Each is read from its file, or taken from the next argument.
+
+    The new text is empty if it is not given. Raises `UsageError` if the arguments do not fit.
+    """
     waiting = [argument for argument in arguments if argument is not None]
     if old_file == new_file == "-":
         raise click.UsageError("Only one of --old-file and --new-file can be -.")

@@ -1,4 +1,4 @@
-"""Completion of paths, memory stores and versions in shells."""
+"""Shell completion of paths, memory stores and versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ MAX_VERSIONS = 50
 
 
 def paths(ctx: click.Context, incomplete: str, absolute: Callable[[str], str]) -> list[CompletionItem]:
-    """Complete the paths of memories and directories, one level at a time."""
+    """Return the memories and directories whose path starts with `incomplete`, without those in deeper directories.
+
+    `absolute` converts a path to an absolute path.
+    """
     typed = incomplete[: incomplete.rfind("/") + 1]
     directory = absolute(typed or ".").rstrip("/")
 
@@ -33,7 +36,7 @@ def paths(ctx: click.Context, incomplete: str, absolute: Callable[[str], str]) -
 
 
 def stores(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """The keys of the memory stores."""
+    """Return the keys of the memory stores that start with `incomplete`. A store without a key has its id."""
 
     def work(_: Location, opened: Retentive) -> list[CompletionItem]:
         found = [(info.key or info.id, info.name) for info in opened.stores()]
@@ -43,7 +46,7 @@ def stores(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
 
 
 def versions(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """The newest versions, with their paths."""
+    """Return those of the newest versions whose id starts with `incomplete`, each with its path as help."""
     newest = Read("versions", lambda snapshot: list(snapshot.versions(limit=MAX_VERSIONS)))
 
     def work(location: Location, opened: Retentive) -> list[CompletionItem]:
@@ -54,7 +57,7 @@ def versions(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
 
 
 def _completed(ctx: click.Context, work: Callable[[Location, Retentive], list[CompletionItem]]) -> list[CompletionItem]:
-    """Return the completions at the location. Empty if the location does not exist, or after an error."""
+    """Return the completions that `work` finds. Returns no completions if the location cannot be opened or read."""
     location = ctx.find_object(Location) or Location()
     with suppress(RetentiveError), location.opened() as opened:
         return work(location, opened)

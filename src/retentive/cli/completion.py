@@ -14,7 +14,7 @@ PROGRAM, VARIABLE = "retentive", "_RETENTIVE_COMPLETE"
 @output.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(_location: Location, shell: str) -> None:
-    """Print the script that completes commands, options, paths, memory stores and versions in SHELL.
+    """Print a script for SHELL that completes commands, options, paths, memory stores and versions.
 
     Run the example for your shell once. For zsh, the file must be in a directory of $fpath. Paths, stores and versions
     are completed from the location on the command line, or from RETENTIVE_AT. Completion creates and changes nothing.

@@ -18,8 +18,8 @@ from retentive.values.extras import pip_install
 def console(location: Location, *, no_browser: bool) -> None:
     """Serve the web console of a location until Ctrl-C, and open it in the browser.
 
-    Only this machine can connect. The login page asks for the code that this command prints; it works once, for 60
-    seconds. Changes are recorded as made by you. docs/console.md describes the pages.
+    Only this machine can connect. The login page asks for the code that this command prints. The code can be used once,
+    within 60 seconds. Changes are recorded with your user as actor. docs/console.md describes the pages.
     """
     need_posix("`retentive console`", "it can run on another machine that has this location")
     try:

@@ -1,4 +1,4 @@
-"""`edit`: change a memory in the user's editor, in one change. A draft that cannot be saved is kept."""
+"""`edit`: edit a memory in the user's editor. If the edited text cannot be saved, its file is kept."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _NOT_SAVED = "No change; nothing was saved."
 def edit(location: Location, path: str) -> None:
     """Edit a memory in your editor, and save it as one change.
 
-    The editor is $VISUAL, $EDITOR or vi. If the memory does not exist, it is created, unless the text stays empty. If
-    somebody else changed the memory in the meantime, nothing is saved; your text is kept in a file, and its name is
-    printed.
+    The editor is $VISUAL, $EDITOR or vi. If the memory does not exist, it is created, unless you save an empty text. If
+    somebody else changed the memory in the meantime, nothing is saved. Your text is then kept in a file, and the name
+    of the file is printed.
     """
     end(_edited(location, path))
 
@@ -69,7 +69,7 @@ def _edited(location: Location, path: str) -> Done:
         click.echo(f"Your text is kept in {draft.path}", err=True)
         raise
     finally:
-        if not is_saved:  # saving writes an entry that covers the read
+        if not is_saved:  # a saved change has an audit entry that covers the read
             _note_read(location, path, memory)
     if done.reply.is_error and draft.differs(before):
         return replace(done, reply=replace(done.reply, text=f"{done.reply.text}\nYour text is kept in {draft.path}"))
@@ -78,14 +78,17 @@ def _edited(location: Location, path: str) -> Done:
 
 
 def _note_read(location: Location, path: str, memory: Memory | None) -> None:
-    """Write the audit entry of a read without a following change. A server writes this entry itself."""
+    """Write an audit entry for reading the memory, because no change was saved. A server writes its entries itself."""
     with suppress(NotFound), location.existing() as store:
         if not is_remote(store):
             core_of(store).result_of(AuditOnly("load", None, (MemoryPath.parse(path),), read_fact(memory)))
 
 
 def _editable(location: Location, path: str) -> Entry | Reply:
-    """Return the entry of the memory to edit, an empty entry if it does not exist, or an error reply."""
+    """Return the entry of the memory to edit. If the memory does not exist, the entry is empty.
+
+    Returns an error reply if no memory can be at this path.
+    """
     try:
         with location.existing(sweep=True) as store:
             if is_remote(store):
@@ -108,7 +111,7 @@ def _editable(location: Location, path: str) -> Entry | Reply:
 
 
 def _present(store: MemoryStore, path: str) -> Entry | Reply:
-    """The entry of a memory on a server."""
+    """Return the entry of a memory on a server, or an error reply."""
     try:
         memory, text = store.load(path)
     except NotFound:
@@ -120,14 +123,17 @@ def _present(store: MemoryStore, path: str) -> Entry | Reply:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A private file in a private directory, so that backup files of the editor are private too."""
+    """File with the text to edit. It is in a directory of its own that only the user can read.
+
+    Backup files that the editor writes are therefore private too.
+    """
 
     directory: str
     path: str
 
     @classmethod
     def of(cls, data: bytes, name: str) -> Draft:
-        """Create a draft with this content. Raises `RetentiveError` if a temporary file cannot be created."""
+        """Create a draft with this content and file name. Raises `RetentiveError` if the file cannot be created."""
         try:
             directory = tempfile.mkdtemp(prefix="retentive-")
             path = os.path.join(directory, name)
@@ -139,7 +145,7 @@ class Draft:
         return cls(directory, path)
 
     def edit(self) -> None:
-        """Run the editor until it exits. Raises `RetentiveError` if it cannot start or exits with an error."""
+        """Run the editor, and wait until it exits. Raises `RetentiveError` if it cannot start, or reports an error."""
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
         try:
             with _interrupts_ignored():
@@ -152,7 +158,7 @@ class Draft:
             raise RetentiveError(f"the editor {editor!r} exited with status {status}; nothing was saved")
 
     def read(self) -> bytes:
-        """The content of the draft. Raises `RetentiveError` if the editor removed it."""
+        """Return the content of the draft. Raises `RetentiveError` if the file cannot be read."""
         try:
             with open(self.path, "rb") as file:
                 return file.read()
@@ -160,7 +166,7 @@ class Draft:
             raise RetentiveError(f"cannot read the edited file {self.path}: {error.strerror}") from None
 
     def differs(self, before: bytes) -> bool:
-        """Return True if the draft was changed, or exists but cannot be read."""
+        """Return whether the draft differs from `before`. Returns True if it exists but cannot be read."""
         try:
             return self.read() != before
         except RetentiveError:
@@ -169,9 +175,10 @@ class Draft:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Let only the editor react to Ctrl-C, which the terminal sends to both processes.
+    """Context manager: while the block runs, this process ignores Ctrl-C. Only the editor reacts to it.
 
-    Uses a handler that does nothing, because the editor would inherit SIG_IGN and ignore Ctrl-C too.
+    The terminal sends Ctrl-C to both processes. It is ignored with a handler that does nothing. With SIG_IGN, the
+    editor would inherit the setting and ignore Ctrl-C too.
     """
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
@@ -181,9 +188,10 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def _file_name(path: str) -> str:
-    """Return the name of the memory, so that the editor recognizes the file type, or `memory.txt`.
+    """Return the file name of the draft. It is the name of the memory, so that the editor recognizes the file type.
 
-    Only plain names are used, because editors execute files such as `.dir-locals.el`.
+    If the name of the memory is not a plain name, the file name is `memory.txt`. Some names are dangerous, because
+    editors execute files such as `.dir-locals.el`.
     """
     name = path.rstrip("/").rpartition("/")[2]
     return name if _PLAIN_NAME.fullmatch(name) else "memory.txt"

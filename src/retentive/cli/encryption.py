@@ -35,8 +35,9 @@ def encryption() -> None:
 def new(location: Location) -> None:
     """Create a key file, or add a new current key to it.
 
-    Existing keys are kept, because older memory stores need them until `retentive encryption rotate` wraps their data
-    keys with the current key.
+    Each memory store has its own data key, which is encrypted (wrapped) with a key of this file. New memory stores use
+    the current key. Older keys are kept, because existing memory stores need them until `retentive encryption rotate`
+    wraps their data keys with the current key.
     """
     key_ring()
     key_id = _add_key(location)
@@ -49,8 +50,8 @@ def new(location: Location) -> None:
 def rotate(location: Location, *, add: bool) -> None:
     """Wrap the data keys of all memory stores with the current key.
 
-    Texts are not rewritten, so this is quick, and the memory stores can stay in use. After an interruption, run it
-    again. Once it has finished, you can remove the old key from the key file, unless a backup still needs it.
+    Texts are not rewritten, so this is quick. The memory stores can stay in use. After an interruption, run it again.
+    When it has finished, you can remove the old key from the key file, unless you need it for a backup.
     """
     key_ring()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
@@ -72,9 +73,9 @@ def rotate(location: Location, *, add: bool) -> None:
 def status(location: Location) -> None:
     """Show how each memory store is encrypted, and whether the given keys can decrypt it.
 
-    In a pipe each line has, separated by tabs: the key of the store; whether it is encrypted (yes, no, or the time
-    when its data key was destroyed); the id of the key that wraps its data key, with `current`, `old`, or `missing` if
-    this key was not given; whether its paths are encrypted; whether it can be read; and its id.
+    In a pipe each line has six fields, separated by tabs: the key of the store; whether it is encrypted (yes, no, or
+    the time when its data key was destroyed); the id of the key that wraps its data key, followed by `current`, `old`,
+    or `missing` if you did not give this key; whether its paths are encrypted; whether it can be read; its id.
     """
     key_ring()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
@@ -95,10 +96,11 @@ def status(location: Location) -> None:
 @output.command("destroy", group=encryption, json='Print a JSON object: {"store_id", "store_key", "destroyed_at"}.')
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def destroy(location: Location, *, yes: bool) -> None:
-    """Destroy the data key of the memory store given with --store, which can then never be read again.
+    """Destroy the data key of the memory store given with --store. The memory store can then never be read again.
 
-    --store must be an argument, so that no store is destroyed by default. The key file is not needed. Earlier
-    backups still have the wrapped data key; they become unreadable once the key that wraps it is rotated and deleted.
+    --store must be given on the command line, so that no store is destroyed by default. The key file is not needed.
+    Earlier backups still contain the wrapped data key. To make them unreadable too, rotate the key that wraps it, and
+    delete the old key.
     """
     key_ring()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
@@ -124,7 +126,6 @@ def _row(store: StoreStatus) -> tuple[str, ...]:
 
 
 def _add_key(location: Location) -> str:
-    """Add a key to the key file and return its id. Raises `InvalidInput` if no key file was given."""
     from retentive.storage.sealed.keys import add_key  # noqa: PLC0415 - imports cryptography
 
     path = location.key_file

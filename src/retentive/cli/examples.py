@@ -1,4 +1,4 @@
-"""Examples of every command, for --help, docs/cli.md and the manual page. A test parses them."""
+"""Examples of every command, for --help, docs/cli.md and the manual page. A test checks that they can be parsed."""
 
 from __future__ import annotations
 
@@ -127,4 +127,4 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "demo": ("retentive demo", "retentive demo --live"),
 }
-"""Command lines by the words of the command."""
+"""Command lines by the name of the command, with the name of the subcommand if it has subcommands."""

@@ -1,4 +1,4 @@
-"""The exit status of every error, in one table. It is part of the API, because scripts depend on it."""
+"""Table of the exit statuses. It is part of the API, because scripts depend on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FAILED = 1
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """An exit status, its meaning, and its error codes (`retentive.errors`, `replies`)."""
+    """An exit status, its meaning, and the codes of the errors that have this status."""
 
     status: int
     meaning: str
@@ -22,7 +22,7 @@ class Exit:
 
 EXITS: tuple[Exit, ...] = (
     Exit(0, "Done."),
-    Exit(FAILED, "Failed for a reason without a status of its own.", ("error", "refused", "closed")),
+    Exit(FAILED, "Any other failure.", ("error", "refused", "closed")),
     Exit(
         2,
         "Invalid option, argument, path or range.",
@@ -31,27 +31,27 @@ EXITS: tuple[Exit, ...] = (
     Exit(3, "The memory, directory, memory store or location does not exist.", ("not_found",)),
     Exit(
         4,
-        "Something else exists at the path, or a parent of the path is a file.",
+        "Something else exists at the path, or a parent of the path is not a directory.",
         ("already_exists", "not_a_directory", "path_taken"),
     ),
     Exit(5, "The text to replace was not found, or was found more than once.", ("no_match", "many_matches")),
     Exit(6, "Conflict: the memory was changed in the meantime; nothing was saved.", ("conflict",)),
     Exit(
         7,
-        "Invalid for this directory: `/memories` itself, a directory into itself, or a rename across mounts.",
+        "Not possible: to change `/memories` itself, move a directory into itself, or rename across mounted stores.",
         ("root_protected", "into_itself", "across_mounts"),
     ),
     Exit(8, "A size limit would be exceeded.", ("too_large",)),
     Exit(
         9,
-        "Permission denied by the operating system or server, or read-only or archived.",
+        "The operating system or a server denied access, or the memory is read-only, or the store is archived.",
         ("permission_denied", "read_only", "archived"),
     ),
     Exit(10, "No space left on the storage.", ("store_full",)),
     Exit(11, "The storage is unavailable or busy; nothing was written. Try again.", ("unavailable",)),
     Exit(
         12,
-        "The storage failed during the commit: the outcome is unknown. Check before trying again.",
+        "The storage failed during the commit, so the change may or may not be stored. Check before you try again.",
         ("outcome_unknown",),
     ),
     Exit(13, "Stored data is damaged.", ("damaged",)),
@@ -82,5 +82,5 @@ _STATUS: Mapping[str, int] = {code: row.status for row in EXITS for code in row.
 
 
 def status_of(code: str | None) -> int:
-    """Return the exit status of an error code, or 1 for an unknown code, such as a code of a custom backend."""
+    """Return the exit status of an error code. An unknown code, such as one of a custom backend, has the status 1."""
     return _STATUS.get(code or "error", FAILED)

@@ -1,4 +1,4 @@
-"""Results as records: one JSON object per line, or CSV."""
+"""Formats the result of a command as records: one JSON object per line (ndjson), or CSV."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from io import StringIO
 
 
 def ndjson(result: str, rows: str | None) -> str:
-    """Return one line per record of a result. `result` is JSON."""
+    """Return one line of JSON for each record of a result.
+
+    `result` is JSON. `rows` names its field with the records; None if the result has no such field.
+    """
     return "".join(f"{json.dumps(each)}\n" for each in _records(result, rows))
 
 
 def as_csv(result: str, rows: str | None) -> str:
-    """Return a line with the names of all fields, and one line per record of a result."""
+    """Return CSV: a line with the names of all fields, and one line for each record of a result.
+
+    The arguments are those of `ndjson`.
+    """
     records = _records(result, rows)
     found = [each if isinstance(each, Mapping) else {"value": each} for each in records]
     names = list(dict.fromkeys(name for each in found for name in each))
@@ -27,7 +33,10 @@ def as_csv(result: str, rows: str | None) -> str:
 
 
 def _records(result: str, rows: str | None) -> list[object]:
-    """Return the list in the field `rows`, the result if it is a list, or else the result as the only record."""
+    """Return the records of a result: the list in its field `rows`, or the result itself if it is a list.
+
+    Any other result is the only record.
+    """
     value = json.loads(result)
     if rows is not None and isinstance(value, dict) and rows in value:
         value = value[rows]
@@ -35,5 +44,4 @@ def _records(result: str, rows: str | None) -> list[object]:
 
 
 def _cell(value: object) -> str:
-    """Return a string unchanged, an empty string for null, and JSON for any other value."""
     return value if isinstance(value, str) else "" if value is None else json.dumps(value)

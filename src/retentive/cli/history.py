@@ -1,4 +1,4 @@
-"""`log`, `show`, `diff`, `blame`: list changes and show their differences."""
+"""`log`, `show`, `diff` and `blame`: list changes and show their differences."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from retentive.store import MemoryStore, core_of
 from retentive.values.diff import DiffLine, as_text, unified
 
 _GONE = "(redacted)"
-_FEW = 10  # most versions of one change in the table of `log`
+_FEW = 10  # maximum number of versions of one change in the table of `log`
 
 
 def actors_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -59,9 +59,11 @@ def log(
 
     A change consists of the versions that one command recorded, and has a short name, such as r1234. The log of a
     memory includes its versions before a rename. If PATH does not exist, shows the log of the last memory there. On
-    a terminal, a long log is shown in a pager. In a pipe each line has the change, version, time, actor, operation and
-    path of a version, separated by tabs. The path is `old -> new` for a renamed memory, and empty for a redacted
-    version. An undo or a restore has one more column, such as `undo of r3`.
+    a terminal, a long log is shown in a pager.
+
+    In a pipe each line has the change, version, time, actor, operation and path of a version, separated by tabs. The
+    path of a renamed memory is `old -> new`. The path of a redacted version is empty. The versions of an undo or a
+    restore have one more column, such as `undo of r3`.
     """
     with location.existing() as store:
         with core_of(store).checking("log"):
@@ -101,7 +103,7 @@ def log(
 
 
 def _rows(change: LoggedChange, origins: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    """Yield the table rows of one change. Only the first row has the name, time and actor of the change."""
+    """Yield the table rows of a change. Only the first row has the name, time and actor of the change."""
     head: tuple[str, ...] = (change.id, output.local_time(change.at), str(change.actor or ""))
     if change.cause:
         yield *head, change.cause, *("" for _ in origins[change.versions[0].id])
@@ -117,7 +119,7 @@ def _rows(change: LoggedChange, origins: dict[str, tuple[str, ...]]) -> Iterator
 
 
 def described(version: Version, change: LoggedChange) -> tuple[str, str]:
-    """The operation and the path of a version. A renamed memory has both paths."""
+    """Return the operation and the path of a version. For a rename, the path is `old -> new`."""
     before = change.moved_from.get(version.id)
     return (version.operation, version.path) if before is None else ("renamed", f"{before} -> {version.path}")
 
@@ -127,9 +129,10 @@ def described(version: Version, change: LoggedChange) -> tuple[str, str]:
 def show(location: Location, what: tuple[str, ...]) -> None:
     """Show a version or a change.
 
-    For the id of a version, prints its metadata, an empty line and its text. For a change (r1234, HEAD, HEAD~2,
-    @{yesterday}), prints its metadata, its versions and their diff. With PATH, HEAD is the newest change of this memory
-    or directory, and only changes there are shown. The default is HEAD.
+    If REVISION is the id of a version, prints its metadata, an empty line and its text. If it names a change (r1234,
+    HEAD, HEAD~2, @{yesterday}), prints the metadata of the change, its versions and their diff. The default is HEAD,
+    the newest change. With PATH, HEAD is the newest change of this memory or directory, and only changes there are
+    shown.
     """
     revisions, path = revisions_and_path(what, at_most=1)
     with location.existing() as store:
@@ -177,7 +180,7 @@ def _show_change(found: Differences) -> None:
 
 
 def _facts(version: Version) -> dict[str, str]:
-    """Return metadata that is the same for all versions of a change, taken from one of them."""
+    """Return the metadata that is the same for all versions of a change. `version` is one of them."""
     made = version.provenance
     return {
         "actor": _actor(version),
@@ -191,7 +194,7 @@ def _facts(version: Version) -> dict[str, str]:
 
 
 def _head(facts: dict[str, str]) -> tuple[str, layouts.Aligned]:
-    """Return the facts that are not empty, for a pipe and for a terminal."""
+    """Return the facts that are not empty, as text for a pipe and as a layout for a terminal."""
     known = [(name, value) for name, value in facts.items() if value]
     return "".join(f"{name:<11}  {value}\n" for name, value in known), layouts.Aligned(known, ("yellow",))
 
@@ -213,18 +216,20 @@ def diff(
 ) -> None:
     """Show what changed, as a unified diff.
 
-    With one REVISION, shows the diff of this change or version; if it is a time, everything that changed since then.
-    With two, compares these versions, or the states right after these changes. The default is HEAD. PATH limits the
-    diff to a memory or a directory, and HEAD is then its newest change. With --by or --session, shows only changes by
-    these actors or sessions, without changes by others in between. Leaves out memories that are hidden from you. In a
-    pipe the output is a patch for `git apply`, to be run in the directory above `memories`.
+    With one REVISION, shows the diff of this change or version. If REVISION is a time, shows everything that changed
+    since then. With two, compares these versions, or the states right after these changes. The default is HEAD, the
+    newest change. PATH limits the diff to a memory or a directory; HEAD is then its newest change.
+
+    With --by or --session, shows only the changes by these actors or sessions, and leaves out the changes that others
+    made in between. Memories that are hidden from you are left out. In a pipe the output is a patch for `git apply`;
+    run it in the directory that contains `memories`.
     """
     revisions, path = revisions_and_path(what, at_most=2)
     is_filtered = whose is not None or session is not None
     has_span = is_filtered or since is not None or until is not None
     if revisions and has_span:
         raise click.UsageError(
-            "Specify revisions, or select changes by time (--since, --until) or origin (--by, --session)."
+            "Specify revisions, or select changes with --since, --until, --by and --session, but not both."
         )
     if until is not None and since is None and not is_filtered:
         raise click.UsageError("--until needs --since, --by or --session.")
@@ -270,7 +275,7 @@ def _notes(found: Differences) -> list[str]:
 @trust_option
 @click.option("--provenance", is_flag=True, help="Show integration, session, source, flags and trust too.")
 def blame(location: Location, path: str, *, source: str | None, trust: Level | None, provenance: bool) -> None:
-    """Show the change, time and actor that last changed each line of a memory.
+    """Show each line of a memory with the change that last changed it, its time and its actor.
 
     In a pipe each line has a version, time, actor, line number and text, separated by tabs.
     """
@@ -296,7 +301,10 @@ def blame(location: Location, path: str, *, source: str | None, trust: Level | N
 
 
 def _diff_lines(found: MemoryDifference) -> list[DiffLine]:
-    """Return a line with both versions (ignored by `git apply`), Git's header lines, and the lines that differ."""
+    """Return the diff of a memory: a line with both versions, the header lines of Git, and the lines that differ.
+
+    `git apply` ignores the line with the versions.
+    """
     old, new = found.old, found.new
     sides = [(each.path, each.sha256) if each else None for each in (old, new)]
     if found.reason or sides[0] == sides[1]:
@@ -323,7 +331,6 @@ _ORIGIN = ("integration", "session", "source", "flags", "trust")
 
 
 def _origins(store: MemoryStore, versions: Sequence[Version]) -> list[tuple[str, ...]]:
-    """Return integration, session, source, flagged lines and trust level of each version."""
     found: list[tuple[str, ...]] = []
     for version, level in zip(versions, store.trust.levels(versions), strict=True):
         made = version.provenance
@@ -347,7 +354,7 @@ def _actor(version: Version) -> str:
 
 
 def version_object(version: Version, change: LoggedChange | None = None) -> dict[str, object]:
-    """Return the JSON form of a version. With `change`, it includes the path before a rename."""
+    """Return the JSON form of a version. If `change` is given, it includes the path before a rename."""
     names = ("id", "memory_id", "operation", "path", "size_bytes", "sha256", "actor", "created_at", "redacted_at")
     found = output.attributes(version, *names, "redacted_by") | {"path": version.path or None}
     found |= {"change": f"r{version.revision}", "provenance": _provenance(version)}
@@ -355,7 +362,7 @@ def version_object(version: Version, change: LoggedChange | None = None) -> dict
 
 
 def change_object(change: LoggedChange) -> dict[str, object]:
-    """The JSON form of a change."""
+    """Return the JSON form of a change."""
     versions = [version_object(version, change) for version in change.versions]
     return {"change": change.id, "actor": change.actor, "time": change.at, "versions": versions}
 

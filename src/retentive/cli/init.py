@@ -1,4 +1,4 @@
-"""`init`: create a memory store that is empty or has the record of a project."""
+"""`init`: create an empty memory store, or one with the memories for a project of many sessions."""
 
 from __future__ import annotations
 
@@ -43,9 +43,11 @@ store = retentive.open({location}).store({key!r})
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Result of `init`: the location without its password, the store, the new memories, and code that uses it.
+    """Result of `init`.
 
-    `took_over` is true if existing plain files became the memories.
+    `at` is the location without its password, `store` the key of the store, `made` the paths of the new memories, and
+    `code` a program that uses the store. `is_new` is False if the store existed before. `took_over` is True if existing
+    plain files became the memories.
     """
 
     at: str
@@ -80,9 +82,10 @@ def init(
 ) -> None:
     """Create the location and the memory store, and print code that uses them. Existing memories are kept.
 
-    With --pattern project, also create the record of a project that takes many sessions: three memories in
-    /memories/project with the progress and the next step, the features and which of them pass, and how to start. If
-    the record exists, init changes nothing and exits with status 4.
+    With --pattern project, also create the record of a project that takes many sessions. The record has three memories
+    in /memories/project: progress.md with the progress and the next step, features.json with the features and whether
+    each passes its tests, and setup.md with the command that starts the project. If the record exists, init changes
+    nothing and exits with status 4.
     """
     given = {"--goal": goal, "--feature": features or None, "--setup": setup, "--directory": directory}
     if pattern is None and (alone := [name for name, value in given.items() if value is not None]):
@@ -127,7 +130,10 @@ def _feature(number: int, given: str) -> Feature:
 
 
 def _code(location: Location, key: str, directory: str | None) -> str:
-    """A program that uses the memory store. It reads a URL that contains a password from the environment."""
+    """Return a program that uses the memory store.
+
+    If the URL of the location contains a password, the program reads the URL from the environment.
+    """
     opened = repr(location.url) if shown(location.url) == location.url else 'os.environ["RETENTIVE_AT"]'
     opened += f", keys={location.keys!r}" if location.keys is not None else ""
     elsewhere = "" if directory in {None, DIRECTORY} else f", directory={directory!r}"

@@ -1,4 +1,4 @@
-"""Layouts of output for people: tables, aligned columns, diffs and search hits, as values."""
+"""Values that describe output for a terminal: tables, aligned columns, diffs and search results."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows below column names, for a terminal. `empty` is printed if there are no rows.
+    """Table with column names. `empty` is printed if there are no rows.
 
-    If `folds` is true, cells are folded to the width of the terminal. Otherwise they are not, so that ids can be
-    copied. On a narrow terminal, the columns in `shortens` are shortened in this order until the table fits.
+    If `folds` is true, long cells continue on the next line. Otherwise they are not folded, so that ids can be copied.
+    On a narrow terminal, the columns in `shortens` are shortened in this order until the table fits.
     """
 
     columns: Sequence[str]
@@ -31,9 +31,9 @@ class Table:
 class Aligned:
     """Rows in aligned columns. Cells are never folded, so that ids can be copied.
 
-    `header` has the names of the columns, if they are shown. `styles` has a colour for each column, and `right` has the
-    indexes of right-aligned columns. On a narrow terminal, the columns with the indexes in `shortens` are shortened in
-    this order until the rows fit.
+    `header` has the names of the columns, or is empty if no names are shown. `styles` has a colour for each column.
+    `right` has the indexes of the right-aligned columns. `shortens` has the indexes of the columns that are shortened
+    on a narrow terminal, in this order, until the rows fit.
     """
 
     rows: Iterable[Sequence[str]]
@@ -46,13 +46,13 @@ class Aligned:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """A unified diff in which the changed words are marked."""
+    """Unified diff. The changed words of a line are marked."""
 
     lines: Iterable[DiffLine]
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Search results: paths and their matching lines, in which the matches are marked."""
+    """Search results: paths and their matching lines. The matches in a line are marked."""
 
     found: Results

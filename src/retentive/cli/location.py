@@ -1,4 +1,4 @@
-"""The location and memory store of a command, from the options of `retentive`, and functions to open them."""
+"""The location and the memory store that a command uses, as given by the global options, and functions to open them."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
     from retentive.storage.sealed.keys import KeyRing
 
 INTEGRATION = "cli"
-"""The name of the command line in audit logs."""
+"""Name of the command line in audit entries."""
 KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, slow to import
 STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked"})
-"""Codes of errors that concern the storage as a whole. Their messages are printed with the location."""
+"""Codes of errors that concern the whole storage. The location is printed after the messages of these errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A directory or URL with memory stores, the key of one of these stores, the actor, and the encryption keys.
+    """Values of the global options: a location, the key of a memory store in it, the actor, and the encryption keys.
 
-    `keys` is the path of a key file. `typed` has the names of the options given on the command line.
+    `url` is a directory or a URL. `keys` is the path of a key file. `typed` has the names of the options that were
+    given on the command line, not by an environment variable or a default.
     """
 
     url: str = DEFAULT_LOCATION
@@ -48,15 +49,15 @@ class Location:
 
     @property
     def shown(self) -> str:
-        """The location without its password, to be printed."""
+        """The location without its password. It can be printed."""
         return shown(self.url)
 
     @contextmanager
     def existing(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
-        """Open the memory store, for commands that need existing memories. A mistyped name creates nothing.
+        """Open the memory store without creating anything, for commands that need existing memories.
 
-        With `sweep`, idle memories expire first. Only commands that write memories set it, not commands that read, undo
-        or change settings. Raises `NotFound` if the location or the store does not exist.
+        If `sweep` is true, idle memories expire first. Only commands that write memories set it, not commands that
+        read, undo or change settings. Raises `NotFound` if the location or the store does not exist.
         """
         with self.opened(sweep=sweep) as found:
             store = self.chosen(found)
@@ -64,9 +65,9 @@ class Location:
                 yield store
 
     def chosen(self, found: Retentive) -> MemoryStore:
-        """The memory store in an opened location. Raises `NotFound` if it does not exist.
+        """Return the memory store in an opened location. Raises `NotFound` if it does not exist.
 
-        Plain files in a directory without recorded memory stores are its default memory store.
+        If a directory has plain files that retentive has not recorded yet, they are the memories of its default store.
         """
         if is_remote(found):
             try:
@@ -84,13 +85,19 @@ class Location:
         )
 
     def named_store(self) -> str:
-        """Return the key or id given by --store, to remove the store. Raises `UsageError` if it is a default."""
+        """Return the key or id given by --store on the command line. Raises `UsageError` if it was not given there.
+
+        Commands that remove a whole store use this method, so that no store is removed by default.
+        """
         if "store" not in self.typed:
             raise click.UsageError("Name the memory store with --store KEY. `retentive stores` lists them.")
         return self.store_key
 
     def _becomes_store(self) -> bool:
-        """Return True if opening the default store only records existing files, or is in memory."""
+        """Return whether the default store can be opened although it is not recorded.
+
+        This is so for a directory with plain files, which become its memories, and for an in-memory database.
+        """
         scheme, path = parse_location(self.url)
         if scheme is not None:
             return is_in_memory(self.url)
@@ -101,17 +108,27 @@ class Location:
 
     @contextmanager
     def created(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
-        """Open the memory store, and create it if it does not exist. `sweep` is the same as in `existing`."""
+        """Open the memory store. Create the location and the store if they do not exist.
+
+        `sweep` has the same meaning as in `existing`.
+        """
         with self.opened(create=True, sweep=sweep) as found:
             yield found.store(self.store_key).through(INTEGRATION)
 
     def _keeps_ids(self) -> bool:
-        """Return True if the first change to plain files can keep the ids that earlier reads have shown."""
+        """Return whether memories keep the ids that earlier reads have shown.
+
+        This concerns a directory of plain files that retentive has never opened. With encryption keys, or another
+        store than the default one, the ids cannot be kept.
+        """
         return self.store_key == DEFAULT_KEY and self.given_keys() is None and self._becomes_store()
 
     @contextmanager
     def opened(self, *, create: bool = False, sweep: bool = False) -> Iterator[Retentive]:
-        """Open the location with all its memory stores. Unless `create`, raises `NotFound` if it does not exist."""
+        """Open the location with all its memory stores.
+
+        If it does not exist, it is created if `create` is true; otherwise `NotFound` is raised.
+        """
         if is_url_of_server(self.url):
             with self._server(create=create) as found:
                 yield found
@@ -137,12 +154,15 @@ class Location:
 
     @contextmanager
     def _server(self, *, create: bool) -> Iterator[Retentive]:
-        """Open a server for a command that does not need the storage. Without --actor, the API key sets the actor."""
+        """Connect to a server. Raises `InvalidInput` if the command cannot be run through a server.
+
+        If --actor is not given, the server records the actor of the API key.
+        """
         from retentive.cli.over_http import OVER_HTTP  # noqa: PLC0415 - only for a server
 
         name = click.get_current_context().command_path.partition(" ")[2]
         if name.split(" ")[0] not in OVER_HTTP:
-            raise InvalidInput(f"`retentive {name}` needs the storage itself; run it on the machine of the server")
+            raise InvalidInput(f"`retentive {name}` cannot use a server; run it on the machine of the server")
         if self.seal_paths or "keys" in self.typed:
             raise InvalidInput("--keys and --seal-paths have no effect on a server")
         with naming("Location", self.shown):
@@ -152,29 +172,35 @@ class Location:
 
     @property
     def actor_name(self) -> str:
-        """The given actor, or the user of this machine. Raises `InvalidInput`."""
+        """The actor given by --actor, or else the user who runs this process. Raises `InvalidInput`."""
         return str(as_actor(self.actor or _login()))
 
     def given_keys(self) -> Keys | None:
-        """The keys from the option or the environment. Raises `InvalidInput`."""
+        """Return the encryption keys, from --keys or the environment. Returns None if no keys are given.
+
+        Raises `InvalidInput` for invalid keys, and errors that name the key file if it cannot be read.
+        """
         if self.keys is None and os.environ.get(KEYS_VARIABLE):
             return key_ring().from_environment(os.environ)
         return None if self.key_file is None else read_key_file(self.key_file)
 
     @property
     def key_file(self) -> str | None:
-        """The path of the key file, from the option or the environment."""
+        """Path of the key file, from --keys or the environment. None if neither is given."""
         return self.keys if self.keys is not None else os.environ.get(FILE_VARIABLE) or None
 
 
 def read_key_file(path: str) -> KeyRing:
-    """The keys in a file. Errors name the file: `InvalidInput`, `NotFound` and `PermissionDenied`."""
+    """Return the encryption keys in a file.
+
+    Raises `InvalidInput`, `NotFound` or `PermissionDenied`, with the name of the file.
+    """
     with naming("Key file", path):
         return key_ring().from_file(path)
 
 
 def key_ring() -> type[KeyRing]:
-    """The class of key rings. Raises `InvalidInput` if the library for encryption is not installed."""
+    """Import and return the class of key rings. Raises `InvalidInput` if the encryption library is not installed."""
     try:
         from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
     except ImportError:
@@ -184,10 +210,10 @@ def key_ring() -> type[KeyRing]:
 
 @contextmanager
 def naming(label: str, name: str, *, codes: Collection[str] | None = None) -> Iterator[None]:
-    """Add a line such as `File: backup.tar` to errors with these codes. If `codes` is None, add it to all errors.
+    """Context manager that adds a line, such as `File: backup.tar`, to errors with these codes.
 
-    Messages of retentive do not contain names of local files, since models and remote users read these messages. A
-    person at the shell needs the name.
+    If `codes` is None, the line is added to all errors. Messages of the library do not contain names of local files,
+    because models and remote users read them. A person at the shell needs these names.
     """
     try:
         yield
@@ -198,9 +224,9 @@ def naming(label: str, name: str, *, codes: Collection[str] | None = None) -> It
 
 
 def shown(url: str) -> str:
-    """The location as it was given, without user names, passwords and parameters.
+    """Return a location without user names, passwords and parameters.
 
-    A password may contain any character. Where its end is not certain, only the scheme is shown.
+    A password may contain any character. If it is not certain where the password ends, only the scheme is returned.
     """
     scheme, separator, rest = url.partition("://")
     if not separator:
@@ -222,19 +248,19 @@ def _login() -> str:
 
     try:
         return f"user:{getpass.getuser()}"
-    except (ImportError, KeyError, OSError):  # for example a container that runs under a user id without a name
+    except (ImportError, KeyError, OSError):  # for example, in a container the user id may have no name
         return f"user:{os.getuid() if sys.platform != 'win32' else 'unknown'}"
 
 
 def take_over(store: MemoryStore) -> None:
-    """Record the plain files of a directory as memories, with the ids that earlier reads have shown."""
+    """Record the plain files of a directory as memories. They keep the ids that earlier reads have shown."""
     core_of(store).backend.write(store.id, lambda _: None)  # not an operation, because it changes no memory
     store.memories()
 
 
 @contextmanager
 def _explaining(store: MemoryStore) -> Iterator[None]:
-    """Add the setting that makes a memory read-only to the error."""
+    """If a memory is read-only, add the name of the setting that makes it so to the error."""
     try:
         yield
     except ReadOnly as error:

@@ -1,4 +1,4 @@
-"""`scan`, `sweep`, `doctor`, `collect` and `migrate-schema`: maintenance by an operator."""
+"""`scan`, `sweep`, `doctor`, `collect` and `migrate-schema`: commands for operators."""
 
 from __future__ import annotations
 
@@ -57,15 +57,16 @@ _COUNTED = ("ok", "note", "problem", "repaired")
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation of --redact --history.")
 def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow: bool, yes: bool) -> None:
-    """List the memories that contain sensitive values, and the kinds of values. Never prints a value.
+    """List the memories that contain sensitive values, with the kinds of these values. Never prints a value.
 
     Values that are recognized only by their context are listed after "likely:". Lines that read like instructions to
-    the model are listed after "instructions:"; --redact keeps them.
+    the model are listed after "instructions:"; --redact does not change them.
 
-    Sensitive values may have been written before the guards were on, or by editing files. A path that contains a value
-    is shown without the value: rename the memory with `mv`, then run --history --redact to remove the old path.
-    Redacted versions cannot be restored, so --redact --history prints its plan and asks; without a terminal it needs
-    --yes. Exits with status 16 if values other than likely ones remain.
+    A memory may contain a sensitive value if it was written before the guards were on, or if its file was edited. A
+    path that contains a value is printed without the value. To remove the value, rename the memory with `mv`, and then
+    run `scan --redact --history`, which redacts the versions with the old path. Redacted versions cannot be restored.
+    --redact --history therefore lists the memories first, and asks for confirmation; without a terminal it needs --yes.
+    Exits with status 16 if sensitive values remain, except values after "likely:".
     """
     if allow:
         from retentive.redaction.examiner import allowance  # noqa: PLC0415 - rarely needed
@@ -92,7 +93,6 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
 
 
 def _scan_notes(scanned: Scanned, *, redact: bool, history: bool) -> list[str]:
-    """Lines that report a redaction, and name the command for the older versions."""
     if not redact:
         return [] if history or not any(one.kinds for one in scanned.findings) else [_OLDER]
     done = f"Redacted the values in {output.counted(scanned.rewritten, 'memory')}"
@@ -113,7 +113,10 @@ def _kinds_of(found: SensitiveMemory) -> str:
 
 
 def _confirm_redaction(store: MemoryStore, *, likely: bool) -> None:
-    """List what a redaction of the history would remove, and ask. Raises `UsageError` without a terminal."""
+    """List the memories that --redact --history would change, and ask for confirmation.
+
+    Raises `UsageError` without a terminal.
+    """
     with output.progress("Scanning"):
         core = core_of(store)
         preview = scan_read(core, history=True)
@@ -149,9 +152,9 @@ def sweep(location: Location, *, dry_run: bool, every_store: bool, every: float 
     memories can be restored as long as their versions are kept. keep_versions_days and keep_versions define when
     versions are removed. Read-only memories are kept.
 
-    If the clock of this host is more than 7 days ahead of the last time that the memory store recorded, nothing is
-    removed until you sweep with --accept-clock, or until a sweep a day later. On a database server, the clock of the
-    server is used.
+    A wrong clock could remove memories too early. If the clock of this host is more than 7 days ahead of the last time
+    that the memory store recorded, nothing is removed. Run sweep with --accept-clock if the clock is right, or run it
+    again a day later. If the memories are on a database server, the clock of that server is used.
     """
     while True:
         with location.opened() as found:
@@ -222,10 +225,10 @@ def doctor(
 ) -> None:
     """Check the integrity of a location: the memories, versions, texts, counts, records and files of all stores.
 
-    Writes nothing without --repair or --discard, and a repair deletes nothing. The memory stores can stay in use. Each
-    finding has a severity (ok, note, problem, repaired), a memory store, a code and a description; in a pipe these are
-    separated by tabs and followed by advice. Exits with status 17 if problems remain. The file of --bundle contains no
-    memory, path, actor, name, key, description or URL.
+    Without --repair and --discard, nothing is written. A repair deletes nothing. The memory stores can stay in use.
+    Each finding has a severity (ok, note, problem, repaired), a memory store, a code and a description. In a pipe each
+    line has these fields of a finding and advice, separated by tabs. Exits with status 17 if problems remain. The file
+    of --bundle does not contain memories, paths, actors, names, keys, descriptions or URLs.
     """
     from retentive.doctor import check_location  # noqa: PLC0415 - slow to import
 
@@ -256,7 +259,10 @@ def doctor(
 
 @contextmanager
 def _bundled(location: Location, file: str | None, keys: Keys | None) -> Iterator[list[Finding]]:
-    """Yield a list for the findings, and write the bundle about them at the end, even if the check fails."""
+    """Context manager that yields a list for the findings, and then writes the bundle with them to `file`.
+
+    If the check fails, the bundle is written with the code of the error. Without `file`, nothing is written.
+    """
     found: list[Finding] = []
     if file is None:
         yield found
@@ -273,7 +279,7 @@ def _bundled(location: Location, file: str | None, keys: Keys | None) -> Iterato
 
 
 def _printed(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Print each finding as soon as it is found, since lines in a pipe need no column widths."""
+    """Print each finding as a line, and yield it. This is for pipes, in which there are no columns to align."""
     for finding in findings:
         output.emit_row((*_finding_row(finding), finding.kind.advice))
         yield finding
@@ -286,7 +292,6 @@ def _finding_row(finding: Finding) -> tuple[str, ...]:
 
 
 def _findings_shown(found: list[Finding], counts: Counter[str]) -> list[output.Piece]:
-    """The table, a line of advice for each kind of finding, and the totals."""
     totals = ", ".join(output.counted(counts[severity], severity) for severity in ("problem", "note"))
     advice = {finding.code: finding.kind.advice for finding in found if finding.severity in {"problem", "note"}}
     return [
@@ -343,11 +348,11 @@ def collect(location: Location, *, older_than: float) -> None:
     help="For new tables: split memories and versions into N partitions by the hash of their store.",
 )
 def migrate(location: Location, *, partitions: int) -> None:
-    """Create the tables of a database server, or migrate them to the current schema.
+    """Create the tables on a database server, or migrate them to the current schema.
 
-    retentive creates the tables in an empty database by itself, but refuses to open older tables until they are
-    migrated. Run this before you start a new version of an application; running applications need not stop. Other kinds
-    of storage are migrated when they are opened.
+    In an empty database, retentive creates the tables when it opens the location. It refuses to open tables with an
+    older schema until this command has migrated them. Run it before you start a new version of an application; running
+    applications need not stop. Other kinds of storage are migrated when they are opened.
     """
     with naming("Location", location.shown), output.progress("Migrating"):
         applied = migrate_schema(location.url, partitions=partitions)

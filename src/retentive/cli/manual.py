@@ -16,7 +16,7 @@ from retentive.cli.options import examples_of, own_options
 
 
 def page() -> str:
-    """The text of docs/retentive.1, in the macros of man(7)."""
+    """Return the text of docs/retentive.1, in the macros of man(7)."""
     with click.Context(app, info_name="retentive", **app.context_settings) as ctx:
         lines = [
             f'.TH RETENTIVE 1 "" "retentive {__version__}" "User Commands"',
@@ -40,7 +40,6 @@ def page() -> str:
 
 
 def _command(parent: click.Context, command: click.Command) -> Iterator[str]:
-    """The sections of a command and of its subcommands."""
     with click.Context(command, info_name=command.name, parent=parent) as ctx:
         pieces = " ".join(ctx.command.collect_usage_pieces(ctx))
         yield f'.SS "{_escaped(f"{ctx.command_path} {pieces}")}"'

@@ -15,9 +15,9 @@ from retentive.values.extras import pip_install
 def serve(location: Location, *, one_tool: bool) -> None:
     """Serve the memory store to an MCP client, on standard input and output.
 
-    A client such as Claude Code or Claude Desktop starts this command. With the URL of a server as the location, it
-    forwards to that server. Changes are recorded with the actor given by --actor, and `memory_undo` undoes only changes
-    by this actor.
+    A client such as Claude Code or Claude Desktop starts this command. If the location is the URL of a server, the
+    calls are forwarded to that server. Changes are recorded with the actor given by --actor, and the tool `memory_undo`
+    undoes only changes by this actor.
 
     Creates the location and the memory store if they do not exist.
     """

@@ -38,10 +38,10 @@ _as_of_option = revision_option(
 @click.option("--all", "show_all", is_flag=True, help="On a terminal, show hidden memories too (.name, node_modules).")
 @_as_of_option
 def ls(location: Location, path: str, *, show_all: bool, as_of: Revision | None) -> None:
-    """List the memories below PATH, at any depth.
+    """List all memories below PATH.
 
-    Prints a table on a terminal. In a pipe each line has the size in bytes and the path of a memory, separated by a
-    tab; hidden memories are included.
+    Prints a table on a terminal, without hidden memories unless --all is given. In a pipe each line has the size in
+    bytes and the path of a memory, separated by a tab, and hidden memories are included.
     """
     with location.existing() as store, output.progress("Reading"):
         found = _memories(store, path, as_of)
@@ -65,7 +65,7 @@ def ls(location: Location, path: str, *, show_all: bool, as_of: Revision | None)
 def view(location: Location, path: str, *, view_range: tuple[int, int] | None, as_of: Revision | None) -> None:
     """Show a memory with line numbers, or list a directory.
 
-    Prints exactly the reply a model gets. A directory is listed two levels deep.
+    Prints exactly the reply that a model gets. A directory is listed two levels deep.
     """
     given: dict[str, object] = {"command": "view", "path": path, "view_range": view_range}
     with location.existing() as store:
@@ -98,7 +98,10 @@ def _past_load(store: MemoryStore, path: str, at: Revision) -> tuple[Memory, str
 
 
 def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory]:
-    """Return the memories at or below a path, as of a moment. Raises `NotFound` and `InvalidInput`."""
+    """Return the memories at or below a path, in the state of the revision `at`, or in the current state.
+
+    Raises `NotFound` and `InvalidInput`.
+    """
     core = core_of(store)
     with core.checking("list" if at is None else "list.as_of"):
         target = core.parsed(path)
@@ -116,7 +119,6 @@ def _memories(store: MemoryStore, path: str, at: Revision | None) -> list[Memory
 
 
 def _only(store: MemoryStore, path: str) -> Memory:
-    """The memory at a path. Raises `NotFound`."""
     try:
         return store.load(path)[0]
     except NotFound:
@@ -124,7 +126,7 @@ def _only(store: MemoryStore, path: str) -> Memory:
 
 
 def _at(moment: Revision | None, operation: ReadOperation[R]) -> ReadOperation[R]:
-    """Return the operation, applied to the state at a moment. None means now."""
+    """Return an operation that reads the state at a revision. If `moment` is None, it reads the current state."""
     if moment is None:
         return operation
     from retentive.history.reads import AsOf  # noqa: PLC0415 - rarely needed, and slow to import
@@ -133,7 +135,10 @@ def _at(moment: Revision | None, operation: ReadOperation[R]) -> ReadOperation[R
 
 
 def _shown(path: str, found: Sequence[Memory], *, show_all: bool) -> list[output.Piece]:
-    """Return a table for a terminal, without hidden memories, and a line with the number of hidden memories."""
+    """Return the table for a terminal and a line with the number of hidden memories.
+
+    The table has hidden memories only if `show_all` is true.
+    """
     from retentive.cli import layouts  # noqa: PLC0415 - only terminals need it
 
     shown = [memory for memory in found if show_all or not _is_hidden(memory.path, path)]
@@ -146,13 +151,12 @@ def _shown(path: str, found: Sequence[Memory], *, show_all: bool) -> list[output
 
 
 def _is_hidden(path: str, below: str) -> bool:
-    """True if a view of the directory `below` leaves out the memory, at any level."""
+    """Return whether a name in the path, below the directory `below`, starts with a dot or is `node_modules`."""
     names = path[len(below.rstrip("/")) :].split("/")
     return any(name.startswith(".") or name == "node_modules" for name in names)
 
 
 def _past_view(store: MemoryStore, given: dict[str, object], at: Revision) -> Done:
-    """Reply to a view of a past state. Raises `NotFound` and `InvalidInput`."""
     try:
         command = parse(given)
     except Refused as refusal:

@@ -1,4 +1,4 @@
-"""Global options: each is defined once, and is accepted before and after every command."""
+"""Global options of `retentive`. They are accepted before and after the name of every command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from retentive.cli.parameters import STORE, user_by_default
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION
 
 FORMATS = ("json", "ndjson", "csv", "table")
-_FORMAT = "retentive.cli.format"  # key in the metadata of the click context
+_FORMAT = "retentive.cli.format"  # key of the chosen format in `meta` of the click context
 JSON_HELP = "Print the result as JSON: one object or list on one line."
 
 GLOBAL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -52,19 +52,19 @@ GLOBAL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 _FIELDS = {"at": "url", "store": "store_key", "actor": "actor", "keys": "keys", "seal_paths": "seal_paths"}
-"""Field of `Location` for each global option about the location."""
+"""Field of `Location` that stores the value of each global option."""
 
 
 class GlobalOption(click.Option):
-    """A global option. The help of a command mentions it in one line only."""
+    """Global option of a command. The help of a command lists the names of these options in one line."""
 
 
 def global_options(*, taken: Collection[str] = (), root: bool = False) -> list[click.Parameter]:
-    """Return the global options, except the `taken` ones. Only with `root` do they have defaults."""
+    """Return the global options, without the names in `taken`. They have defaults only if `root` is true."""
     found: list[click.Parameter] = []
     for flag, given in GLOBAL_OPTIONS.items():
         if flag not in taken:
-            # After a command, an option has no default, so it overrides the one before the command only if given.
+            # An option after a command has no default: a default would override the value given before the command.
             attributes = {name: value for name, value in given.items() if root or name not in {"default", "envvar"}}
             name = f"global{flag.replace('-', '_')}"  # a command may have an argument `store`
             attributes |= {"expose_value": False, "callback": _remember, "show_envvar": True}
@@ -73,21 +73,21 @@ def global_options(*, taken: Collection[str] = (), root: bool = False) -> list[c
 
 
 def add_global_options(command: click.Command, *, without: Collection[str] = ()) -> None:
-    """Add the global options to a command, except those that it defines itself."""
+    """Add the global options to a command, except `without` and the options that the command defines itself."""
     own = {flag for param in command.params for flag in param.opts}
     command.params += global_options(taken=own | set(without))
 
 
 def own_options(ctx: click.Context, *, is_root: bool = False) -> list[tuple[str, str]]:
-    """Return the names and help text of each option. Only with `is_root`, global options are included."""
+    """Return the names and the help text of each option. Global options are included only if `is_root` is true."""
     own = [each for each in ctx.command.get_params(ctx) if isinstance(each, click.Option)]
     records = [each.get_help_record(ctx) for each in own if is_root or not isinstance(each, GlobalOption)]
-    # Click keeps the names of --help from the context that asked for it first.
+    # Click creates the option --help only once, so its names may come from the settings of another context.
     return [("-h, --help", record[1]) if record[0] == "--help" else record for record in records if record is not None]
 
 
 def examples_of(ctx: click.Context) -> Sequence[str]:
-    """Command lines that show the use of a command."""
+    """Return command lines that show the use of a command."""
     from retentive.cli.examples import EXAMPLES  # noqa: PLC0415 - only for help
 
     return EXAMPLES[ctx.command_path.partition(" ")[2]]
@@ -125,13 +125,16 @@ def choose_format(ctx: click.Context, _option: click.Parameter, given: str | boo
 
 
 def chosen_format() -> str | None:
-    """The format given to the current command; None for plain lines in a pipe and tables on a terminal."""
+    """Return the format that the user chose for the current command.
+
+    None means that no format was chosen: plain lines in a pipe, and tables on a terminal.
+    """
     context = click.get_current_context(silent=True)
     return None if context is None else context.meta.get(_FORMAT)
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:
-    """True if arguments that could not be parsed ask for JSON."""
+    """Return whether command-line arguments ask for JSON. The arguments need not be valid."""
     given = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
     formats = [after for before, after in pairwise(given) if before == "--format"]
     formats += [each.removeprefix("--format=") for each in given if each.startswith("--format=")]

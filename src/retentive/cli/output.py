@@ -1,6 +1,7 @@
-"""Command output: `emit` prints a result as JSON, as plain lines in a pipe, or aligned and coloured on a terminal.
+"""Output of commands. `emit` prints a result as JSON, as plain lines in a pipe, or with colours on a terminal.
 
-Output is UTF-8 in every locale, because memories are UTF-8. A closed pipe ends the command without a message.
+Output is UTF-8 in every locale, because memories are UTF-8. If the reader closes the pipe, the command ends without a
+message.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ if TYPE_CHECKING:  # only terminals need them
 
 P = ParamSpec("P")
 Piece: TypeAlias = "str | Table | Aligned | Diff | Hits"
-"""A part of the output on a terminal. In a string, control characters are escaped."""
+"""Part of the output on a terminal: a string, or a value of the module `layouts`. Control characters are escaped."""
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-PROGRESS_DELAY_S = 0.5  # a bar for quick work would only flicker
+PROGRESS_DELAY_S = 0.5  # a progress bar appears after this time, because a bar for quick work would only flicker
 
 
 class Command(click.Command):
-    """A subcommand that turns a `RetentiveError` into a message and an exit status. Other exceptions are raised.
+    """Subcommand that prints the message of a `RetentiveError` and exits with its status. Other exceptions are raised.
 
-    `json` is the help text of the option --json, which `emit` reads. If it is empty, the command prints no JSON.
+    `json` is the help text of the option --json. If it is empty, the command has no option --json.
     """
 
     def __init__(self, *args: Any, json: str = "", **kwargs: Any) -> None:
@@ -55,11 +56,11 @@ class Command(click.Command):
         add_global_options(self, without=() if json else ("--json", "--format"))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, the options of the command itself, and a line that names the global options."""
+        """Write the examples, the options of the command, and a line with the names of the global options."""
         write_options(ctx, formatter)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
+        """Run the command, and print a `RetentiveError`."""
         try:
             return super().invoke(ctx)
         except RetentiveError as error:
@@ -70,12 +71,15 @@ class Command(click.Command):
 def command(
     name: str | None = None, *, group: click.Group | None = None, json: str = ""
 ) -> Callable[[Callable[Concatenate[Location, P], None]], click.Command]:
-    """Make a function a subcommand. Its first argument is the `Location`. `json` is the same as in `Command`."""
+    """Return a decorator that makes a function a subcommand. The function gets the `Location` as its first argument.
+
+    `json` has the same meaning as in `Command`.
+    """
     return lambda function: (group or click).command(name, cls=Command, json=json)(pass_location(function))
 
 
 class Group(click.Group):
-    """A command with subcommands. If none is given, it runs the subcommand `default`, or else prints its help."""
+    """Command with subcommands. If no subcommand is given, it runs the one named `default`, or prints its help."""
 
     def __init__(self, *args: Any, default: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -84,7 +88,7 @@ class Group(click.Group):
         add_global_options(self)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand."""
+        """Run the given subcommand, or the default one."""
         done = super().invoke(ctx)
         if ctx.invoked_subcommand is not None:
             return done
@@ -93,7 +97,7 @@ class Group(click.Group):
             return command.invoke(inner)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the subcommands, then the examples and options as for a command."""
+        """Write the subcommands, and then the examples and options, as for a command."""
         with formatter.section("Commands"):
             helps = {name: each.get_short_help_str(200) for name, each in self.commands.items()}
             if self.default:
@@ -102,27 +106,30 @@ class Group(click.Group):
         write_options(ctx, formatter)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names of the subcommands, in the order of their definition."""
+        """Return the names of the subcommands, in the order of their definition."""
         return list(self.commands)
 
 
 def group(name: str, *, default: str = "") -> Callable[[Callable[[], None]], Group]:
-    """Make a function a group of subcommands. `default` names the subcommand that runs if none is given."""
+    """Return a decorator that makes a function a group of subcommands.
+
+    `default` names the subcommand that runs if no subcommand is given.
+    """
     return click.group(name, cls=Group, default=default)
 
 
 def as_json() -> bool:
-    """True if the current command was asked for JSON."""
+    """Return whether the current command prints JSON (--json, or --format json or ndjson)."""
     return chosen_format() in {"json", "ndjson"}
 
 
 def as_object() -> bool:
-    """True if the current command was asked for a format for programs."""
+    """Return whether the current command prints a format for programs: JSON or CSV."""
     return chosen_format() in {"json", "ndjson", "csv"}
 
 
 def as_table() -> bool:
-    """True if people read the output: on a terminal, unless another format was asked for."""
+    """Return whether the output is for people: on a terminal by default, or with --format table."""
     form = chosen_format()
     return form == "table" or (form is None and on_terminal())
 
@@ -138,12 +145,16 @@ def emit(
     status: int = 0,
     pages: bool = False,
 ) -> None:
-    """Print a result in one of three forms, and exit if `status` is not 0.
+    """Print a result, and exit if `status` is not 0.
 
-    In a format for programs, `value` is printed; `rows` names the field with its records, for ndjson and csv. In a
-    pipe, `plain` is printed: a string unchanged, or a line for each row with tabs between the cells. On a terminal,
-    `shown` is printed, or `plain` in aligned columns if `shown` is None; with `pages`, in a pager if it is longer than
-    the terminal. `notes` and `error` are printed to standard error, except with --json, because `value` contains them.
+    - In a format for programs, `value` is printed. For ndjson and csv, `rows` names the field of `value` that has the
+      records.
+    - In a pipe, `plain` is printed: a string unchanged, or one line for each row, with tabs between the cells.
+    - On a terminal, `shown` is printed. If it is None, `plain` is printed in aligned columns. With `pages`, output that
+      is longer than the terminal is shown in a pager.
+
+    `notes` and `error` are printed to standard error. With --json they are not printed, because `value` contains the
+    same facts.
     """
     if as_json() or (as_object() and not error):
         write_text(_formatted(value, rows))
@@ -162,7 +173,7 @@ def emit(
 
 
 def harmless(text: str) -> str:
-    r"""Escape control characters, such as `\x1b`, because a model's text must not control the reader's terminal."""
+    r"""Escape control characters as `\x1b`, so that the text of a model cannot control the terminal of the reader."""
     return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
@@ -176,7 +187,10 @@ def _formatted(value: object, rows: str | None) -> str:
 
 
 def emit_row(cells: Sequence[str], *, widths: Sequence[int] = ()) -> None:
-    """Print one row at once, while the work continues: with tabs between cells in a pipe, in columns on a terminal."""
+    """Print one row immediately, while the command continues to work.
+
+    In a pipe, the cells are separated by tabs. On a terminal, they are padded to `widths`.
+    """
     if as_table():
         padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
         write_line(harmless("  ".join([*padded, *cells[len(padded) :]]).rstrip()))
@@ -185,7 +199,7 @@ def emit_row(cells: Sequence[str], *, widths: Sequence[int] = ()) -> None:
 
 
 def emit_reply(reply: Reply, *, notes: Sequence[str] = ()) -> None:
-    """Print a reply. An error goes to standard error, but with --json to standard output."""
+    """Print a reply. An error is printed to standard error; with --json, it is printed to standard output."""
     if reply.is_error:
         emit(reply, error=reply.text, notes=[*notes, *_location_notes(reply)])
     else:
@@ -193,7 +207,7 @@ def emit_reply(reply: Reply, *, notes: Sequence[str] = ()) -> None:
 
 
 def _location_notes(reply: Reply) -> list[str]:
-    """A line with the location, for storage errors whose text does not contain it."""
+    """Return a line with the location if the reply is a storage error whose text does not contain it."""
     context = click.get_current_context(silent=True)
     location = None if context is None else context.find_object(Location)
     if location is None or reply.code not in STORAGE_CODES or "\nLocation: " in reply.text:
@@ -208,18 +222,18 @@ def end(reply: Reply) -> NoReturn:
 
 
 def failure(error: RetentiveError) -> Reply:
-    """The reply for a raised error, with the lines that `naming` added."""
+    """Return the error reply for an exception. It includes the lines that `location.naming` added to the exception."""
     text = "\n".join([str(error), *getattr(error, "__notes__", [])])
     return Reply(text if text.startswith("Error:") else f"Error: {text}", is_error=True, code=error.code)
 
 
 def attributes(value: object, *names: str) -> dict[str, object]:
-    """The JSON form of these attributes of a value."""
+    """Return the attributes of a value with these names, as a JSON object."""
     return {name: getattr(value, name) for name in names}
 
 
 def to_json(value: object) -> str:
-    """Convert `value` to JSON on one line of ASCII, which is safe in every locale and for every way to split lines."""
+    """Convert a value to JSON on one line, in ASCII. Every program can then decode it and split it into lines."""
     return _ENCODER.encode(value)
 
 
@@ -240,52 +254,59 @@ _ENCODER = json.JSONEncoder(default=_json_form)
 
 
 def timestamp(at: datetime) -> str:
-    """A UTC time in the format of the hosted memory stores."""
+    """Return a UTC time in the format of Anthropic's hosted memory stores."""
     return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and its noun: `1 memory`, `2 memories`."""
+    """Return a number with its noun in the singular or plural: `1 memory`, `2 memories`."""
     if number == 1:
         return f"1 {noun}"
     return f"{number:,} {noun.removesuffix('y')}ies" if noun.endswith("ry") else f"{number:,} {noun}s"
 
 
 def local_time(at: datetime) -> str:
-    """A time for people: in their time zone, with its offset from UTC, exact to the minute."""
+    """Return a time for people: in the local time zone with its offset from UTC, exact to the minute."""
     return at.astimezone().isoformat(" ", "minutes")
 
 
 def exact_time(at: datetime) -> str:
-    """A time for pipes: in the local time zone, with its offset from UTC, exact to the microsecond."""
+    """Return a time for programs: in the local time zone with its offset from UTC, exact to the microsecond."""
     return at.astimezone().isoformat(timespec="microseconds")
 
 
 def on_terminal() -> bool:
-    """True if standard output is a terminal."""
+    """Return whether standard output is a terminal."""
     return _is_terminal(sys.stdout)
 
 
 def coloured(text: str, colour: str | None) -> str:
-    """`text` in a colour, unless NO_COLOR is set. Only for terminals."""
+    """Return a text with terminal codes for a colour. Returns it unchanged if NO_COLOR is set."""
     return text if colour is None or os.environ.get("NO_COLOR") else click.style(text, fg=colour)
 
 
 def note(text: str, *, colour: str | None = None) -> None:
-    """Print a line to standard error; in `colour` on a terminal."""
+    """Print a line to standard error. On a terminal it has the given colour."""
     click.echo(coloured(harmless(text), colour) if _is_terminal(sys.stderr) else text, err=True)
 
 
 class Advance(Protocol):
-    """Function that reports progress: the units done, their total if it is known, and the name of the current part."""
+    """Function that reports progress.
+
+    `done` is the number of finished units, `total` the number of all units if it is known, and `part` the name of the
+    current part of the work.
+    """
 
     def __call__(self, done: int, total: int | None = None, *, part: str = "") -> None:
-        """Update the bar."""
+        """Update the progress bar."""
 
 
 @contextmanager
 def progress(label: str, *, total: int | None = None) -> Iterator[Advance | None]:
-    """A progress bar on a terminal, shown once the work has taken `PROGRESS_DELAY_S`. None if there is no terminal."""
+    """Context manager that shows a progress bar while its block runs, and yields the function that updates it.
+
+    The bar appears after `PROGRESS_DELAY_S`. If standard output is not a terminal, there is no bar and None is yielded.
+    """
     if not on_terminal():
         yield None
         return
@@ -331,14 +352,14 @@ def _drawn(pieces: Iterable[Piece]) -> str:
 
 
 def _write_pages(text: str) -> None:
-    """Print a text in the pager ($PAGER, or less) if it is longer than the terminal."""
+    """Print a text. If it is longer than the terminal, show it in the pager ($PAGER or less)."""
     from shutil import get_terminal_size  # noqa: PLC0415 - slow to import
 
     lines = get_terminal_size((80, 0)).lines  # 0: unknown
     if not lines or text.count("\n") < lines or not _is_terminal(sys.stdin) or os.environ.get("TERM") == "dumb":
         write_text(text)
         return
-    os.environ.setdefault("LESS", "FRX")  # as in git: show colours, and do not clear the screen
+    os.environ.setdefault("LESS", "FRX")  # the defaults of git: show colours, and do not clear the screen
     click.echo_via_pager(text, color=True)
 
 
@@ -352,13 +373,13 @@ def write_line(text: str) -> None:
 
 
 def write_text(text: str) -> None:
-    """Print exactly this text. Lone surrogates are escaped."""
+    """Print a text without a newline at the end. Lone surrogates are escaped."""
     write(text.encode("utf-8", "backslashreplace"))
 
 
 def write(data: bytes) -> None:
-    """Print exactly these bytes, at once."""
-    if sys.stdout is None:  # the caller closed standard output, and wants no output
+    """Write bytes to standard output and flush it. If the reader closed the pipe, exit without a message."""
+    if sys.stdout is None:  # the process was started with standard output closed
         return
     try:
         rest = memoryview(data)
@@ -375,7 +396,7 @@ def write(data: bytes) -> None:
 
 
 def _discard_output() -> None:
-    """Discard buffered output, which Python would otherwise fail to write when the process ends."""
+    """Redirect standard output to the null device. Otherwise Python fails to flush its buffer at the end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""Commands that accept the URL of a server as location, and commands that need the storage itself."""
+"""Lists the commands that accept the URL of a server as location, and those that must run on the server's machine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OVER_HTTP: Mapping[str, str] = {
     "mcp": "",
     "hook": "",
 }
-"""Commands that accept the URL of a server, with their limits; empty for full support."""
+"""Commands that accept the URL of a server. The value is their limits, or an empty string if there are none."""
 ON_THE_MACHINE: Mapping[str, str] = {
     "scan": "reads all versions",
     "encryption": "keys stay with the storage",
@@ -63,11 +63,11 @@ ON_THE_MACHINE: Mapping[str, str] = {
     "demo": "has a location of its own",
     "completion": "has no location",
 }
-"""Commands that refuse or ignore the URL of a server, with the reason."""
+"""Commands that refuse or ignore the URL of a server. The value is the reason."""
 
 
 def rows() -> Iterator[tuple[str, str, str]]:
-    """Rows of the table in docs/remote.md: each command, whether it accepts the URL of a server, and a remark."""
+    """Yield the rows of the table in docs/remote.md: a command, `yes` if it accepts the URL of a server, a remark."""
     for name, remark in OVER_HTTP.items():
         yield f"`{name}`", "yes", remark
     for name, remark in ON_THE_MACHINE.items():
@@ -75,6 +75,6 @@ def rows() -> Iterator[tuple[str, str, str]]:
 
 
 def table() -> str:
-    """The rows in Markdown."""
+    """Return the table in Markdown."""
     head = "| command | with a URL | |\n| --- | --- | --- |\n"
     return head + "".join(f"| {' | '.join(row)} |\n".replace("|  |", "| |") for row in rows())

@@ -36,7 +36,7 @@ def _moment(_ctx: click.Context, _param: click.Parameter, given: str | None) -> 
 
 
 def revision(text: str) -> Revision:
-    """Parse the name of a revision. Raises `BadParameter`."""
+    """Parse the name of a revision, such as `r1234`, `HEAD~2` or `2h`. Raises `BadParameter`."""
     from retentive.history.revisions import parse  # noqa: PLC0415 - slow to import
 
     try:
@@ -46,21 +46,23 @@ def revision(text: str) -> Revision:
 
 
 def time_option(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds an option for a time."""
+    """Return a decorator that adds an option to a command. The value of the option is a time."""
     return click.option(name, metavar="TIME", callback=_time, help=text)
 
 
 def revision_option(
     name: str, *, text: str, required: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds an option for a revision."""
+    """Return a decorator that adds an option to a command. The value of the option is a revision."""
     return click.option(name, metavar="REVISION", callback=_moment, required=required, help=text)
 
 
 def revisions_and_path(words: Sequence[str], *, at_most: int) -> tuple[list[Revision], str | None]:
-    """Sort words into revisions and a path. `A..B` are two revisions. Raises `UsageError`.
+    """Return the revisions and the path among the words of a command line. `A..B` gives two revisions.
 
-    A word with a slash or a dot that names no revision is a path. A path without a slash or a dot must start with `./`.
+    A word that starts with a slash or a dot is a path. A word that contains a slash or a dot, and is not the name of a
+    revision, is a path too. All other words are revisions, so the path `notes` must be written `./notes`. Raises
+    `UsageError` for more than `at_most` revisions or more than one path, and `BadParameter` for an unknown revision.
     """
     paths = [word for word in words if _is_path(word)]
     revisions = [revision(name or "HEAD") for word in words if word not in paths for name in word.split("..", 1)]
@@ -80,12 +82,15 @@ def _is_path(word: str) -> bool:
 
 
 def user_by_default(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:
-    """Return the actor or the pattern of actors. A name without a kind or wildcards means the user with this name."""
+    """Return the actor or the pattern of actors. A plain name, such as `ann`, becomes `user:ann`."""
     return given if given is None or {":", "*", "?"} & set(given) else f"user:{given}"
 
 
 def line_range(_ctx: click.Context, _param: click.Parameter, given: str | None) -> tuple[int, int] | None:
-    """Convert `A:B`, `A:` (to the end) or `A` (one line) to the `view_range` of the tool."""
+    """Convert a range of lines to the `view_range` of the tool.
+
+    The range is `A:B`, or `A:` for all lines from A, or `A` for one line. Raises `BadParameter`.
+    """
     if given is None:
         return None
     form = _RANGE.fullmatch(given)
@@ -108,7 +113,7 @@ else:
 
 
 def absolute(path: str) -> str:
-    """The absolute path: `notes.md` and `./notes.md` are /memories/notes.md, and `.` is /memories."""
+    """Return the absolute path. `notes.md` and `./notes.md` become /memories/notes.md, and `.` becomes /memories."""
     if path.startswith("/") or not path:
         return path
     while path.startswith("./"):
@@ -122,7 +127,7 @@ class MemoryPathType(TextType):
     name = "path"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The absolute path."""
+        """Return the absolute path."""
         return absolute(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -138,7 +143,7 @@ class VersionType(TextType):
     name = "version"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the newest versions of the memory store."""
+        """Return the newest versions whose id starts with `incomplete`."""
         from retentive.cli.completers import versions  # noqa: PLC0415 - only for completion
 
         return versions(ctx, incomplete)
@@ -150,14 +155,14 @@ class StoreType(TextType):
     name = "store"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The keys of the memory stores."""
+        """Return the memory stores whose key or id starts with `incomplete`."""
         from retentive.cli.completers import stores  # noqa: PLC0415 - only for completion
 
         return stores(ctx, incomplete)
 
 
 class RevisionOrPathType(TextType):
-    """The name of a revision, or the path of a memory; `revisions_and_path` tells them apart."""
+    """The name of a revision, or the path of a memory. `revisions_and_path` decides which one it is."""
 
     name = "revision or path"
 
@@ -177,20 +182,20 @@ ARGUMENT_TYPES: Mapping[str, TextType] = {
     "version_id": VERSION_ID,
     "version_ids": VERSION_ID,
 }
-"""Type of the arguments with each name, in all commands."""
+"""Type of an argument by its name. It is the same in all commands."""
 
 
 def text_options(command: F) -> F:
-    """Add the argument TEXT and the option --file, for `given_text`."""
+    """Decorator that adds the argument TEXT and the option --file to a command, which passes them to `given_text`."""
     option = click.option("--file", metavar="FILE", help="Read the text from this file; - is standard input.")
     return click.argument("text", required=False)(option(command))
 
 
 def given_text(text: str | None, file: str | None) -> str:
-    """Return the text of an argument or a file, or all of standard input if both are missing or one is `-`.
+    """Return the text given as an argument, or the text of a file.
 
-    Raises `UsageError` if both are given, if the file cannot be read, or if both are missing and standard input is a
-    terminal.
+    If neither is given, or if the given one is `-`, the text is read from standard input. Raises `UsageError` if both
+    are given, if the file cannot be read, or if neither is given and standard input is a terminal.
     """
     if text is not None and file is not None:
         raise click.UsageError("A text was passed twice, as an argument and as a file.")
@@ -206,7 +211,7 @@ def _standard_input(*, is_asked: bool) -> str:
 
 
 def text_of_file(name: str) -> str:
-    """The text of a file; `-` means standard input. Raises `UsageError` if the file cannot be read."""
+    """Return the text of a file. `-` means standard input. Raises `UsageError` if the file cannot be read."""
     if name == "-":
         return _standard_input(is_asked=True)
     try:
@@ -218,7 +223,7 @@ def text_of_file(name: str) -> str:
 
 
 def decoded(data: bytes) -> str:
-    """Decode UTF-8. Raises `InvalidInput` for text that a memory cannot store."""
+    """Decode UTF-8. Raises `InvalidInput` for bytes that are not UTF-8, and for a text with a NUL character."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -229,12 +234,12 @@ def decoded(data: bytes) -> str:
 
 
 def source_option(command: F) -> F:
-    """Add `--source`."""
+    """Decorator that adds the option `--source` to a command."""
     text = "Only with a source that matches, such as 'web:*'."
     return click.option("--source", metavar="PATTERN", help=text)(command)
 
 
 def trust_option(command: F) -> F:
-    """Add `--trust`."""
+    """Decorator that adds the option `--trust` to a command."""
     text = "Only at this level of trust under the current settings."
     return click.option("--trust", type=click.Choice(LEVELS), help=text)(command)

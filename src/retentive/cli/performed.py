@@ -1,4 +1,4 @@
-"""Runs commands on memories, and prints their replies with the ids of the recorded versions."""
+"""Runs commands of the memory tool, and prints their replies and the versions that they recorded."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ CHANGE = VIEW.replace("}.", ', "changes"}; changes is a list of {"path", "memory
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A reply, its path, the version that was read, and the recorded changes.
+    """Result of a command: its reply, the path, and the versions it read or recorded.
 
-    `changes` is None for a command that only reads, and empty if the output does not show changes.
+    `read` is the version that a view showed. `changes` is None for a command that only reads. It is empty if the output
+    format does not show changes.
     """
 
     reply: Reply
@@ -46,7 +47,10 @@ class Done:
 
 
 def perform(store: MemoryStore, if_version: str | None = None, /, **given: object) -> Done:
-    """Run a command of the tool, given as raw input. Input and storage errors become replies."""
+    """Run a command of the memory tool. `given` is its raw input. Errors of input and storage become error replies.
+
+    Nothing is changed if `if_version` is not the newest version of the memory.
+    """
     there = remote_store(store)
     if there is not None:
         return _remote(there, given, if_version)
@@ -62,7 +66,7 @@ def perform(store: MemoryStore, if_version: str | None = None, /, **given: objec
 def perform_text(
     store: MemoryStore, command: type[Write | Append], path: str, text: str, if_version: str | None
 ) -> Done:
-    """Run `write` or `append`, commands that only applications send."""
+    """Run `write` or `append`. Applications can use these commands; the memory tool of a model does not have them."""
     if remote_store(store) is not None:
         return perform(store, if_version, command=command.name, path=path, file_text=text)
     core = core_of(store)
@@ -75,7 +79,6 @@ def perform_text(
 
 
 def _remote(store: RemoteStore, given: dict[str, object], if_version: str | None) -> Done:
-    """Run a command on a server. Errors of the connection are raised."""
     from retentive.remote.objects import tool_path  # noqa: PLC0415 - only for a server
 
     answer = store.answer(given, if_version)
@@ -95,7 +98,7 @@ def _remote(store: RemoteStore, given: dict[str, object], if_version: str | None
 
 
 def run(store: MemoryStore, operation: Operation[Any]) -> Done:
-    """Run an operation that has a reply. Input and storage errors become replies."""
+    """Run an operation and return its reply. Errors of input and storage become error replies."""
     core, named = core_of(store), paths_named(operation)
     changes = None if isinstance(operation, RunView) else ()
     try:
@@ -118,19 +121,22 @@ def _explained(store: MemoryStore, named: Sequence[MemoryPath]) -> list[str]:
 
 
 def version_read(result: object) -> Recorded | None:
-    """Return the ids of the memory and version that a view showed, or None if it showed a directory."""
+    """Return the ids of the memory and version that a view showed. Returns None if it showed a directory."""
     memory = result.memory if isinstance(result, Viewed) else None
     return None if memory is None else Recorded(memory.id, memory.version_id)
 
 
 def memory_object(memory: Memory) -> dict[str, object]:
-    """The JSON form of a memory."""
+    """Return the JSON form of a memory."""
     names = ("version_id", "size_bytes", "sha256", "created_at", "updated_at")
     return {"path": memory.path, "memory_id": memory.id, **output.attributes(memory, *names)}
 
 
 def emit_done(done: Done) -> None:
-    """Print a reply. Formats for programs add the path, the changes, and the ids if there is only one version."""
+    """Print a reply. In formats for programs, the path and the changes are printed too.
+
+    If the command read or recorded exactly one version, the ids of its memory and version are also printed.
+    """
     if not output.as_object():
         output.emit_reply(done.reply, notes=done.notes)
         return
@@ -154,7 +160,10 @@ def end(done: Done) -> NoReturn:
 
 
 def _changes(store: MemoryStore, recorded: Sequence[Recorded]) -> Sequence[Mapping[str, object]]:
-    """Return the recorded versions as objects. They can be read after the command, because versions never change."""
+    """Return the recorded versions in their JSON form, or nothing if the output format does not show them.
+
+    They are read after the command. This is safe, because versions do not change.
+    """
 
     def work(found: Snapshot) -> list[Mapping[str, object]]:
         versions = [found.version(each.version_id)[0] for each in recorded]

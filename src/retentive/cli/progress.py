@@ -1,4 +1,4 @@
-"""Progress bars on a terminal. `output.progress` imports this module, which imports rich, when it shows a bar."""
+"""Progress bars on a terminal. `output.progress` imports this module only to show a bar, because rich is slow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retentive.cli.output import harmless
 
 
 class Bar:
-    """A progress bar on standard error, shown until `stop`."""
+    """Progress bar on standard error. It is shown until `stop` is called."""
 
     def __init__(self, label: str, total: int | None) -> None:
         self._label, self._total = label, total
@@ -19,7 +19,7 @@ class Bar:
         self._bar.start()
 
     def advance(self, done: int, total: int | None, part: str) -> None:
-        """Update the bar."""
+        """Show that `done` of `total` units are finished. `part` names the current part of the work."""
         text = f"{self._label} {escape(harmless(part))}: {done}" if part else self._label
         self._bar.update(self._task, description=text, completed=done, total=self._total if total is None else total)
 

@@ -1,4 +1,4 @@
-"""Explains to people why a memory is read-only. Models get no explanation."""
+"""Explains why a memory is read-only, for people at the shell. Models do not get this explanation."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from retentive.errors import RetentiveError
 from retentive.store import MemoryStore, core_of
 from retentive.values.settings import Settings
 
-_HIDDEN = (
-    "Trust hides a memory there: `retentive trust list` shows it, and `retentive trust release` ends a quarantine."
-)
+_HIDDEN = "A hidden memory is there: `retentive trust list` shows it, and `retentive trust release` ends a quarantine."
 
 
 def explanation(store: MemoryStore, paths: Iterable[str] = ()) -> str:
-    """Return the setting that makes one of the paths, or a memory below one, read-only, and how to change it.
+    """Return a sentence that names the setting that forbids a change, and the command that changes this setting.
 
-    The paths must be canonical. Without paths, all memories of the store are considered.
+    It concerns the first memory, at or below one of the paths, that the actor of the store may not change. The paths
+    must be canonical. Without paths, all memories of the store are considered.
     """
     core, settings = core_of(store), store.settings()
     rules = WriteRules(settings, core.actor, core.examiner)

@@ -34,7 +34,7 @@ git log --oneline | retentive write log.txt --at sqlite:///team.db --store user-
 - A path without a leading slash is below `/memories`: `notes.md` is `/memories/notes.md`, and `.` is `/memories`.
 - A text comes from an argument, `--file FILE`, or standard input (a pipe, or `-`). It is stored byte for byte; only
   `append` and `insert` add missing newlines. It must be UTF-8.
-- The names of the tool's commands are aliases: `str_replace`, `delete` and `rename` are `replace`, `rm` and `mv`.
+- Names of the memory tool's commands work too: `str_replace` is `replace`, `delete` is `rm`, and `rename` is `mv`.
 - Commands that only read or change existing memories create nothing: a mistyped location or memory store is an error
   with status 3. `create`, `write`, `append`, `edit` (if there is a text to save), `exec`, `init`, `import` and `chat`
   create the location and the memory store.
@@ -82,7 +82,7 @@ $ printf '%s\\n' '{"command": "view", "path": "/memories/none"}' 'not json' | re
 
 
 def page() -> str:
-    """The text of docs/cli.md."""
+    """Return the text of docs/cli.md."""
     with click.Context(app, info_name="retentive", **app.context_settings) as ctx:
         parts = [*_section(ctx, "##")]
         for title, rows in SECTIONS.items():
@@ -95,7 +95,6 @@ def page() -> str:
 
 
 def _command(parent: click.Context, command: click.Command, level: str) -> Iterator[str]:
-    """The sections of a command and of its subcommands."""
     with click.Context(command, info_name=command.name, parent=parent) as ctx:
         yield from _section(ctx, level)
         if aliases := [alias for alias, name in ALIASES.items() if name == command.name and level == "###"]:

@@ -1,4 +1,4 @@
-"""`redact` and `erase`: remove texts permanently."""
+"""`redact` and `erase`: permanently remove texts and memories."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _REMNANTS = {
     "s3": "If the bucket keeps old versions of objects, they stay until a lifecycle rule deletes them.",
 }
 _REMNANTS |= {"postgres": _REMNANTS["postgresql"], "gs": _REMNANTS["s3"], "az": _REMNANTS["s3"]}
-"""Copies that retentive cannot remove, by the scheme of the location. See docs/history.md."""
+"""Notes about copies that retentive cannot remove, by the scheme of the location. See docs/history.md."""
 
 
 @output.command(json=_REDACTED)
@@ -61,7 +61,7 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
     to redact, the status is 3.
     """
     if sum((bool(version_ids), all_of is not None, finish)) != 1:
-        raise click.UsageError("Specify versions, --all-of or --finish.")
+        raise click.UsageError("Specify versions, --all-of or --finish, but only one of them.")
     with location.existing() as store:
         if all_of is not None and not yes and is_remote(store):
             confirm(_REDACT.format(f"all old versions of {all_of}"))
@@ -102,8 +102,8 @@ def erase(
     """Permanently remove a memory, the memories below a directory, or a whole memory store, with all versions.
 
     For a directory, deleted memories that were below it are erased too. Memories are erased one by one; after an
-    interruption, run the command again. Only a record with the id of each memory, the actor and the time of the erasure
-    remains. With --whole-store, --store must be an argument, so that no store is erased by default.
+    interruption, run the command again. For each memory, a record remains with its id, and the actor and time of the
+    erasure. With --whole-store, --store must be given on the command line, so that no store is erased by default.
     """
     if sum((path is not None, memory_id is not None, whole_store)) != 1:
         raise click.UsageError("Specify only one of a path, --memory and --whole-store.")
@@ -135,7 +135,10 @@ def _erase_store(location: Location, key: str, *, yes: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Target of an erasure: a memory, or the memories at or below a path whose last change is older than a time."""
+    """Memories to erase: the memory with the id `memory_id`, or the memories at or below `path`.
+
+    If `older_than` is given, only memories whose last change was before this time are erased.
+    """
 
     path: str | None = None
     memory_id: str | None = None
@@ -160,7 +163,7 @@ def _erase_memories(location: Location, name: str, target: Target, *, yes: bool)
             raise NotFound(f"nothing was erased: no memory at or below {name} is older than that")
         if counts:
             removed = [store.history.erase(memory_id=each) for each in counts]
-        else:  # raises an error with the reason
+        else:  # this call raises an error with the reason
             removed = [store.history.erase(target.path, memory_id=target.memory_id)]
     versions = sum(each.versions for each in removed)
     value = {"versions": versions, "pending": any(each.pending for each in removed), "memories": list(counts)}
@@ -168,9 +171,8 @@ def _erase_memories(location: Location, name: str, target: Target, *, yes: bool)
 
 
 def _erase_remote(location: Location, store: MemoryStore, name: str, target: Target, *, yes: bool) -> None:
-    """Erase one memory on a server."""
     if target.older_than is not None:
-        raise InvalidInput("--older-than needs the storage itself; run this on the machine of the server")
+        raise InvalidInput("--older-than cannot be used with a server; run this on the machine of the server")
     memory_id = target.memory_id if target.path is None else store.load(target.path)[0].id
     if not yes:
         confirm(f"Permanently erase {name}?")
@@ -180,7 +182,7 @@ def _erase_remote(location: Location, store: MemoryStore, name: str, target: Tar
 
 
 def _to_erase(target: Target, path: MemoryPath | None, found: Snapshot) -> dict[str, int]:
-    """Return the number of versions of each memory to erase, by its id."""
+    """Return the number of versions of each memory to erase, by the id of the memory."""
     if path is None:
         ids = [str(target.memory_id)]
     else:
@@ -200,13 +202,16 @@ def _below(path: MemoryPath, found: Snapshot) -> list[str]:
 
 
 def _old(path: MemoryPath, found: Snapshot) -> int:
-    """The number of old versions at or below a path that are not redacted yet."""
+    """Return the number of old versions at or below a path that are not redacted yet."""
     present = {memory.version_id for memory in found.memories(ROOT)}
     return sum(version.id not in present and version.redacted_at is None for version in versions_of(found, path))
 
 
 def confirm(question: str, *, declined: Callable[[], object] | None = None) -> None:
-    """Ask for confirmation. If the user declines, call `declined` and exit. Raises `UsageError` without a terminal."""
+    """Ask the user to confirm a removal. Returns only if the user agrees.
+
+    If the user declines, call `declined`, and exit. Raises `UsageError` without a terminal.
+    """
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError(
             "Nothing was removed. Removal is permanent; without a terminal to confirm it, pass --yes."

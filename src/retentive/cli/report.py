@@ -1,4 +1,4 @@
-"""`report`: a memory store, or selected changes, as one HTML file."""
+"""`report`: write a memory store, or selected changes, to one HTML file."""
 
 from __future__ import annotations
 
@@ -38,10 +38,9 @@ def report(
 ) -> None:
     """Write a memory store to one HTML file, to read or to attach to a message.
 
-    By default, it has figures, the newest changes, and the texts of all memories, up to 8 MB. With --by, --session,
-    --since or --until, it has the selected changes, and their effect on each memory. The file has no scripts and loads
-    nothing. Values that look sensitive are masked; everything else is shown as stored. Exits with status 4 if FILE
-    exists.
+    By default, the file has statistics, the newest changes, and the texts of all memories, up to 8 MB. With --by,
+    --session, --since or --until, it has the selected changes and their effect on each memory. The file has no scripts
+    and loads nothing from the network. Values that look sensitive are masked. Exits with status 4 if FILE exists.
     """
     try:
         from retentive.console.report import of_changes, of_store  # noqa: PLC0415 - needs an extra

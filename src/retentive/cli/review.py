@@ -22,13 +22,13 @@ _NONE = "No proposed changes."
 def review() -> None:
     """Review proposed changes, and accept or refuse them.
 
-    `retentive settings set 'review=["session:*"]'` puts actors under review. Their changes become proposals, which
-    only they can see until somebody accepts them.
+    `retentive settings set 'review=["session:*"]'` puts actors under review. A change of such an actor becomes a
+    proposal. Until somebody accepts the proposal, only this actor sees the change.
     """
 
 
 def _chosen(command: F) -> F:
-    """Add the arguments that select proposals."""
+    """Decorator that adds the arguments and options which select proposals."""
     actor = click.option(
         "--by", "whose", metavar="ACTOR", callback=user_by_default, help="With --all: only proposals of this actor."
     )
@@ -77,7 +77,7 @@ def accept(
     """Accept proposed changes: all selected changes or none.
 
     If the same memories were changed in the meantime, nothing is done, the conflicts are printed, and the status is 6.
-    In the history, the actor of each change is the actor who proposed it.
+    The history records each change with the actor who proposed it.
     """
     _check(ids, everything=everything, whose=whose)
     with location.existing() as store:
@@ -103,7 +103,6 @@ def _check(ids: Sequence[str], *, everything: bool, whose: str | None) -> None:
 
 
 def _emit(done: str, outcome: DecisionOutcome) -> None:
-    """Print the result, or the conflicts with their exit status."""
     lines = [f"{each} was {done}: {outcome.summaries.get(each, '')}".rstrip(": ") for each in outcome.done]
     lines += [f"{each} was {done} too, because it builds on another one" for each in outcome.with_them]
     lines += [f"{each} was already {done}" for each in outcome.already]

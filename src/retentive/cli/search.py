@@ -34,11 +34,11 @@ from retentive.values.paths import ROOT
 @click.option("--regex", is_flag=True, help="QUERY is a regular expression (RE2), matched against each line.")
 @click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), default=20, help="Show the first N.")
 def search(location: Location, /, query: tuple[str, ...], *, limit: int, is_all: bool, **where: Any) -> None:
-    """Find the memories that best match QUERY, a question or words. Each word counts, in any word form.
+    """Find the memories that best match QUERY, which is a question or some words. Other forms of a word match too.
 
     '"some words"' is a phrase; +word must occur; -word must not occur (put -- before it). path:TEXT, by:ACTOR,
     since:TIME, before:TIME and is:proposed limit the search. In a pipe each line has a path, line number and line,
-    separated by tabs; number and line are empty if only the path matches.
+    separated by tabs. If only the path of a memory matches, the number and the line are empty.
     """
     with location.existing() as store:
         run = store.search if is_remote(store) else partial(search_once, store)

@@ -1,4 +1,4 @@
-"""`serve` and `keys`: the HTTP server, and the API keys of its clients."""
+"""`serve` and `keys`: run the HTTP server, and manage the API keys of its clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PATHS = "Limit the key to paths that match, such as /memories/team/**; may be r
 
 
 def _configure(ctx: click.Context, option: click.Parameter, path: str | None) -> None:
-    """Use the settings in a configuration file as defaults."""
+    """Use the settings in a configuration file as defaults of the options."""
     if path is None:
         return
     try:
@@ -43,7 +43,7 @@ def _configure(ctx: click.Context, option: click.Parameter, path: str | None) ->
 
 
 def _server_settings(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the option `--config` and an option for each setting of the server."""
+    """Decorator that adds the option `--config`, and an option for each setting of the server, to a command."""
     for each in reversed(settings()):
         kind = click.IntRange(each.low, each.high) if each.kind is int else each.kind
         shape: dict[str, Any] = {"is_flag": True} if each.kind is bool else {"type": kind}
@@ -73,11 +73,11 @@ def _server_settings(function: Callable[..., None]) -> Callable[..., None]:
 def serve(location: Location, **given: Any) -> None:
     """Serve the memory stores over HTTP, until Ctrl-C or SIGTERM.
 
-    The server implements the API of Anthropic's memory stores, so Anthropic's SDKs work with it, and adds routes; see
-    docs/server.md. Each request needs an API key. The first start on a loopback address creates a key for
-    administrators and prints it once. An address that other machines can reach needs TLS, or --insecure-no-tls behind a
-    proxy that encrypts the connections. The settings can also be in environment variables and a configuration file; see
-    docs/server-configuration.md.
+    The server has the API of Anthropic's hosted memory stores, so Anthropic's SDKs work with it. It also has routes of
+    its own; see docs/server.md. Each request needs an API key. The first start on a loopback address creates a key for
+    administrators and prints it once. An address that other machines can reach needs TLS. Behind a proxy that encrypts
+    the connections, use --insecure-no-tls instead. Settings can also be given by environment variables and in a
+    configuration file; see docs/server-configuration.md.
     """
     need_posix("`retentive serve`")
     try:
@@ -98,7 +98,10 @@ def serve(location: Location, **given: Any) -> None:
 
 
 def _pages(*, is_wanted: bool) -> str | None:
-    """Return the name of the function that makes the routes of the console; None if its packages are missing."""
+    """Return the name of the function that creates the routes of the web console.
+
+    Returns None if the console is not wanted, or if its packages are not installed.
+    """
     if not is_wanted or any(find_spec(name) is None for name in ("jinja2", "markdown_it", "nh3")):
         return None
     return "retentive.console.web:routes"

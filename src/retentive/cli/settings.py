@@ -27,7 +27,7 @@ def settings() -> None:
 
 @output.command("show", group=settings, json="Print a JSON object of all settings.")
 def show(location: Location) -> None:
-    """Show all settings, and the defaults of settings that were changed."""
+    """Show all settings. A setting that was changed is shown with its default."""
     with location.existing() as store:
         found = store.settings()
     _emit(found)
@@ -72,7 +72,7 @@ def _from_file(file: Path) -> dict[str, object]:
 
 
 def _each_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    """Map names to values. Raises `InvalidInput` for a repeated name, which would be ambiguous."""
+    """Return a mapping from names to values. Raises `InvalidInput` for a repeated name."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]

@@ -1,4 +1,4 @@
-"""`stats`: contents, activity and limits of a memory store."""
+"""`stats`: show the size, activity and limits of a memory store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = tuple[str, ...]
 Section: TypeAlias = tuple[str, Row, Sequence[Row]]
-"""Name, column names and rows of a section."""
+"""Section of the output: its name, the names of its columns, and its rows."""
 
 
 @output.command(json="Print a JSON object.")
@@ -31,9 +31,10 @@ Section: TypeAlias = tuple[str, Row, Sequence[Row]]
 def stats(location: Location, *, days: int) -> None:
     """Show the size and activity of a memory store.
 
-    Shows sizes, activity per day, the biggest, least used and most changed memories, the actors, memories near a limit
-    or about to expire, and the number of proposed changes. Prints tables on a terminal. In a pipe each line has the
-    name of a section and one of its rows, separated by tabs.
+    Shows sizes, the activity of each day, and the number of proposed changes. Lists the biggest, least used and most
+    changed memories, the actors, memories near a limit, flagged lines, memories that are not trusted, and memories that
+    expire soon. Prints tables on a terminal. In a pipe each line has the name of a section and one of its rows,
+    separated by tabs.
     """
     from retentive import stats  # noqa: PLC0415 - slow to import
 
@@ -47,7 +48,6 @@ def stats(location: Location, *, days: int) -> None:
 
 
 def _object(found: Stats) -> dict[str, object]:
-    """The JSON form, with the days of the window."""
     names = ("biggest", "most_changed", "near", "expiring", "least_used", "flagged", "doubted")
     named = {name: [one._asdict() for one in getattr(found, name)] for name in names}
     days = [{**day._asdict(), "day": day.day.isoformat()} for day in found.days]
@@ -56,7 +56,7 @@ def _object(found: Stats) -> dict[str, object]:
 
 
 def _sections(found: Stats, *, plain: bool) -> list[Section]:
-    """The sections. With `plain`, bytes and times are exact, and days without activity are included."""
+    """Return the sections. With `plain`, sizes and times are exact, and days without activity are included."""
     size = str if plain else human_size
     time = output.exact_time if plain else "{:%Y-%m-%d}".format
     totals = [
@@ -87,6 +87,5 @@ def _sections(found: Stats, *, plain: bool) -> list[Section]:
 
 
 def _tables(sections: Sequence[Section]) -> Sequence[output.Piece]:
-    """A table for each section that has rows, with a blank line between tables."""
     tables = [layouts.Table(columns, rows, title=name.upper()) for name, columns, rows in sections if rows]
     return [piece for table in tables for piece in ("\n", table)][1:]

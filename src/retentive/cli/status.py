@@ -1,4 +1,4 @@
-"""`status`: the state of a memory store at a glance."""
+"""`status`: show a short overview of a memory store."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 @output.command(json="Print a JSON object.")
 @click.option("--scan", is_flag=True, help="Also look for sensitive values in all texts, which takes longer.")
 def status(location: Location, *, scan: bool) -> None:
-    """Show the state of the memory store at a glance.
+    """Show a short overview of the memory store.
 
     Shows its size and limits, the last change and its actor, changes that await review, memories that are not trusted,
-    edited files whose edits are not recorded yet, and lines flagged as sensitive values or as instructions. In a pipe
-    each line has a name and a value, separated by a tab.
+    files with edits that are not recorded yet, and lines flagged as sensitive values or as instructions. In a pipe each
+    line has a name and a value, separated by a tab.
     """
     from retentive.stats import status  # noqa: PLC0415 - slow to import
 

@@ -27,7 +27,10 @@ def stores() -> None:
 
 
 def _options(*, name: bool) -> _Decorator:
-    """Add the options for the description and metadata of a store and, with `name`, for its name."""
+    """Return a decorator that adds options for the description and metadata of a store to a command.
+
+    If `name` is true, it adds an option for the name too.
+    """
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         text = "Entry of the metadata; may be repeated. Without a value, `stores update` removes the entry."
@@ -82,7 +85,7 @@ def create(
     key: str | None,
     workspace: str,
 ) -> None:
-    """Create a memory store with a display name, which need not be unique, and print it.
+    """Create a memory store and print it. NAME is its display name; several stores may have the same name.
 
     Creates the location if it does not exist. Without --key, the store can only be found by its id.
     """
@@ -114,7 +117,7 @@ def update(
     metadata: tuple[str, ...],
     workspace: str,
 ) -> None:
-    """Change the name, the description or the metadata of a memory store. An archived store is not changed."""
+    """Change the name, the description or the metadata of a memory store. An archived store cannot be changed."""
     if name is None and description is None and not metadata:
         raise click.UsageError("Specify --name, --description or --meta.")
     given = {"name": name, "description": description, "workspace": workspace}

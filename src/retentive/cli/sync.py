@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from retentive.store import MemoryStore
     from retentive.sync.session import SyncOptions, SyncReport, SyncSession
 
-_FEW = 5  # most paths in one line of --status
+_FEW = 5  # maximum number of paths in one line of --status
 
 _JSON = (
     'Print one JSON object: {"files", "settled", "dry_run"}; with --watch, one for each round; with --status, {'
@@ -52,15 +52,18 @@ def sync(
 ) -> None:
     """Synchronise edits, deletions and renames between DIRECTORY and the memory store, in both directions.
 
-    If both sides edited a memory, the edits are merged. If both changed the same lines, the memory keeps its text, and
-    the text of the file is saved as NAME.conflict-MACHINE-HASH.md; in MEMORY.md, the lines of both sides are kept. An
-    edit wins over a deletion. If more than half of the files are gone, nothing is deleted without --confirm-deletes.
-    Hidden files, links, files that are not text, files with sensitive values, and files that match .retentive-ignore or
-    --ignore are not synchronised.
+    If a memory was edited on both sides, the edits are merged. If both sides changed the same lines, the memory keeps
+    its text, and the text of the file is saved as NAME.conflict-MACHINE-HASH.md. In MEMORY.md, the lines of both sides
+    are kept instead. If one side edited a memory and the other side deleted it, the edit is kept. If more than half of
+    the files are missing, no memory is deleted without --confirm-deletes. Some files are not synchronised: hidden
+    files, links, files that are not text, files with sensitive values, and files that match --ignore or a pattern in
+    .retentive-ignore.
 
-    Prints a line for each path with the outcome, the side and the reason. With --status, prints how many files and
-    memories changed since the last synchronisation, and their paths, even while another process synchronises. Exits
-    with status 6 if something needs attention; with --status, if there are conflict copies.
+    Prints a line for each path with the outcome, the side and the reason. Exits with status 6 if something needs
+    attention.
+
+    With --status, prints how many files and memories changed since the last synchronisation, and their paths. It can be
+    used while another process synchronises. It exits with status 6 if there are conflict copies.
     """
     need_posix("`retentive sync`")
     from retentive.sync.session import SyncOptions, opened  # noqa: PLC0415 - slow to import
@@ -95,7 +98,7 @@ def _print(report: SyncReport, *, dry_run: bool, is_last: bool = True) -> None:
         return
     counts = Counter(outcome.became for outcome in report.outcomes)
     totals = ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "nothing to do"
-    unsettled = [] if report.is_settled else ["Other programs change both sides faster than they are read; try again."]
+    unsettled = [] if report.is_settled else ["Other programs keep changing both sides; try again."]
     rows = [(each.became, each.path, each.side, each.why) for each in report.outcomes]
     output.emit(
         {"files": report.outcomes, "settled": report.is_settled, "dry_run": dry_run},

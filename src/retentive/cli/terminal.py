@@ -1,6 +1,7 @@
-"""Output for terminals with the package rich: tables, aligned columns, diffs and search results.
+"""Output for terminals: tables, aligned columns, diffs and search results, drawn with the package rich.
 
-Imported only when standard output is a terminal. Control characters in texts of models are escaped.
+This module is imported only when standard output is a terminal. Control characters in texts are escaped, because models
+write these texts.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from retentive.cli.output import harmless
 from retentive.search.results import Results, Span, age
 from retentive.values.diff import NO_NEWLINE, DiffLine
 
-# Styles are only colours, so that NO_COLOR leaves plain text.
+# All styles are colours. With NO_COLOR, the output is therefore plain text.
 _COLUMN_STYLES = {"size": "green", "memories": "green", "changed": "blue", "created": "blue"}
 _CELL_STYLES = {"problem": "red", "note": "yellow", "repaired": "green", "ok": "green"}
 _RIGHT = {"size", "memories"}
@@ -29,11 +30,11 @@ _DIFF = {"header": "yellow", "hunk": "cyan", "removed": "red", "added": "green"}
 _MARKED = {"removed": "black on red", "added": "black on green"}
 _FOUND = "black on yellow"
 _LEAST = 12  # minimum width of a shortened cell, in columns
-_UNFOLDED = 10_000  # columns of the terminal, more than any row needs
+_UNFOLDED = 10_000  # width of the console in columns, so large that rich does not fold a row
 
 
 def draw(piece: Table | Aligned | Diff | Hits) -> str:
-    """The piece as text with terminal codes, without a newline at the end."""
+    """Return a piece of output as text with terminal codes, without a newline at the end."""
     match piece:
         case Table():
             return _table(piece)
@@ -59,7 +60,7 @@ def _table(piece: Table) -> str:
 
 
 def _cell(cell: str, column: str) -> Text:
-    """Convert a cell to `Text`, because rich would interpret `[red]` in a string as markup."""
+    """Convert a cell to `Text`. In a plain string, rich would interpret `[red]` as markup."""
     return Text(harmless(cell), _CELL_STYLES.get(cell, "") if column == "severity" else "")
 
 
@@ -85,16 +86,16 @@ def _aligned(piece: Aligned) -> str:
 
 
 def fitted(rows: list[list[str]], order: Sequence[int]) -> list[list[str]]:
-    """Shorten the columns in `order`, one after the other, until the rows fit the terminal.
+    """Shorten columns until the rows fit the terminal. `order` has the indexes of the columns that may be shortened.
 
-    Without a terminal nothing is shortened.
+    If standard output is not a terminal, the rows are returned unchanged.
     """
     if not order or sys.stdout is None or not sys.stdout.isatty():
         return rows
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     excess = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
     for number in order:
-        least = _LEAST if number != order[-1] else 2 * _LEAST  # the last column in `order` matters most
+        least = _LEAST if number != order[-1] else 2 * _LEAST  # the last column in `order` is the most important
         if excess > 0 and widths[number] > least:
             width = max(least, widths[number] - excess)
             excess -= widths[number] - width
@@ -103,9 +104,9 @@ def fitted(rows: list[list[str]], order: Sequence[int]) -> list[list[str]]:
 
 
 def _shortened(cell: str, width: int) -> str:
-    """The beginning and the end of a cell, with an ellipsis in place of the middle.
+    """Replace the middle of a cell with an ellipsis, so that the cell has at most `width` columns.
 
-    Both paths of a rename, `old -> new`, are shortened.
+    If the cell is a rename, `old -> new`, each of the two paths is shortened.
     """
     if cell_len(cell) <= width:
         return cell
@@ -157,7 +158,10 @@ def _hit_lines(found: Results) -> Iterable[Text]:
 
 
 def _append(line: Text, text: str, marks: Sequence[Span], style: str | None, marked: str | None) -> None:
-    """Append `text` with its marked spans. Each span is escaped separately, since escaping moves positions."""
+    """Append `text` to `line`, with another style for the spans in `marks`.
+
+    The parts are escaped separately, because escaping changes the positions of characters.
+    """
     at = 0
     for start, end in marks:
         line.append(harmless(text[at:start]), style)

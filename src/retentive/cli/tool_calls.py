@@ -18,10 +18,10 @@ from retentive.values.replies import Reply
 def execute(location: Location) -> None:
     """Answer JSON commands, one per line.
 
-    Writes one line for each line of standard input, before it reads the next. A line is either the input of a tool
-    call, such as {"command": "view", "path": "/memories"}, with the reply {"text", "is_error", "code"}, or a tool_use
-    block, with its tool_result block as the reply. For any other line the reply is an error, and exec continues. It
-    exits with status 0 at the end of the input.
+    For each line of standard input, exec prints one line with the reply, before it reads the next line. If a line is
+    the input of a tool call, such as {"command": "view", "path": "/memories"}, the reply is {"text", "is_error",
+    "code"}. If it is a tool_use block, the reply is its tool_result block. For any other line the reply is an error,
+    and exec continues. It exits with status 0 at the end of the input.
 
     Creates the location and the memory store if they do not exist.
     """
@@ -31,7 +31,7 @@ def execute(location: Location) -> None:
 
 
 def answer(store: MemoryStore, line: bytes) -> Reply | dict[str, object]:
-    """The reply to one line."""
+    """Return the reply to one line: a `Reply`, or a tool_result block."""
     try:
         with core_of(store).checking(None):
             given = parsed(line)
@@ -43,7 +43,7 @@ def answer(store: MemoryStore, line: bytes) -> Reply | dict[str, object]:
 
 
 def parsed(line: bytes) -> object:
-    """The JSON value in a line. Raises `InvalidInput` with the reason."""
+    """Parse the JSON value in a line. Raises `InvalidInput` with the reason."""
     if not line.strip():
         raise InvalidInput("the line is empty")
     try:

@@ -43,9 +43,10 @@ def export(location: Location, dest: str, *, notes: bool) -> None:
     """Export a memory store to DEST: a new directory of plain files, or one file with its whole history.
 
     DEST is a file if its name ends in .tar, .tar.gz or .tgz. It appears under its name only when it is complete. The
-    export is a snapshot; the memory store can stay in use. Texts are not encrypted in the export. Exits with status
-    4 if DEST exists, or if the file system cannot store the name of a memory; with status 13 if stored data is damaged:
-    a directory then has the other memories, and a file is not created.
+    export is a snapshot; the memory store can stay in use. Texts are not encrypted in the export.
+
+    Exits with status 4 if DEST exists, or if the file system cannot store the name of a memory. Exits with status 13 if
+    stored data is damaged: a directory is then created with the other memories, but a file is not created.
     """
     from retentive.transfer.export import export_files, export_whole  # noqa: PLC0415 - slow to import
 
@@ -91,11 +92,13 @@ def import_(
 ) -> None:
     """Import files as memories, from a directory, a Git repository or an export.
 
-    If the directory contains a directory `memories`, only files in it are imported. Links are not followed, and files
-    that are not text are refused. The guards of the memory store apply; the actor is job:import. Prints a line for each
-    file with the outcome (created, replaced, same, refused, or exists if the memory was kept), its path, and the
-    reason. Directories that never contain memories, such as .git, have the outcome left. Exits with status 1 if a file
-    was refused.
+    If SOURCE contains a directory `memories`, only the files in this directory are imported. Links are not followed,
+    and files that are not text are refused. The guards of the memory store apply. The actor of the changes is
+    job:import.
+
+    Prints a line for each file with the outcome, the path and the reason. The outcome is created, replaced, same (the
+    memory has this text already), exists (the memory was kept) or refused. Directories that never contain memories,
+    such as .git, have the outcome left. Exits with status 1 if a file was refused.
     """
     if key is not None and not whole:
         raise click.UsageError("--as needs --whole.")
@@ -167,8 +170,8 @@ def backup(location: Location, file: str, *, stores: Sequence[str]) -> None:
     """Back up all memory stores to the new file FILE, with history, settings and side records.
 
     FILE is compressed if its name ends in .tar.gz or .tgz. The backup of each memory store is a snapshot; the stores
-    can stay in use. No keys are needed: encrypted memory stores stay encrypted in the backup, and can be used only with
-    their keys. Test your backups by restoring them.
+    can stay in use. No keys are needed, because encrypted memory stores stay encrypted in the backup. After a restore,
+    they can be used only with their keys. Test your backups by restoring them.
     """
     from retentive.transfer.export import back_up  # noqa: PLC0415 - slow to import
 
@@ -185,9 +188,9 @@ def backup(location: Location, file: str, *, stores: Sequence[str]) -> None:
 def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> None:
     """Restore the memory stores in the backup FILE to a location that does not have them.
 
-    The whole file is checked before anything is written. Ids, versions and times are restored, and encrypted memory
-    stores need the same keys as before. After an interruption, run it again. A memory store that exists with other
-    versions is refused.
+    The whole file is checked before anything is written. Ids, versions and times are restored. Encrypted memory stores
+    need the same keys as before. After an interruption, run it again. A memory store that already exists at the
+    location with other versions is refused.
     """
     from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - slow to import
     from retentive.transfer.restore import restore  # noqa: PLC0415
@@ -225,17 +228,17 @@ def migrate(
 ) -> None:
     """Copy all memory stores from the location to TO, another location, with ids, history, times and settings.
 
-    The location can stay in use: run migrate again to copy later changes. It resumes after an interruption, and
-    compares everything at the end. Without keys, encrypted memory stores are copied in encrypted form and need the same
-    keys as before. RETENTIVE_KEYS and RETENTIVE_KEYS_FILE have no effect. Memory stores that were erased since an
-    earlier run are listed on standard error.
+    The location can stay in use: run migrate again to copy later changes. After an interruption, run it again and it
+    resumes. At the end, everything is compared. If you give no keys, encrypted memory stores are copied in encrypted
+    form, and need the same keys as before. RETENTIVE_KEYS and RETENTIVE_KEYS_FILE have no effect. Memory stores that
+    were erased at the location since an earlier run are listed on standard error.
     """
     from retentive.transfer.migrate import migrate as run  # noqa: PLC0415 - slow to import
     from retentive.transfer.migrate import source_erasures  # noqa: PLC0415
 
     if seal_paths and to_keys is None:
         raise InvalidInput("--seal-paths needs --to-keys")
-    if "keys" in location.typed:  # ignoring it could leave a copy in plain text
+    if "keys" in location.typed:  # if it were ignored, the copy might not be encrypted
         raise click.UsageError(
             "migrate does not take --keys. Use --from-keys for the source location, and --to-keys for TO."
         )
@@ -273,7 +276,10 @@ _ERASED = {
 
 
 def _take_over(location: Location) -> None:
-    """Record plain files that nothing has opened yet as memories, because only recorded memories are copied."""
+    """If the location is a directory that retentive never opened, record its plain files as memories.
+
+    Only recorded memories are copied.
+    """
     with naming("Location", location.shown):
         is_new = is_foreign(location.url) and location_exists(location.url)
     if is_new:
@@ -282,7 +288,7 @@ def _take_over(location: Location) -> None:
 
 
 def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:
-    """Return the stores given by --store after the command, or before it. Empty for all stores."""
+    """Return the stores given by --store, after the command or before it. Returns an empty sequence for all stores."""
     return stores or ((location.store_key,) if "store" in location.typed else ())
 
 
@@ -292,7 +298,6 @@ def _exists(backend: Backend, name: str) -> bool:
 
 
 def _emit(done: Sequence[Exported | Migrated | Restored], remarks: Sequence[str]) -> None:
-    """Print the contents of each memory store, each with a remark."""
     rows = zip(done, remarks, strict=True)
     output.emit({"stores": done}, rows="stores", plain="".join(_line(one, remark) for one, remark in rows))
 
@@ -315,7 +320,10 @@ def _same(source: str, target: str) -> bool:
 def _backend(
     url: str, keys: str | None, *, label: str = "Location", create: bool = False, seal_paths: bool = False
 ) -> Iterator[Backend]:
-    """Open the backend at a location, encrypted with `keys`. If it does not exist, `create` it or raise `NotFound`."""
+    """Context manager that opens the backend of a location. `keys` is the path of a key file, or None.
+
+    If the location does not exist, it is created if `create` is true; otherwise `NotFound` is raised.
+    """
     with naming(label, shown(url)):
         parse_location(url)
     if not create and not location_exists(url):
@@ -329,7 +337,6 @@ def _backend(
 
 @contextmanager
 def _source(source: str, revision: str | None) -> Iterator[Source]:
-    """The source of an import."""
     from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - slow to import
     from retentive.transfer.sources import ArchiveSource, DirectorySource, GitSource  # noqa: PLC0415
 
@@ -345,7 +352,10 @@ def _source(source: str, revision: str | None) -> Iterator[Source]:
 
 @contextmanager
 def _store(location: Location, *, dry_run: bool) -> Iterator[MemoryStore]:
-    """Open the target of an import. A dry run uses the existing memory store, or an empty one in memory."""
+    """Context manager that opens the memory store for an import.
+
+    A dry run uses the existing store, or an empty in-memory store if the store does not exist.
+    """
     if not dry_run:
         with location.created() as store:
             yield store

@@ -16,7 +16,7 @@ _DOUBTED = [level for level in LEVELS if level != TRUSTED]
 def trust() -> None:
     """List the memories that are not trusted, confirm them, and put actors, sessions or sources in quarantine.
 
-    `retentive settings set 'trust={"session:*": "unconfirmed"}'` sets the trust in actors.
+    `retentive settings set 'trust={"session:*": "unconfirmed"}'` sets the level of trust for changes by these actors.
     """
 
 
@@ -41,7 +41,7 @@ def show_list(location: Location, path: str, *, level: Level | None) -> None:
 def confirm(location: Location, path: str) -> None:
     """Trust the current text of a memory, or of all memories below a directory.
 
-    Hidden memories become visible. Later changes by untrusted actors are not covered.
+    If the memory was hidden, it becomes visible. Later changes by actors that are not trusted need a new confirmation.
     """
     with location.existing() as store:
         paths = store.trust.confirm(path, actor=store.actor)
@@ -51,10 +51,10 @@ def confirm(location: Location, path: str) -> None:
 @output.command("quarantine", group=trust, json='Print a JSON object: {"pattern", "changed"}.')
 @click.argument("pattern")
 def quarantine(location: Location, pattern: str) -> None:
-    """Hide all memories to which an actor, a session or a source contributed, from everybody.
+    """Hide all memories to which an actor, a session or a source contributed. They are hidden from everybody.
 
-    PATTERN has the form of the setting `trust`: session:s1, user:*, 'source:web:*' or flag:instructions. It takes
-    effect at once. Nothing is deleted; `retentive trust release` with the same pattern reverses it.
+    PATTERN has the form of the setting `trust`: session:s1, user:*, 'source:web:*' or flag:instructions. The quarantine
+    takes effect at once. Nothing is deleted; `retentive trust release` with the same pattern ends the quarantine.
     """
     with location.existing() as store:
         is_new = store.trust.quarantine(pattern, actor=store.actor)
@@ -64,7 +64,7 @@ def quarantine(location: Location, pattern: str) -> None:
 @output.command("release", group=trust, json='Print a JSON object: {"pattern", "changed"}.')
 @click.argument("pattern")
 def release(location: Location, pattern: str) -> None:
-    """Reverse `quarantine` for the same pattern."""
+    """End the quarantine of the given pattern."""
     with location.existing() as store:
         was_there = store.trust.release(pattern, actor=store.actor)
     _emit(pattern, "is released" if was_there else "was not in quarantine", changed=was_there)

@@ -1,4 +1,4 @@
-"""`restore` and `undo`: bring back earlier states of memories."""
+"""`restore` and `undo`: restore earlier states of memories."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ _DRY_RUN = "Print the changes without making them."
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--force", is_flag=True, help="Delete the memories that are in the way.")
 def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force: bool) -> None:
-    """Restore a memory, a directory or, with /memories, the whole store to its state at a moment.
+    """Restore a memory or a directory to its state at an earlier time. /memories restores the whole store.
 
-    The memory at PATH gets the text it had at that moment. If PATH does not exist, the memory that was there is created
-    again, with its id. In a directory, newer memories are deleted and moved memories return to their old paths. All
-    this is one change, which `undo` can revert. If other memories are in the way, nothing is done and the status is 6.
+    The memory at PATH gets the text that it had at that time. If PATH does not exist, the memory that was there is
+    created again, with its id. In a directory, newer memories are deleted, and renamed memories return to their old
+    paths. All this is one change, which `undo` can revert. If other memories are in the way, nothing is done and the
+    status is 6.
     """
     with location.existing() as store:
         outcome = store.history.restore(path, to, mode="force" if force else "refuse", dry_run=dry_run)
@@ -75,22 +76,26 @@ def undo(
 ) -> None:
     """Undo one change with all its versions, or all changes of an actor.
 
-    REVISION names the change: r1234, HEAD, HEAD~2 (if PATH is given, among its changes) or the id of any of its
-    versions. Without REVISION, --by and --session, shows the last change (of PATH) and asks before undoing it.
-    Changes are reverted in reverse order, in one change that can itself be undone. If later changes depend on them,
+    REVISION names the change: r1234, HEAD (the newest change), HEAD~2, or the id of one of its versions. With PATH,
+    HEAD is the newest change of this memory or directory. Without REVISION, --by and --session, shows the newest change
+    and asks before undoing it.
+
+    The undo is recorded as one new change, which can itself be undone. If later changes depend on the undone changes,
     nothing is done, the conflicts are printed, and the status is 6.
     """
     revisions, path = revisions_and_path(what, at_most=1)
     by = whose if session is None else _pattern(session)
     if sum((bool(revisions), whose is not None, session is not None)) > 1 or (by is not None and path is not None):
-        raise click.UsageError("Specify only one of a revision with or without a path, --by and --session.")
+        raise click.UsageError(
+            "Specify a revision, --by or --session, but only one of them. --by and --session do not take a path."
+        )
     typed = click.get_current_context().get_parameter_source("global__actor")
     if typed is ParameterSource.COMMANDLINE and not revisions and by is None:
-        raise click.UsageError("--actor names who undoes the last change. To undo the changes of an actor, use --by.")
+        raise click.UsageError("--actor is the actor of the undo itself. To undo the changes of an actor, use --by.")
     if since is not None and by is None:
         raise click.UsageError("--since needs --by or --session.")
     if merge and force:
-        raise click.UsageError("--merge and --force exclude each other.")
+        raise click.UsageError("--merge and --force cannot be used together.")
     mode: Mode = "merge" if merge else "force" if force else "refuse"
     with location.existing() as store:
         change = revisions[0] if revisions else parse("HEAD", datetime.now(UTC))
@@ -115,7 +120,7 @@ _FORCE_RESTORE = "--force restores it and deletes the memories in the way"
 
 
 def _advice(store: MemoryStore, operation: Undo | Restore, *, dry_run: bool = False) -> list[str]:
-    """Return advice on the options with which the operation would have no conflicts."""
+    """Return a sentence for each option with which the operation would have no conflicts."""
     if remote_store(store) is not None:
         return []
     core = core_of(store)
@@ -123,7 +128,7 @@ def _advice(store: MemoryStore, operation: Undo | Restore, *, dry_run: bool = Fa
     works = [mode for mode in modes if not core.peek(Preview(replace(operation, mode=mode))).conflicts]
     texts = {"force": _FORCE_RESTORE} if isinstance(operation, Restore) else _MODES
     if not works:
-        return ["Neither --merge nor --force can do it; `retentive log PATH` shows the versions that are left."]
+        return ["Neither --merge nor --force can do it; `retentive log PATH` shows the versions that still exist."]
     return [f"{texts[mode]}." for mode in works] + ([] if dry_run else ["Add --dry-run to see the changes first."])
 
 
@@ -134,14 +139,17 @@ def _target(store: MemoryStore, path: str) -> MemoryPath:
 
 
 def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
-    """Show the last change and the effect of undoing it, and ask. Returns the id of a version of the change."""
+    """Show the newest change and the effect of undoing it, and ask for confirmation.
+
+    Returns the id of a version of the change, as a revision. Exits if the user declines.
+    """
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError(
             "Specify a revision (such as HEAD or r1234), --by or --session. Without a terminal, retentive cannot ask"
             " for confirmation: add --yes to undo the last change."
         )
     if remote_store(store) is not None:
-        raise click.UsageError("On a server, specify a revision (such as HEAD or r1234), or add --yes.")
+        raise click.UsageError("For a memory store on a server, specify a revision (such as HEAD), or add --yes.")
     core = core_of(store)
     undo = Undo(parse("HEAD", datetime.now(UTC)), mode=mode, path=None if path is None else _target(store, path))
     preview = Preview(undo)
@@ -172,7 +180,6 @@ def _pattern(session: str) -> str:
 
 
 def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: Sequence[str]) -> None:
-    """Print the steps, or the conflicts with the advice and their exit status."""
     would = "nothing would be done" if outcome.dry_run else "nothing was done"
     conflicts = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
     rows = [_step_row(step, is_done=not (outcome.dry_run or outcome.proposed)) for step in outcome.steps]
@@ -198,7 +205,7 @@ def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: Sequence[st
 
 
 def _grouping(outcome: RestoreOutcome) -> list[str]:
-    """Return a note on the changes that an undo reverts, if they have more than one version."""
+    """Return a note that names the undone changes, if they have more than one version."""
     changes, versions = outcome.undone, sum(len(change.versions) for change in outcome.undone)
     if versions < 2 or outcome.conflicts:
         return []
@@ -211,7 +218,7 @@ def _grouping(outcome: RestoreOutcome) -> list[str]:
 
 
 DONE = {"deleted": "deleted", "moved": "moved", "made": "recreated", "changed": "reverted"}
-"""Word for each kind of step."""
+"""Word for each kind of step in the output."""
 
 
 def _step_row(step: Step, *, is_done: bool) -> tuple[str, str]:

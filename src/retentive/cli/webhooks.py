@@ -1,4 +1,4 @@
-"""`webhooks`: the webhook endpoints of a server, and the deliveries that did not arrive."""
+"""`webhooks`: list the webhook endpoints of a server, and retry deliveries that failed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _DEAD = ("endpoint", "event id", "event", "attempts", "last attempt", "error")
 def webhooks() -> None:
     """List webhook endpoints, and show and retry dead deliveries.
 
-    Endpoints are created with the API. A delivery that failed ten times within about 30 hours is dead, and is kept for
-    30 days.
+    Endpoints are created with the API. A delivery is retried for about 30 hours. After ten failed attempts it is dead:
+    it is not retried, but is kept for 30 days.
     """
 
 
@@ -70,7 +70,7 @@ def list_dead(location: Location) -> None:
 @click.argument("endpoint_id", metavar="ENDPOINT")
 @click.argument("event_id", metavar="EVENT")
 def retry(location: Location, *, endpoint_id: str, event_id: str) -> None:
-    """Queue an event for delivery at once, with all its attempts. A running server delivers it."""
+    """Queue a dead delivery again. A running server delivers it at once, and retries it if it fails."""
     with location.opened() as found:
         again = Webhooks(found).retry(endpoint_id, event_id)
     output.emit(asdict(again), plain=f"Queued {again.event_id} for {again.endpoint_id}.\n")

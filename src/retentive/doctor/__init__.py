@@ -1,4 +1,4 @@
-"""Checks every rule that stored memory stores must satisfy, and repairs a value if the correct value is certain."""
+"""Checks that stored data is consistent, and repairs a value if the correct value is certain."""
 
 from retentive.doctor.check import check, repair
 from retentive.doctor.locations import check_location

@@ -1,7 +1,8 @@
-"""A file to attach to a problem report: versions, configuration, statistics, findings and errors.
+"""Writes the bundle: a file with diagnostics that users can attach to a problem report.
 
-The file contains only numbers, booleans, dates, versions of packages and words of this package. Texts that users write
-(contents, paths, actors, names, keys, patterns, URLs) are never copied, only counted.
+It has versions of packages, the configuration, statistics, findings and errors. It contains only numbers, booleans,
+dates, version numbers and words that this package defines. Texts of users (contents, paths, actors, names, keys,
+patterns, URLs) are counted, never copied.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Facts: TypeAlias = dict[str, object]
 ENDINGS = (".zip", ".tar.gz", ".tgz")
 _VARIABLES = ("RETENTIVE_AT", "RETENTIVE_STORE", "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE", "RETENTIVE_API_KEY")
 _WORDS = frozenset({*SENSITIVE_MODES, *SEARCH_LANGUAGES})
-"""Values of settings that are words of this package."""
+"""Values of settings that may be copied, because this package defines them and users cannot choose others."""
 _HIDDEN = "hidden"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _README = """\
@@ -63,11 +64,11 @@ def write_bundle(
     keys: Keys | None = None,
     errors: Sequence[str] = (),
 ) -> None:
-    """Write the bundle of a location to a new file that only its owner can read. The name decides the format.
+    """Write the bundle of a location to a new file that only its owner can read.
 
-    `errors` are codes of errors that ended the check.
-
-    Raises `InvalidInput` for an unknown ending, and if the file exists or cannot be created.
+    The ending of the file name selects the format, zip or tar. `findings` are those of the doctor. `errors` are the
+    codes of errors that ended the doctor's check. Raises `InvalidInput` for an unknown ending, and if the file exists
+    or cannot be created.
     """
     name = check_name(file)
     parts = collected(at, findings, keys=keys, errors=errors)
@@ -81,7 +82,7 @@ def write_bundle(
 
 
 def check_name(file: str | os.PathLike[str]) -> str:
-    """The name of the file. Raises `InvalidInput` if its ending is unknown, or if the file exists."""
+    """Return the name of the file. Raises `InvalidInput` if its ending is unknown, or if the file exists."""
     name = os.fspath(file)
     if not name.endswith(ENDINGS):
         raise InvalidInput(f"the name of the bundle must end with {' or '.join(ENDINGS)}")
@@ -93,13 +94,13 @@ def check_name(file: str | os.PathLike[str]) -> str:
 def collected(
     at: str | os.PathLike[str], findings: Sequence[Finding], *, keys: Keys | None = None, errors: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Name and text of each part of the bundle. An error of the storage becomes an entry of `errors.json`."""
+    """Return the text of each file in the bundle, by the name of the file. Errors are recorded in `errors.json`."""
     failed: list[Facts] = [{"during": "check", "code": code} for code in errors]
     stores: list[StoreInfo] = []
     settings: list[Facts] = []
     statistics: list[Facts] = []
     try:
-        if not errors and not is_foreign(at):  # a plain directory has no stores, and its findings say so
+        if not errors and not is_foreign(at):  # a directory that retentive never opened has no stores
             with closing(encryption(keys)(open_read_only(at))) as backend:
                 listed = (info for info in backend.list_stores() if info.id != SYSTEM_STORE)
                 stores = sorted(listed, key=lambda info: (info.created_at, info.id))
@@ -140,7 +141,7 @@ def _add_store(
 
 
 def _of_store(snapshot: Snapshot) -> tuple[Facts, Facts]:
-    """Counts of a store, and its settings without texts."""
+    """Return the counts of a store, and its changed settings without texts of users."""
     by_operation: dict[str, int] = dict.fromkeys(get_args(Operation), 0)
     total_bytes = total = 0
     for version in snapshot.versions():
@@ -160,7 +161,11 @@ def _of_store(snapshot: Snapshot) -> tuple[Facts, Facts]:
 
 
 def safe_setting(value: object) -> object:
-    """Return numbers, booleans and words of this package unchanged. Replace any other value by a count."""
+    """Return the value of a setting for the bundle.
+
+    Numbers, booleans and words that this package defines are returned unchanged. Any other value is replaced by the
+    number of its elements.
+    """
     if value is None or isinstance(value, bool | int) or (isinstance(value, str) and value in _WORDS):
         return value
     if isinstance(value, Mapping | list | tuple):
@@ -171,7 +176,10 @@ def safe_setting(value: object) -> object:
 
 
 def versions() -> Facts:
-    """Versions of Python, SQLite, the platform, retentive and its dependencies; null for a missing dependency."""
+    """Return the versions of Python, SQLite, the platform, retentive and its dependencies.
+
+    The version of a dependency that is not installed is None.
+    """
     try:
         required = metadata.requires("retentive") or []
     except metadata.PackageNotFoundError:
@@ -198,7 +206,10 @@ def _installed(name: str) -> str | None:
 
 
 def _configuration(at: str | os.PathLike[str], keys: Keys | None) -> Facts:
-    """The kind of storage, and which options are set. The rest of the URL is left out, as it may have secrets."""
+    """Return the kind of storage, and the names of the options that are set.
+
+    The rest of the location is left out, because it may contain secrets.
+    """
     try:
         kind = parse_location(at)[0] or "directory"
     except RetentiveError:
@@ -224,7 +235,7 @@ def _finding(finding: Finding, numbers: Mapping[str, int]) -> Facts:
 
 
 def _error(error: Exception) -> Facts:
-    """The type of an error and its code. Messages of drivers may contain stored data."""
+    """Return the type and code of an error. Its message is left out, because it may contain stored data."""
     return {"type": type(error).__name__, "code": error.code if isinstance(error, RetentiveError) else None}
 
 

@@ -1,4 +1,7 @@
-"""Checks of all memory stores of an opened backend. A repair changes a value only if the correct value is certain."""
+"""Checks all memory stores of an opened backend, and repairs them.
+
+A repair changes a stored value only if the correct value is certain.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,12 @@ _ENDS = {"schema_old", "schema_new", "schema_foreign"}  # after one of these fin
 
 
 def check(backend: Backend, *, quick: bool = False, progress: Progress | None = None) -> Iterator[Finding]:
-    """Yield findings about an opened backend, including one `healthy` for each memory store without a problem.
+    """Check an opened backend and yield the findings. A memory store without a problem gets a finding `healthy`.
 
-    Each store is checked in one consistent state, while other processes may write. `quick` skips texts of older
-    versions. `progress` is called from time to time. A directory backend records external edits first, as for every
-    command; `check_location` does not record them. Damage is reported, never raised.
+    Each store is checked in one consistent state. Other processes may write meanwhile. `quick` skips the texts of older
+    versions. `progress` is called from time to time. In a directory of plain files, external edits are recorded before
+    the check, as before every command; use `check_location` if they must not be recorded. Damaged data is reported as a
+    finding, and never raises an error.
     """
     wrong: dict[str, int] = {}
     keys: dict[str | None, str | None] = {}
@@ -75,7 +79,6 @@ def _check_store(
 
 
 def _check_activity(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
-    """Yield findings about the access times and the audit log of a store."""
     for key, value in backend.side_records(info.id, ACCESSED):
         if not can_be_read(float, value):
             yield found("record_wrong", info.id, f"{ACCESSED} {key}")
@@ -89,7 +92,10 @@ def _check_activity(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
 
 
 def _is_found(backend: Backend, info: StoreInfo) -> bool:
-    """Return whether the key of a store finds that store. True for a key that looks like an id."""
+    """Return whether looking up the key of a store returns that store.
+
+    Returns True for a key that looks like an id, because a lookup would take it for an id.
+    """
     if info.key is None or info.key.startswith("memstore_"):
         return True
     try:
@@ -100,7 +106,10 @@ def _is_found(backend: Backend, info: StoreInfo) -> bool:
 
 
 def _guarded(store_id: str | None, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """Yield the findings of a check, then `unreadable` if the check raises. Damaged data can raise any error."""
+    """Yield the findings of a check. If the check raises an error, yield a finding `unreadable` with its reason.
+
+    All exceptions are caught, because parsing damaged data can raise any of them.
+    """
     try:
         yield from check()
     except NotFound:  # the store was erased during the check
@@ -110,12 +119,19 @@ def _guarded(store_id: str | None, check: Callable[[], Iterable[Finding]]) -> It
 
 
 def reason(error: Exception) -> str:
-    """Message of an error. For an error of a driver, only its type, since the message may contain stored data."""
+    """Return the message of an error.
+
+    For an error of a database driver, return only its type, because the message may contain stored data.
+    """
     return str(error) if isinstance(error, RetentiveError) else f"reading it raised {type(error).__name__}"
 
 
 def _readable_stores(backend: Backend, wrong: Iterable[str]) -> Iterator[StoreInfo | Finding]:
-    """Yield all memory stores. If a store in `wrong` makes the list fail, read the other stores one by one."""
+    """Yield all memory stores.
+
+    If listing fails, the stores are read one by one. `wrong` has the ids of stores with known problems; such a store is
+    skipped if it cannot be read. If no store was skipped, a finding `unreadable` with the error of the listing follows.
+    """
     try:
         yield from backend.list_stores()
     except Exception as error:
@@ -138,8 +154,9 @@ def _readable_stores(backend: Backend, wrong: Iterable[str]) -> Iterator[StoreIn
 
 
 def repair(backend: Backend) -> None:
-    """Rebuild pointers, lost rows, counters, indexes and files from other stored values. Deletes nothing.
+    """Rebuild damaged pointers, rows, counters, indexes and files from other stored data. Deletes nothing.
 
-    Other processes may write meanwhile. A second check shows the repairs. Raises the errors of storage.
+    Other processes may write meanwhile. A second check shows which findings were repaired. Raises the errors of
+    storage.
     """
     capabilities.repair(backend)

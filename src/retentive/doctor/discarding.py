@@ -1,4 +1,4 @@
-"""Deletion of the data that findings report. A copy of the data is saved first, in a new private file."""
+"""Deletes orphaned data that the doctor found. A copy of the data is first saved in a new private file."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from retentive.storage.findings import Finding
 
 
 class SavedCopies:
-    """New file in `directory`, with a JSON line for each discarded row. Bytes are base64. Never overwrites a file."""
+    """File with copies of discarded rows, one JSON object a line. Bytes are encoded as base64.
+
+    The file is created in `directory` with the first row. It never overwrites another file.
+    """
 
     def __init__(self, directory: str) -> None:
         name = f"discarded-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}.jsonl"
         self.path = os.path.join(directory, name)
 
     def keep(self, finding: str, table: str, row: Mapping[str, str | int | bytes | None]) -> None:
-        """Append a row; it is on disk when this returns. Raises the errors of storage."""
+        """Append a row to the file. The row is on disk when this method returns. Raises the errors of storage."""
         plain = {name: {"base64": b64encode(each).decode()} if isinstance(each, bytes) else each
                  for name, each in row.items()}  # fmt: skip
         line = json.dumps({"finding": finding, "table": table, "row": plain}) + "\n"
@@ -45,7 +48,10 @@ class SavedCopies:
 
 
 def default_directory(location: str) -> str | None:
-    """Directory for the copies of a location on this machine; None for a server."""
+    """Return the default directory for copies of discarded data: inside the location, or beside a SQLite database.
+
+    Returns None for an in-memory database, a database server and object storage.
+    """
     scheme, rest = parse_location(location)
     if scheme is None:
         from retentive.storage.files.layout import PRIVATE  # noqa: PLC0415 - needs Linux or macOS
@@ -55,11 +61,11 @@ def default_directory(location: str) -> str | None:
 
 
 def named(findings: Iterable[Finding], names: Sequence[str]) -> list[Finding]:
-    """The findings with these names. Raises `InvalidInput` if a name is unknown or its data cannot be discarded."""
+    """Return the findings with these names. Raises `InvalidInput` for a name that has no finding to discard."""
     known = {finding.name: finding for finding in findings if finding.kind.discards}
     for name in names:
         if name not in known:
-            there = ", ".join(sorted(known)) or "no such data"
+            there = ", ".join(sorted(known)) or "none"
             raise InvalidInput(
                 f"there is no finding {name!r} that can be discarded; findings that can be discarded: {there}"
             )
@@ -67,7 +73,10 @@ def named(findings: Iterable[Finding], names: Sequence[str]) -> list[Finding]:
 
 
 def discard(backend: Backend, finding: Finding, copies: SavedCopies) -> None:
-    """Save a copy of a finding's data, then delete it. Raises `InvalidInput` if it is in use or cannot be deleted."""
+    """Save a copy of the data that a finding reports, then delete the data.
+
+    Raises `InvalidInput` if the data is in use or cannot be deleted.
+    """
     keep = partial(copies.keep, finding.name)
     if finding.code == "proposal_text_left":
         _discard_record(backend, finding, keep)
@@ -76,7 +85,7 @@ def discard(backend: Backend, finding: Finding, copies: SavedCopies) -> None:
 
 
 def _discard_record(backend: Backend, finding: Finding, keep: capabilities.Keep) -> None:
-    """Discard a record in its stored form. The copy of an encrypted record stays encrypted."""
+    """Save a copy of a record as it is stored, then delete the record. The copy of an encrypted record is encrypted."""
     while backend.inner is not None:
         backend = backend.inner
     kind, _, key = finding.subject.partition(" ")

@@ -1,4 +1,4 @@
-"""Checks of a location by its URL or path. Local files and directories are opened read-only."""
+"""Checks, repairs and cleans a location. For a check, local files and directories are opened read-only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from retentive.storage.disk import expanded, need_posix
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.schema import ForeignSchema, OlderSchema
 
-# With these findings, a repair could cause more damage, or would turn a plain directory into a location.
+# Codes of findings that prevent a repair. A repair could cause more damage, or, with `directory_plain`, would create
+# `.retentive` in a directory that retentive has never opened.
 _PREVENTS_REPAIR = {"file_damaged", "schema_new", "schema_foreign", "directory_plain"}
 
 
@@ -35,15 +36,21 @@ def check_location(
     save_to: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Finding]:
-    """Yield findings about a location (docs/doctor.md), including `healthy` for each memory store without a problem.
+    """Check a location and yield the findings (docs/doctor.md). A memory store without a problem gets `healthy`.
 
-    Without `repair`, nothing is written; database servers and object storage are opened as in any command. With
-    `repair`, the location is checked again after the repair, and findings that are gone have the severity `repaired`.
-    A repair deletes nothing. `discarded` has names of findings (`Finding.name`). Their data is saved to a new file in
-    the directory `save_to`, and then deleted. Local locations have a default for `save_to`. Raises `NotFound` if the
-    location does not exist, `InvalidInput` for a name that no finding has, and the errors of unreachable storage.
+    By default, only the check runs, and local files are not changed. Database servers and object storage are opened as
+    by any command.
+
+    With `repair`, damaged values are rebuilt if the correct value is certain; nothing is deleted. The location is then
+    checked again. Findings that the second check does not report are yielded with the severity `repaired`.
+
+    `discarded` has the names (`Finding.name`) of findings whose data is to be deleted. The data is first saved to a new
+    file in the directory `save_to`, which is optional for a local location.
+
+    Raises `NotFound` if the location does not exist, `InvalidInput` for a name that no finding has, and the errors of
+    storage that cannot be reached.
     """
-    if not location_exists(at, or_is_empty=True):  # an emptied database is a finding
+    if not location_exists(at, or_is_empty=True):  # the check reports an empty database file
         raise NotFound("there is nothing to check: the location has no memory stores; `retentive init` creates one")
     encrypted = encryption(keys)
     findings = partial(_findings, at, encrypted, quick=quick, progress=progress)
@@ -62,11 +69,11 @@ def _change(
     names: Sequence[str],
     save_to: str | os.PathLike[str] | None,
 ) -> None:
-    """Repair, then discard the data of the findings with these names."""
+    """Repair the location if `repair` is true. Then discard the data of the findings with these names."""
     chosen = named(found_before, names)
     directory = save_to or default_directory(os.fspath(at))
     if chosen and directory is None:
-        raise InvalidInput("specify a directory for a copy of the discarded data")
+        raise InvalidInput("specify a directory in which a copy of the discarded data is saved")
     with closing(encrypted(open_backend(at))) as backend:
         if repair:
             repair_all(backend)
@@ -98,7 +105,7 @@ def _repaired(
 
 
 def _prevents_repair(finding: Finding) -> bool:
-    """Return whether a repair is impossible, because the database or the whole location cannot be read."""
+    """Return whether a finding makes a repair of the location dangerous or impossible."""
     return finding.code in _PREVENTS_REPAIR or (finding.code == "unreadable" and finding.store_id is None)
 
 
@@ -127,7 +134,10 @@ def _findings(
 
 
 def open_read_only(at: str | os.PathLike[str]) -> Backend:
-    """The backend at a location, read-only for local files and directories. Raises the errors of storage."""
+    """Return the backend of a location. Local files and directories are opened read-only.
+
+    Raises the errors of storage.
+    """
     scheme, rest = parse_location(at)
     if scheme is None:
         from retentive.storage.files.backend import ReadOnlyDirectory  # noqa: PLC0415 - drivers are imported when needed

@@ -1,4 +1,8 @@
-"""Checks of the records of a memory store: each value can be parsed, and each text of a proposal has its proposal."""
+"""Checks the records of a memory store.
+
+The value of each record must be valid. Each proposal must have the records with its texts. Each record with the text of
+a proposal must have its proposal.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ from retentive.storage.contract import Actor, Snapshot
 from retentive.values.records import TRANSCRIPT, TRANSCRIPT_PART
 
 Reader: TypeAlias = Callable[[str], object]
-"""Parser of a record value. It raises one of `_ERRORS` for a damaged value."""
+"""Function that parses the value of a record. It raises one of `_ERRORS` for a damaged value."""
 _ERRORS = (Damaged, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 _TEXTS = (AFTER, BEFORE)
 
@@ -81,11 +85,11 @@ READERS: Mapping[str, Reader] = {
     TRANSCRIPT: _object(project_key=str, session_id=str, parts=int, mtime=int),
     TRANSCRIPT_PART: _lines,
 }
-"""Parser for the records of each kind."""
+"""Function that parses the value of a record, for each kind of record."""
 
 
 def can_be_read(read: Reader, value: str) -> bool:
-    """Return whether a parser accepts a value."""
+    """Return whether a parser accepts the value of a record."""
     try:
         read(value)
     except _ERRORS:
@@ -94,7 +98,7 @@ def can_be_read(read: Reader, value: str) -> bool:
 
 
 def check_records(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Yield the code and subject of each finding about the records of a store."""
+    """Yield the code and the subject of each finding. The subject names the record by its kind and key."""
     missing: set[tuple[str, str]] = set()
     for kind, read in READERS.items():
         for key, value in snapshot.records(kind):
@@ -110,7 +114,10 @@ def check_records(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _is_proposed(snapshot: Snapshot, kind: str, key: str, text: str) -> bool:
-    """Return True if a text matches the hash in its proposal, or if that proposal does not exist."""
+    """Return whether the text of a proposal matches the hash in the proposal.
+
+    Returns True if the proposal does not exist or cannot be parsed, as these problems are reported separately.
+    """
     proposal_id, _, number = key.rpartition(".")
     proposal = snapshot.get_record(PROPOSAL, proposal_id)
     try:
@@ -122,7 +129,7 @@ def _is_proposed(snapshot: Snapshot, kind: str, key: str, text: str) -> bool:
 
 
 def orphaned_texts(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """Return kinds and keys of proposed texts whose proposal does not exist."""
+    """Return the records with texts of proposals that do not exist. A record is returned as its kind and key."""
     proposals = {key for key, _ in snapshot.records(PROPOSAL)}
     return [
         (kind, key) for kind in _TEXTS for key, _ in snapshot.records(kind) if key.rpartition(".")[0] not in proposals

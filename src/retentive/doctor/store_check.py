@@ -1,4 +1,4 @@
-"""Checks of one memory store in one consistent state: memories, versions, texts, counts, settings and records."""
+"""Checks the memories, versions, texts, counters, settings and records of one memory store in a consistent state."""
 
 from __future__ import annotations
 
@@ -22,16 +22,22 @@ from retentive.values.settings import from_text
 from retentive.values.text import is_text
 
 Progress: TypeAlias = Callable[[str, int], None]
-"""Function called with the key or id of a memory store and the number of memories and versions checked so far."""
+"""Function that reports progress.
+
+It gets the key or id of a memory store, and the number of its memories and versions that were checked so far.
+"""
 UNREADABLE = (Damaged, UnknownSchema, InvalidInput, Refused, ValueError, TypeError, LookupError, AttributeError)
-"""Errors that reading a damaged record may raise. All other errors are failures of the storage and are raised."""
-_MAX_FINDINGS = 1_000  # limit for each kind of finding
+"""Errors that reading damaged data may raise. The check reports them as findings, and lets other errors pass."""
+_MAX_FINDINGS = 1_000  # maximum number of findings with the same code; further ones are only counted
 _PROGRESS_EVERY = 100
 _OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 
 class StoreCheck:
-    """Checks one store. Each `run` starts over. Memory use is bounded, except for ids and paths of present memories."""
+    """Checks one memory store. Each call of `run` starts from the beginning.
+
+    During a check, it holds the metadata of all memories and of their oldest versions, but only one text at a time.
+    """
 
     def __init__(self, info: StoreInfo, *, quick: bool, progress: Progress | None) -> None:
         self._info = info
@@ -44,8 +50,8 @@ class StoreCheck:
         self._findings: list[Finding] = []
         self._counts: Counter[str] = Counter()
         self._present: dict[str, Memory] = {}
-        self._oldest: dict[str, tuple[Version, int]] = {}  # by memory, with the number of newer revisions
-        self._unordered: list[tuple[str, Version, int]] = []  # earlier and later version, number of newer revisions
+        self._oldest: dict[str, tuple[Version, int]] = {}  # by id of the memory; the number counts newer revisions
+        self._unordered: list[tuple[str, Version, int]] = []  # id of the earlier version, later version, same number
         self._revisions = 0
         self._differing: set[str] = set()
         self._later: Version | None = None
@@ -53,7 +59,7 @@ class StoreCheck:
         self._pruned: datetime | None = None
 
     def run(self, snapshot: Snapshot) -> list[Finding]:
-        """Return all findings about the store as `snapshot` shows it."""
+        """Check the state `snapshot` of the store, and return all findings."""
         self._begin()
         if time_in_id(self._info.id) not in {None, to_us(self._info.created_at)}:
             self._report("time_wrong", "the memory store itself")
@@ -141,14 +147,17 @@ class StoreCheck:
         self._check_beginnings()
 
     def _check_beginnings(self) -> None:
-        """Check the oldest version of each memory, and the sequences of operations, after all versions are known."""
+        """Check the oldest version of each memory, and report wrong sequences of operations.
+
+        Call it after all versions were read.
+        """
         for memory_id in self._present.keys() - self._oldest.keys():
             memory = self._present[memory_id]
             self._report("version_missing", f"{visible(memory.path)} names {memory.version_id}")
         for memory_id, (oldest, newer_revisions) in self._oldest.items():
             if oldest.operation in {"modified", "deleted"}:
                 self._unordered.append(("nothing", oldest, newer_revisions))
-            # If the newest version differs, the versions may belong to another memory.
+            # If a memory differs from its newest version, these versions may belong to another memory.
             if memory_id in self._present and memory_id not in self._differing:
                 self._check_age(self._present[memory_id], oldest, newer_revisions)
         for earlier, version, newer_revisions in self._unordered:
@@ -173,7 +182,7 @@ class StoreCheck:
             self._report("order_wrong", f"{version.id} before {later.id}")
 
     def _check_head(self, version: Version) -> None:
-        """Compare a memory with its newest version."""
+        """Check that a memory agrees with `version`, its newest version."""
         memory = self._present.get(version.memory_id)
         if memory is None:
             known = self._pruned is None or version.created_at > self._pruned
@@ -185,12 +194,15 @@ class StoreCheck:
             self._report("version_differs", f"{visible(memory.path)} and {version.id}")
 
     def _is_whole_until(self, version: Version, newer_revisions: int) -> bool:
-        """Return True if no earlier version was removed, so that every earlier revision has a version."""
+        """Return whether all versions up to this one still exist, so that each revision up to it has a version."""
         return self._pruned is None and self._revisions - newer_revisions == version.revision
 
     def _check_age(self, memory: Memory, oldest: Version, newer_revisions: int) -> None:
-        """Compare the creation time of a memory with its oldest version. Pruning may have removed earlier versions."""
-        if oldest.created_at > memory.updated_at:  # the times of the versions are wrong, which another finding reports
+        """Compare the creation time of a memory with its oldest version.
+
+        If earlier versions were removed, the memory may be older than its oldest version.
+        """
+        if oldest.created_at > memory.updated_at:  # the times of the versions are wrong; another check reports this
             return
         is_whole = oldest.operation == "created" and self._is_whole_until(oldest, newer_revisions)
         if memory.created_at > oldest.created_at or (is_whole and memory.created_at != oldest.created_at):

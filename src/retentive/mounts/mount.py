@@ -1,4 +1,7 @@
-"""One mounted memory store: its visible memories, the mapping of their paths, and the rules for changes."""
+"""One mounted memory store.
+
+Maps paths of the store to paths of the tree, hides memories that other mount points cover, and checks changes.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +32,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class VisiblePart:
-    """The visible part of a store.
+    """Part of a mounted store that is visible in the tree.
 
-    Memories below another mount point are hidden, and so are memories whose path is a directory above a mount point.
+    Two kinds of memories are hidden: a memory at or below another mount point, and a memory whose path is a directory
+    above another mount point.
     """
 
     point: str
+    """Mount point of the store."""
     covered: tuple[str, ...]
-    """Mount points below this one, each with a trailing `/`."""
+    """Other mount points below this one, each with a trailing `/`."""
     fixed: frozenset[str]
-    """Paths of the tree that are always directories, even if the stores have no memory there."""
+    """Paths of the tree that are always directories: the root, the mount points and the directories above them."""
 
     def outward(self, text: str) -> str:
         """Convert a canonical path of the store to the path in the tree."""
@@ -52,7 +57,11 @@ class VisiblePart:
         return outer not in self.fixed and not f"{outer}/".startswith(self.covered)
 
     def changeable(self, under: str, shown: str, snapshot: Snapshot, rules: WriteRules) -> list[Memory]:
-        """Return the visible memories below a directory. Raises `Refused` unless all of them may be changed."""
+        """Return the visible memories below a directory of the store.
+
+        Raises `Refused` if the rules forbid a change to one of them, or to the directory if it is empty. `shown` is the
+        path in the error.
+        """
         found = [memory for memory in snapshot.memories(under) if self.shows(memory.path)]
         paths = [memory.path for memory in found] or [under]
         is_hidden = rules.hidden is not None and rules.hidden.blocks(under)
@@ -63,7 +72,7 @@ class VisiblePart:
 
 @dataclass(frozen=True, slots=True)
 class ClearPart(WriteOperation[CommandResult]):
-    """Delete all visible memories of a store."""
+    """Write operation that deletes all visible memories of a store."""
 
     name = "clear"
     allowed_when_archived = True
@@ -71,35 +80,35 @@ class ClearPart(WriteOperation[CommandResult]):
     part: VisiblePart
 
     def paths(self) -> tuple[str, ...]:
-        """Root of the store."""
+        """Return the root of the store."""
         return (ROOT,)
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
-        """Delete the memories."""
+        """Delete the memories. Raises `Refused` if one of them may not be changed."""
         writer.delete(self.part.changeable(ROOT, self.part.point, tx, writer))
         return CommandResult()
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A store and its visible part."""
+    """A memory store at its mount point, and the part of it that is visible in the tree."""
 
     store: MemoryStore
     part: VisiblePart
 
     @property
     def core(self) -> StoreCore:
-        """Core of the store."""
+        """Core of the memory store, which runs its operations."""
         return core_of(self.store)
 
     @property
     def point(self) -> str:
-        """Mount point of the store."""
+        """Mount point of the store, a path of the tree."""
         return self.part.point
 
     @contextmanager
     def named_outward(self) -> Iterator[None]:
-        """Translate the paths in refusals of the backend from store paths to tree paths."""
+        """Context manager: if the backend refuses an operation, translate the path in the error to the tree path."""
         try:
             yield
         except Refused as refusal:
@@ -108,7 +117,7 @@ class Mount:
             raise Refused(refusal.key, path=self.part.outward(str(refusal.values["path"]))) from None
 
     def seen(self, snapshot: Snapshot, actor: Actor | None) -> tuple[Snapshot, WriteRules]:
-        """The state of the store as an actor sees it, and the rules for changes by this actor."""
+        """Return the state of the store that an actor may see, and the rules for changes by this actor."""
         core = self.core
         settings = core.settings_of(snapshot)
         who = actor or core.actor
@@ -119,24 +128,24 @@ class Mount:
         return seen_by(who, seen, settings), rules
 
     def rules(self, actor: Actor | None) -> WriteRules:
-        """Rules for changes by an actor, except those that depend on the state of the store."""
+        """Return the rules for changes by an actor. The rules that depend on the memories in the store are left out."""
         rules = self.core.read(lambda snapshot: self.seen(snapshot, actor)[1])
         rules.hidden = None
         return rules
 
     def entry(self, text: str, actor: Actor | None) -> Entry:
-        """Entry at a path of the store as an actor sees it."""
+        """Return the entry at a path of the store, as an actor sees it."""
         with self.named_outward():
             return self.core.read(lambda snapshot: self.seen(snapshot, actor)[0].get(text))
 
     def sizes(self, under: str, actor: Actor | None) -> list[tuple[str, int]]:
-        """Tree paths and sizes of the visible memories below a path of the store, as an actor sees them."""
+        """Return the tree path and size of each visible memory below a path of the store, as an actor sees it."""
         with self.named_outward():
             found = self.core.read(lambda snapshot: list(self.seen(snapshot, actor)[0].sizes(under)))
         return [(self.part.outward(text), size) for text, size in found if self.part.shows(text)]
 
     def check_all(self, under: str, shown: str, actor: Actor | None) -> None:
-        """Raise `Refused` if a visible memory below a path of the store may not be changed."""
+        """Raise `Refused` if the actor may not change one of the visible memories below a path of the store."""
 
         def work(snapshot: Snapshot) -> None:
             seen, rules = self.seen(snapshot, actor)
@@ -146,7 +155,7 @@ class Mount:
             self.core.read(work)
 
     def search(self, search: StoreSearch, statistics: Statistics | None, actor: Actor | str | None) -> Results:
-        """Visible hits and damaged memories, with their paths in the tree."""
+        """Search the store. Return the hits and the paths of damaged memories that are visible, with tree paths."""
         core = self.core
         if self.part.covered:
             search = replace(search, shows=self.part.shows)
@@ -163,7 +172,11 @@ class Mount:
 
 
 def checked_stores(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
-    """Stores by the canonical paths of their mount points. Raises `InvalidInput`."""
+    """Return the stores by the canonical paths of their mount points.
+
+    Raises `InvalidInput` for an invalid or repeated mount point, for a store on a server, and if no store is mounted at
+    `/memories`.
+    """
     found: dict[str, MemoryStore] = {}
     for written, store in stores.items():
         try:

@@ -1,4 +1,4 @@
-"""Search over the stores of a tree with one ranking, based on the combined statistics of all stores."""
+"""Search over all stores of a tree. The hits of all stores are ranked together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ def search_mounts(
     limit: int | None,
     actor: Actor | str | None,
 ) -> Results:
-    """Search parts of the tree: stores, each with the directory to search in it. Raises `InvalidInput`."""
+    """Search several mounted stores and return the hits in one ranking. Raises `InvalidInput`.
+
+    `parts` are the stores, each with the directory to search in it. The ranking uses word statistics of all stores, so
+    that scores are comparable.
+    """
     searches = [(mount, StoreSearch(query, mode, regex, under, limit=None)) for mount, under in parts]
     statistics = None
     if mode == "ranked" and not regex and len(parts) > 1:
@@ -32,7 +36,7 @@ def search_mounts(
     hits = [hit for each in found for hit in each.hits if not paths or covers(paths, hit.path)]
     damaged = [path for each in found for path in each.damaged if not paths or covers(paths, path)]
     exact = any(each.hits and not each.relaxed for each in found)
-    if exact:  # exact hits in one store replace relaxed hits in the others
+    if exact:  # if one store has hits with all words, drop the hits of other stores that have only some of the words
         relaxed = {hit.path for each in found if each.relaxed for hit in each.hits}
         hits = [hit for hit in hits if hit.path not in relaxed]
     hits.sort(key=lambda hit: order(hit.score, hit.updated_at, hit.path))
@@ -47,7 +51,7 @@ def search_mounts(
 
 
 def _unknown_everywhere(found: Sequence[Results]) -> dict[str, tuple[str, ...]]:
-    """Words that no store has, with similar words of all stores."""
+    """Return the words of the query that no store contains, each with up to three similar words from the stores."""
     first, *others = (each.unknown for each in found)
     shared = [word for word in first if all(word in each for each in others)]
     return {word: tuple(dict.fromkeys(near for each in (first, *others) for near in each[word]))[:3] for word in shared}

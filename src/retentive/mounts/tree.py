@@ -1,7 +1,8 @@
-"""Several memory stores as one tree. Each store appears at its mount point; the longest mount point wins.
+"""Combines several memory stores into one tree. Each store appears at its mount point.
 
-A command runs in the store that owns its path, after the path is translated. Commands that no single store can run are
-handled here: commands on mount points or directories above them, and renames between stores.
+If a path is below several mount points, it belongs to the store with the longest one. The path of a command is
+translated to a path in this store, and the store runs the command. Commands that no single store can run are handled
+here: commands on mount points or on directories above them, and renames from one store to another.
 """
 
 from __future__ import annotations
@@ -49,12 +50,14 @@ _Textual: TypeAlias = Create | StrReplace | Insert | Write | Append
 
 
 class Mounts(Memories):
-    """Several memory stores as one tree, with the commands of a single store; docs/mounts.md has the rules.
+    """Several memory stores combined into one tree, which has the commands of a single store (docs/mounts.md).
 
-    `stores` maps mount points to memory stores: `{"/memories": mine, "/memories/team": team.read_only()}`. A store at
-    `/memories` is required. Raises `InvalidInput` for invalid mount points. Threads may share the tree. `execute`
-    returns errors of input or storage as replies; the methods for people return values and raise `RetentiveError`, like
-    the methods of a `MemoryStore`. All paths are paths of the tree.
+    `stores` maps mount points to memory stores: `{"/memories": mine, "/memories/team": team.read_only()}`. One store
+    must be mounted at `/memories`. Raises `InvalidInput` for invalid mount points.
+
+    All paths are paths of the tree. `execute` returns errors of input or storage as replies, because its caller is a
+    model. The other methods return values and raise `RetentiveError`, like the methods of a `MemoryStore`. Threads may
+    share the tree.
     """
 
     def __init__(self, stores: Mapping[str, MemoryStore]) -> None:
@@ -78,15 +81,18 @@ class Mounts(Memories):
 
     @property
     def replies(self) -> Replies:
-        """Sentences for replies of the tree, from the store at `/memories`. Each store has its own sentences."""
+        """Sentences of the replies that concern the whole tree. They are those of the store at `/memories`.
+
+        If a single store runs a command, the reply has the sentences of that store.
+        """
         return self._core.replies
 
     def directory(self) -> str | None:
-        """Always None, because the memories of several stores have no common directory."""
+        """Return None, because the memories of several stores have no common directory."""
         return None
 
     def through(self, integration: str) -> Mounts:
-        """The same tree, with `integration` named in its audit entries.
+        """Return an object for the same tree. Audit entries of its operations name this integration.
 
         Calls with the same name return the same object.
         """
@@ -106,9 +112,9 @@ class Mounts(Memories):
     ) -> Reply:
         """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call.
 
-        When the method returns a reply without an error, the change is durable. `actor` is recorded with the change; by
-        default it is the actor the store was opened with. `tool_use_id`, `source` and `session` are handled as by a
-        single store.
+        If the reply is not an error, the change is durable when this method returns. `actor` is recorded with the
+        change; by default it is the actor of the store that the path belongs to. `tool_use_id`, `source` and `session`
+        have the same meaning as in `MemoryStore.execute`.
         """
         who = as_actor(actor)
         origin_of(source, session)  # raises for an invalid value, even if no store runs the command
@@ -123,11 +129,11 @@ class Mounts(Memories):
         return self._at_a_border(known, who)
 
     def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
-        """Delete all memories of the tree, store by store. If one of the stores is read-only, nothing is deleted.
+        """Delete all memories of the tree. If the actor may not delete one of them, nothing is deleted.
 
-        Each store is cleared in one transaction. Memories hidden by a mount point are not in the tree, so they are
-        kept. If the storage fails, the reply names the mount point of the failed store. The stores with earlier mount
-        points, in path order, are then already cleared.
+        The stores are cleared in the order of their mount points, each in one transaction. If the storage of one store
+        fails, the reply names the mount point of this store. The stores before it are then already cleared. Memories
+        that a mount point hides are not in the tree, so they are kept.
         """
         who, named = as_actor(actor), origin_of(**origin)
         for mount in self._mounts.values():
@@ -148,7 +154,7 @@ class Mounts(Memories):
         inside = self._inside(command)
         if inside is None:
             reply = self._at_a_border(command, as_actor(actor))
-            raise error_of(reply.text, reply.code)  # no store can run it
+            raise error_of(reply.text, reply.code)  # a change that no single store can run is always refused
         core, inner = inside[0].core, inside[1]
         assert not isinstance(inner, View)
         call = core.invocation(actor, **origin)
@@ -160,14 +166,14 @@ class Mounts(Memories):
 
     @contextmanager
     def _explained(self, path: MemoryPath) -> Iterator[None]:
-        """Convert a refusal by the storage to the error of its reply."""
+        """Replace a refusal of the storage with the exception for its error reply."""
         try:
             yield
         except Refused as refusal:
             error_reply(Say(self.replies, self._core.redacted), refusal, (path,)).raise_for_error()
 
     def store_of(self, path: str) -> tuple[MemoryStore, str]:
-        """The store that owns a path, and the path in that store. Raises `InvalidPath`."""
+        """Return the store that contains a path of the tree, and the path within that store. Raises `InvalidPath`."""
         target = self._core.parsed(path)
         mount = self._mount_of(target)
         return mount.store, target.within(mount.point).text
@@ -184,7 +190,10 @@ class Mounts(Memories):
         return replace(memory, path=target.text), text
 
     def memories(self, under: str = ROOT) -> list[Memory]:
-        """All memories below a directory, in byte order of their paths; consistent within each store."""
+        """Return all memories below a directory of the tree, in byte order of their paths.
+
+        The memories of one store are from one consistent state. Two stores may be read at different times.
+        """
         found: list[Memory] = []
         with self._core.checking("list"):
             target = self._core.parsed(under)
@@ -206,9 +215,10 @@ class Mounts(Memories):
         limit: int | None = 20,
         actor: Actor | str | None = None,
     ) -> Results:
-        """Search all stores with one ranking, like `MemoryStore.search` in a single store.
+        """Search all stores and return the hits in one ranking. The arguments are those of `MemoryStore.search`.
 
-        Words match in texts and in paths, where the path of a memory is its path within its store.
+        Words are searched in texts and in paths. Only the path within a store is searched, so the names in a mount
+        point do not match.
         """
         from retentive.mounts.searching import search_mounts  # noqa: PLC0415 - most processes never search
 
@@ -227,15 +237,18 @@ class Mounts(Memories):
         return self._mounts[ROOT]
 
     def _parts(self, under: MemoryPath) -> list[tuple[Mount, str]]:
-        """The stores with memories below a directory, each with the path of the directory in that store."""
+        """Return the store that a directory belongs to, and the stores mounted below it.
+
+        Each store is returned with the path of the directory in that store.
+        """
         below = [mount for mount in self._mounts.values() if mount.point.startswith(under.text + "/")]
         owner = self._mount_of(under)
         return [(owner, under.within(owner.point).text), *((mount, ROOT) for mount in below)]
 
     def _inside(self, command: Command) -> tuple[Mount, Command] | None:
-        """The store that all paths of a command belong to, and the command with its paths in that store.
+        """Return the store that can run a command, and the command with its paths translated to that store.
 
-        Returns None if the paths belong to several stores.
+        Returns None if no single store can run the command.
         """
         paths = paths_of(command)
         mount = self._mount_of(paths[0])
@@ -250,7 +263,10 @@ class Mounts(Memories):
         return mount, replace(command, path=paths[0].within(mount.point))
 
     def _at_a_border(self, command: Command, who: Actor | None) -> Reply:
-        """Return the reply to a command that no single store can run. Each affected store gets an audit entry."""
+        """Return the reply to a command that no single store can run. Changes are refused; only `view` has a result.
+
+        Each affected store gets an audit entry.
+        """
         paths = paths_of(command)
         mounts = list(dict.fromkeys(mount for path in paths for mount, _ in self._parts(path)))
         viewed, error = None, None
@@ -289,7 +305,7 @@ class Mounts(Memories):
         return listing_reply(Say(self.replies, self._core.redacted), paths[0], viewed)
 
     def _is_about(self, mount: Mount, path: MemoryPath) -> bool:
-        """Return whether a path of the tree is in the store, or is a directory above the mount point of the store."""
+        """Return whether a path of the tree is in a store, or is a directory above the mount point of that store."""
         return self._mount_of(path) == mount or f"{mount.point}/".startswith(f"{path.text}/")
 
     def _within(self, mount: Mount, path: MemoryPath) -> MemoryPath:
@@ -297,7 +313,10 @@ class Mounts(Memories):
         return path.within(mount.point) if self._mount_of(path) == mount else MemoryPath.known(ROOT)
 
     def _view(self, path: MemoryPath, who: Actor | None) -> Viewed:
-        """List a directory that contains mount points: the memories of its own store and of the mounted stores."""
+        """List a directory that contains mount points.
+
+        The listing has the memories of the store that the directory belongs to, and those of the stores mounted below.
+        """
         sizes = [(f"{point}/", 0) for point in self._mounts if point.startswith(path.text + "/")]
         for mount, inner in self._parts(path):
             sizes += mount.sizes(inner, who)
@@ -362,7 +381,7 @@ class Mounts(Memories):
             raise Refused("not_a_directory", ancestor=mount.part.outward(entry.above))
 
     def _check_all(self, path: MemoryPath, who: Actor | None) -> None:
-        """Raise `Refused` if a memory or an empty store below a directory with mount points is read-only."""
+        """Raise `Refused` if the actor may not change a memory below a directory, or a store mounted there."""
         for mount, inner in self._parts(path):
             mount.check_all(inner, path.written, who)
 
@@ -371,12 +390,15 @@ class Mounts(Memories):
 
 
 def core_of_tree(memory: MemoryStore | Mounts) -> StoreCore:
-    """Core of a memory store, or of the store at the root of a tree."""
+    """Return the core of a memory store. For a tree, return the core of the store at its root."""
     return core_of(memory) if isinstance(memory, MemoryStore) else memory._core  # noqa: SLF001 - of this module
 
 
 def place_of(memory: MemoryStore | Mounts, path: str, *, operation: str) -> tuple[StoreCore, MemoryPath]:
-    """Core of the store that owns a path, and the path in that store, for an operation. Raises `InvalidPath`."""
+    """Return the core of the store that contains a path, and the path within that store.
+
+    `operation` is the name for the audit entry of an invalid path. Raises `InvalidPath`.
+    """
     core = core_of_tree(memory)
     with core.checking(operation):
         target = core.parsed(path)

@@ -33,7 +33,11 @@ _OPERATIONS = ("created", "modified", "deleted")
 
 
 class Day(NamedTuple):
-    """One day in UTC: numbers of changes by kind, and the total size of all memories at the end of the day."""
+    """Activity of one day in UTC.
+
+    `created`, `modified` and `deleted` are numbers of changes. `size_bytes` is the total size of all memories at the
+    end of the day.
+    """
 
     day: date
     created: int
@@ -43,7 +47,7 @@ class Day(NamedTuple):
 
     @property
     def changes(self) -> int:
-        """Number of changes of all kinds."""
+        """Number of all changes of the day."""
         return self.created + self.modified + self.deleted
 
 
@@ -55,16 +59,16 @@ class Sized(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """Path of a memory and the number of its versions in the window. For a deleted memory, its last path."""
+    """Path of a memory, and the number of its changes in the last `window_days`. A deleted memory has its last path."""
 
     path: str
     changes: int
 
 
 class Flagged(NamedTuple):
-    """Line of a memory that was flagged as a possible sensitive value or as an instruction to the model.
+    """Line of a memory that may contain a sensitive value, or that reads like an instruction to the model.
 
-    `kinds` names the kinds that were found.
+    `kinds` names the kinds of sensitive values, or is `instructions`.
     """
 
     path: str
@@ -73,7 +77,10 @@ class Flagged(NamedTuple):
 
 
 class Doubted(NamedTuple):
-    """Memory that is unconfirmed or in quarantine, with the contributors who cause this."""
+    """Memory that is not trusted: its level is `unconfirmed` or `quarantined`.
+
+    `contributors` describes the writers of the text that are neither trusted nor confirmed.
+    """
 
     level: str
     path: str
@@ -81,14 +88,17 @@ class Doubted(NamedTuple):
 
 
 class Used(NamedTuple):
-    """Path of a memory, and the time of its last view or change. View times are exact to the hour."""
+    """Path of a memory, and the time when it was last viewed or changed. Times of views are exact to the hour."""
 
     path: str
     at: datetime
 
 
 class Near(NamedTuple):
-    """Limit that is at least 80 % used: the setting, the path if it limits one memory, the usage and the limit."""
+    """Limit that is at least 80 % used.
+
+    `limit_name` is the setting, `present` the current usage, and `path` the memory if the limit is for one memory.
+    """
 
     limit_name: str
     path: str | None
@@ -97,10 +107,7 @@ class Near(NamedTuple):
 
 
 class Expiring(NamedTuple):
-    """Path of a memory that expires unless it is used, and the number of days until then.
-
-    Negative if expiry is overdue.
-    """
+    """Memory that is deleted in `in_days` days unless someone uses it. `in_days` is negative if deletion is overdue."""
 
     path: str
     in_days: float
@@ -110,9 +117,10 @@ class Expiring(NamedTuple):
 class Stats:
     """Statistics of one state of a memory store.
 
-    `versions_bytes` is the total size of the stored texts of all versions; a rename stores no text. `days` has an entry
-    for every requested day, ending with today. If versions were pruned or redacted, earlier days are incomplete.
-    `actors` and `most_changed` count the changes of the last `window_days`.
+    `versions_bytes` is the total size of the texts of all versions. A rename stores no text. `days` has an entry for
+    each of the last `window_days`; the last entry is today. If versions were pruned or redacted, the entries of earlier
+    days are incomplete. `actors` and `most_changed` count the changes of the last `window_days`. `proposals` is the
+    number of proposals that wait for review.
     """
 
     store_id: str
@@ -136,9 +144,10 @@ class Stats:
 
 
 def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
-    """Statistics of a memory store, from one pass over its memories and one over its versions.
+    """Return the statistics of a memory store. Reads all its memories and all its versions once.
 
-    Lists in the result have at most `TOP` entries. Raises the errors of storage.
+    The lists of largest, least used and most changed memories, of actors and of expiring memories have at most `TOP`
+    entries. Raises the errors of storage.
     """
     core = core_of(store)
     operation = ReadStats(
@@ -149,7 +158,7 @@ def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
 
 @dataclass(frozen=True, slots=True)
 class ReadStats(ReadOperation[Stats]):
-    """Compute the statistics of a memory store, as of a given time."""
+    """Read operation that computes the statistics of a memory store. `now` is the current time, in Unix seconds."""
 
     name = "stats"
     sees_all = True
@@ -160,7 +169,7 @@ class ReadStats(ReadOperation[Stats]):
     examiner: TextExaminer
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Stats:
-        """Count memories and versions."""
+        """Read all memories and versions, and return the statistics."""
         now = self.now
         memories = list(snapshot.memories(ROOT))
         past = _Past(datetime.fromtimestamp(now, UTC).date(), self.window)
@@ -194,21 +203,25 @@ class ReadStats(ReadOperation[Stats]):
 
 
 def is_marked(version: Version) -> bool:
-    """Return whether a change was flagged for a sensitive value."""
+    """Return whether a version has a line that was flagged because it may contain a sensitive value."""
     return any(kind != INSTRUCTIONS for _, kind in _flags(version))
 
 
 def _flags(found: Memory | Version) -> Sequence[tuple[int, str]]:
-    """Return the flagged lines and their kinds. Versions without flags, which are most, are not parsed."""
+    """Return the numbers of the flagged lines, each with the kind of its flag.
+
+    Most versions have no flags. Their provenance is not parsed, because that is slow.
+    """
     return found.provenance.flags if '"flags"' in (found.provenance_text or "") else ()
 
 
 def flagged(
     snapshot: Snapshot, settings: Settings, examiner: TextExaminer, memories: Iterable[Memory], marked: Container[str]
 ) -> Iterator[Flagged]:
-    """Lines of the present texts that read as instructions to the model or may contain sensitive values.
+    """Yield the lines of current texts that may contain sensitive values or read like instructions to the model.
 
-    `marked` are the ids of memories with a version that was flagged.
+    `marked` has the ids of the memories with a version that was flagged for a sensitive value. Only the texts of these
+    memories are examined again for sensitive values.
     """
     for memory in memories:
         found = [flag for flag in _flags(memory) if flag[1] == INSTRUCTIONS]
@@ -227,7 +240,7 @@ def _doubted(assessed: Assessment, memories: Iterable[Memory]) -> Iterator[Doubt
 
 
 class _Oldest(NamedTuple):
-    """The oldest known version of a memory. If the version is redacted, `size_bytes` is estimated."""
+    """The oldest version of a memory counted so far. If the version is redacted, `size_bytes` is an estimate."""
 
     day: date
     size_bytes: int
@@ -235,7 +248,7 @@ class _Oldest(NamedTuple):
 
 
 class _Past:
-    """Counts the versions of a store, newest first."""
+    """Counts the versions of a store by day, actor and memory. `add` must get the versions newest first."""
 
     def __init__(self, today: date, window_days: int) -> None:
         self.versions = self.size_bytes = 0
@@ -248,7 +261,7 @@ class _Past:
         self._oldest: dict[str, _Oldest] = {}
 
     def add(self, version: Version) -> None:
-        """Count the next older version."""
+        """Count a version. It must be older than the versions counted before."""
         self.versions += 1
         self.size_bytes += version.size_bytes or 0
         day = min(version.created_at.date(), self._today)  # the clock of a writer may be ahead
@@ -260,7 +273,7 @@ class _Past:
         self._grow(version, day)
 
     def _grow(self, version: Version, day: date) -> None:
-        """Count the difference in size between a version and the next newer version of the same memory."""
+        """Add the growth from this version to the next newer version of its memory, on the day of the newer version."""
         later = self._oldest.get(version.memory_id)
         size = version.size_bytes or 0
         if version.redacted_at is not None:  # the size is unknown; assume the size after the next change
@@ -273,7 +286,7 @@ class _Past:
         self._oldest[version.memory_id] = _Oldest(day, size, version)
 
     def days(self, size_bytes: int) -> tuple[Day, ...]:
-        """Return every day of the window, oldest first. `size_bytes` is the present size of all memories."""
+        """Return every day of the window, oldest first. `size_bytes` is the current total size of all memories."""
         growth = Counter(self._growth)
         for first in self._oldest.values():
             if first.version.operation == "created":  # otherwise the memory is older than the known history
@@ -288,7 +301,7 @@ class _Past:
         return tuple(reversed(days))
 
     def most_changed(self, paths: Mapping[str, str]) -> tuple[Changed, ...]:
-        """Memories with the most versions in the window. A deleted memory is listed with its last path."""
+        """Return the memories with the most changes in the window. `paths` maps ids of memories to current paths."""
         return tuple(
             Changed(paths.get(memory_id) or self._oldest[memory_id].version.path, count)
             for memory_id, count in self._changed.most_common(TOP)
@@ -302,7 +315,7 @@ def _used(memories: Iterable[Memory], accessed: Mapping[str, float]) -> Iterator
 
 
 def near_limits(memories: int, size_bytes: int, biggest: Iterable[Memory], settings: Settings) -> tuple[Near, ...]:
-    """The limits used to at least 80 %."""
+    """Return the limits of the store and of the `biggest` memories that are at least 80 % used."""
     present = [
         Near("max_memories", None, memories, settings.max_memories),
         Near("max_store_bytes", None, size_bytes, settings.max_store_bytes),
@@ -314,7 +327,6 @@ def near_limits(memories: int, size_bytes: int, biggest: Iterable[Memory], setti
 def _expiring(
     memories: Iterable[Memory], accessed: Mapping[str, float], settings: Settings, now: float
 ) -> list[Expiring]:
-    """Memories that expire in at most `SOON_DAYS` days, soonest first."""
     left = ((memory.path, expiry_rules.days_left(memory, accessed, settings, now)) for memory in memories)
     found = [Expiring(path, days) for path, days in left if days is not None and days <= SOON_DAYS]
     return sorted(found, key=lambda one: (one.in_days, one.path))

@@ -1,4 +1,4 @@
-"""Status of a memory store at a glance: the last change, limits, proposals, external edits and flagged lines."""
+"""Status of a memory store: its last change, usage, limits, proposals, external edits and flagged lines."""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ from retentive.storage.paging import all_versions
 from retentive.store import MemoryStore, core_of
 from retentive.values.settings import Settings
 
-MAX_VERSIONS = 5_000  # versions whose flags are read: 0.1 s on SQLite
+MAX_VERSIONS = 5_000  # number of newest versions whose flags are read; this takes 0.1 s on SQLite
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
     """Status of one state of a memory store.
 
-    `last` is the newest change; None in a new store. `near` are the limits used to at least 80 %. `doubted` is the
-    number of memories that the settings do not trust. `edits` are paths of files whose external edits are not recorded
-    yet. `flagged` lists lines that were flagged when they were written, in one of the newest `MAX_VERSIONS` versions or
-    in the newest version of a memory. `has_all_flags` is False if the history has more versions. `findings` lists the
-    findings of a scan; None without a scan.
+    - `near`: the limits that are at least 80 % used.
+    - `last`: the newest change; None if nothing was changed yet.
+    - `doubted`: the number of memories that the settings do not trust.
+    - `edits`: the paths of files that another program edited, if the edits are not recorded as versions yet.
+    - `flagged`: lines that may contain sensitive values or read like instructions. Only memories with a flag in one of
+      the newest `MAX_VERSIONS` versions, or in their own newest version, are examined.
+    - `has_all_flags`: False if the history has more than `MAX_VERSIONS` versions.
+    - `findings`: the findings of a scan for sensitive values; None if no scan was made.
     """
 
     usage: Usage
@@ -52,9 +55,10 @@ class Status:
 
 
 def status(store: MemoryStore, *, scan: bool = False) -> Status:
-    """Return the status of a memory store. Reads only texts of flagged memories, or with `scan` all present texts.
+    """Return the status of a memory store. Raises the errors of storage.
 
-    Records external edits only with `scan`. Raises the errors of storage.
+    Without `scan`, only the texts of flagged memories are read. With `scan`, the current texts of all memories are
+    scanned for sensitive values, and external edits are recorded first.
     """
     core = core_of(store)
     edits = capabilities.external_edits(core.backend, core.info)
@@ -64,7 +68,7 @@ def status(store: MemoryStore, *, scan: bool = False) -> Status:
 
 @dataclass(frozen=True, slots=True)
 class ReadStatus(ReadOperation[Status]):
-    """Read the status of a memory store."""
+    """Read operation that returns the status of a memory store."""
 
     name = "status"
     sees_all = True
@@ -73,8 +77,8 @@ class ReadStatus(ReadOperation[Status]):
     scanning: ReadOperation[list[Finding]] | None = None
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Status:
-        """Find the newest version of each memory, and the flagged versions."""
-        heads = list(snapshot.as_of("~"))  # a list of the memories would record external edits
+        """Read the newest version of each memory and the flags of the newest versions, and return the status."""
+        heads = list(snapshot.as_of("~"))  # `snapshot.memories` would record external edits
         memories = [Memory.of(each, each.created_at) for each in heads]
         newest = list(islice(all_versions(snapshot), MAX_VERSIONS + 1))
         marked = {each.memory_id for each in (*heads, *newest[:MAX_VERSIONS]) if is_marked(each)}

@@ -1,4 +1,5 @@
-"""Test tools for your own backends and agents: a backend test suite and a scripted Claude.
+"""Tools for your tests.
 
-Import the modules directly; this package does not import them.
+`retentive.testing.backend_suite` tests a backend that you write. `retentive.testing.scripted_claude` replaces the
+Messages API in tests of your agent. Import these packages directly, as this package does not import them.
 """

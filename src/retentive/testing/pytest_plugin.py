@@ -1,6 +1,7 @@
-"""Pytest plugin with a fixture for the scripted Claude: `pytest_plugins = ["retentive.testing.pytest_plugin"]`.
+"""Pytest plugin with the fixture `scripted_claude`.
 
-It is not an entry point, so that pytest does not import retentive in projects that only store memories.
+To load it, write `pytest_plugins = ["retentive.testing.pytest_plugin"]` in your `conftest.py`. The plugin is not
+registered as an entry point: pytest would then import it in every project that has retentive installed.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from retentive.testing.scripted_claude.script import ScriptFunction
 
 @pytest.fixture
 def scripted_claude() -> Iterator[Callable[..., ScriptedClaude]]:
-    """Function that serves scripts until the end of the test, with the arguments of `scripted_claude`.
+    """Fixture: a function that starts a scripted Claude and returns it. Its arguments are those of `scripted_claude`.
 
-    The test fails if a script failed, was overrun, or was not played to its last turn.
+    The server stops at the end of the test. The test then fails if a script failed, if a client sent a request after
+    the last turn of a script, or if some turns of a script were not played.
     """
     started: list[ScriptedClaude] = []
     with ExitStack() as servers:

@@ -1,5 +1,9 @@
-"""The interactive chat.
+"""`retentive chat`, the interactive chat.
 
-Module `command` runs the conversation line by line, `session` has its state, `slash_commands` answers lines such as
-/diff, and `screen` prints. The SDK is imported only when a conversation begins.
+- `command`: runs the conversation line by line.
+- `session`: state of the conversation.
+- `slash_commands`: answers to lines such as /diff.
+- `screen`: output.
+
+The SDK is imported only when a conversation begins.
 """

@@ -1,4 +1,4 @@
-"""Diffs of the changes in a conversation."""
+"""Diffs of the changes that a conversation made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from retentive.values.diff import NOWHERE, DiffLine, unified
 
 
 def diffs(store: MemoryStore, changes: Sequence[Version]) -> Iterator[DiffLine]:
-    """Diffs of these versions, by memory. Consecutive versions of a memory are combined into one diff."""
+    """Yield the diffs of these versions, one memory after the other.
+
+    Consecutive versions of a memory are combined into one diff.
+    """
     chosen = {version.id for version in changes}
     for memory_id in dict.fromkeys(version.memory_id for version in reversed(changes)):
         before: Version | None = None
@@ -36,7 +39,10 @@ def _diff(store: MemoryStore, old: Version | None, new: Version) -> Iterator[Dif
 
 
 def _shown(store: MemoryStore, version: Version | None) -> tuple[str, str | None]:
-    """Return path and text of a version; "" and None if there is no version, or it is a deletion or redacted."""
+    """Return the path and text of a version. The text of a redacted version is None.
+
+    Returns "" and None for a deletion, and if `version` is None.
+    """
     if version is None or version.operation == "deleted":
         return "", None
     found, text = store.history.show(version.id)

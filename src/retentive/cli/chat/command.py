@@ -1,4 +1,4 @@
-"""`retentive chat`: a conversation with Claude, which uses a memory store, on a terminal or in a pipe."""
+"""`chat`: a conversation with Claude, on a terminal or in a pipe. Claude uses a memory store as its memory."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def chat(
     """Chat with Claude, which uses the memory store as its memory.
 
     Shows each memory call as it happens, and the diff of each change. /diff shows all changes of the conversation,
-    /undo reverts them, /help lists all commands. Ctrl-C interrupts an answer, Ctrl-D ends the chat. A line that ends
-    with a backslash continues on the next line. The actor of the changes is a new session, or --actor. The conversation
-    is saved for --continue, unless the memory store is encrypted.
+    /undo reverts the last one, and /help lists all commands. Ctrl-C interrupts an answer, and Ctrl-D ends the chat. A
+    line that ends with a backslash continues on the next line. Changes are recorded with a new session as actor, or
+    with the actor given by --actor. The conversation is saved for --continue, unless the memory store is encrypted.
 
     With QUESTION, prints the answer and ends; the status is 18 if the API failed. Without QUESTION, in a pipe each line
     of standard input is a message, and the status is 1 if a message was not answered. Needs ANTHROPIC_API_KEY or
@@ -92,9 +92,9 @@ def chat(
     """
     need_posix("`retentive chat`")
     if no_context_editing and compact:
-        raise click.UsageError("--compact and --no-context-editing exclude each other.")
+        raise click.UsageError("--compact and --no-context-editing cannot be used together.")
     if continues and conversation is not None:
-        raise click.UsageError("--continue and --conversation exclude each other.")
+        raise click.UsageError("--continue and --conversation cannot be used together.")
     if question is not None and not question.strip():
         raise click.UsageError("QUESTION must not be empty.")
     as_json = output.as_json()
@@ -124,7 +124,7 @@ def chat(
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """Settings of the agent, from the options."""
+    """Settings of the agent, from the options of the command."""
 
     model: str
     system: str
@@ -133,7 +133,7 @@ class _Settings:
     context: ContextManagement | None
 
     def options(self) -> dict[str, Any]:
-        """Arguments of `Agent`."""
+        """Return the arguments for `Agent`."""
         given = {"model": self.model, "system": self.system, "language": self.language, "context": self.context}
         return {**given, "budget": Budget(max_tokens=self.max_tokens), "stream": True}
 
@@ -154,15 +154,16 @@ def _is_interactive() -> bool:
 def _saved(
     location: Location, store: MemoryStore, actor: Actor, name: str | None, *, continues: bool, no_save: bool
 ) -> Iterator[SavedChat]:
-    """The conversation to continue, or a new one.
+    """Context manager that opens the conversation to continue, or a new one.
 
-    An encrypted memory store must not leave its contents in a file that is not encrypted.
+    If the memory store is encrypted, the conversation is not saved, because its file would not be encrypted. Raises
+    `InvalidInput` if such a conversation is to be continued.
     """
     is_encrypted = location.key_file is not None or bool(os.environ.get(KEYS_VARIABLE))
     if is_encrypted or no_save or is_in_memory(location.url):
         if continues or name is not None:
             reason = "the memory store is encrypted" if is_encrypted else "it is not saved"
-            raise InvalidInput(f"there is no conversation to continue: {reason}")
+            raise InvalidInput(f"a conversation with this memory store cannot be continued: {reason}")
         yield UNSAVED
         return
     if continues:
@@ -172,7 +173,7 @@ def _saved(
 
 
 def _hints(location: Location, session: Session) -> list[str]:
-    """Commands that revert the changes and continue the conversation, to be copied into the same shell."""
+    """Return hints with the commands that revert the changes of the conversation and that continue it."""
     number, actor = len({version.revision for version in session.changes()}), session.actor
     hints = []
     if number:
@@ -186,7 +187,10 @@ def _hints(location: Location, session: Session) -> list[str]:
 
 
 def _command(location: Location, *words: str) -> str:
-    """Return a command line with this one's options, but not with values from the environment or passwords."""
+    """Return a command line for the same location, to be copied into the same shell.
+
+    It repeats the options that were given on the command line. A URL with a password is replaced by `LOCATION`.
+    """
     given = {"at": location.url if location.shown == location.url else "LOCATION"}
     given |= {"store": location.store_key, "keys": location.keys or ""}
     options = [word for name, value in given.items() if name in location.typed for word in (f"--{name}", value)]
@@ -196,9 +200,9 @@ def _command(location: Location, *words: str) -> str:
 def _follow(
     lines: Lines, session: Session, commands: Commands, screen: Screen | JsonLines, *, on_keyboard: bool
 ) -> int:
-    """Answer all lines. Returns 0, or the exit status of the last message that got no answer.
+    """Answer all lines. Returns the exit status of the last message that got no answer, or 0.
 
-    Raises `KeyboardInterrupt` on Ctrl-C, if the input is not a keyboard.
+    On Ctrl-C, raises `KeyboardInterrupt` unless the input is a keyboard.
     """
     status = 0
     for line in lines:
@@ -222,7 +226,10 @@ def _follow(
 
 
 def _send(message: str | None, session: Session, screen: Screen | JsonLines) -> int:
-    """Send a message, or None to send the last one again, and show the answer. Returns 0 if the answer is complete."""
+    """Send a message and show the answer. If `message` is None, send the last message again.
+
+    Returns 0 if the answer is complete, and otherwise an exit status.
+    """
     screen.waiting()
     try:
         return 0 if session.run(message, screen.event, screen.show_diff) else FAILED
@@ -236,6 +243,6 @@ def _send(message: str | None, session: Session, screen: Screen | JsonLines) -> 
 
 
 def _context(*, compact: bool) -> ContextManagement:
-    # The memory is the only tool in this conversation. If it were excluded, as in an agent, nothing could be cleared.
+    # In an agent, results of the memory tool are not cleared. Here it is the only tool, so nothing would be cleared.
     edits = memory_context(exclude_memory=False).edits
     return ContextManagement(*edits, Compact()) if compact else ContextManagement(*edits)

@@ -1,4 +1,4 @@
-"""The SDK's client. The SDK is imported while the first message is typed, because the import takes a second."""
+"""The client of the API. The import of the SDK takes a second, so it runs while the user types the first message."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _SLOW_IMPORTS = ("retentive.agent.loop", "rich.live", "rich.markdown", "rich.spi
 
 
 class LazyClient:
-    """The client, created when it is first needed."""
+    """Client of the API that is created when it is first used."""
 
     def __init__(self, base_url: str | None) -> None:
         self._base_url = base_url
         self._client: Anthropic | None = None
 
     def client(self) -> Anthropic:
-        """The client. Raises `InvalidInput` if there are no credentials."""
+        """Return the client, and create it if needed. Raises `InvalidInput` if there are no credentials."""
         if self._client is None:
             self._client = self._created()
         return self._client
@@ -53,16 +53,17 @@ class LazyClient:
         return client
 
     def close(self) -> None:
-        """Close the client, if it was created."""
+        """Close the client if it was created."""
         if self._client is not None:
             self._client.close()
 
 
 @contextmanager
 def connection(base_url: str | None) -> Iterator[LazyClient]:
-    """Create a connection. Raises `InvalidInput` without credentials, and `ClickException` without the SDK.
+    """Context manager that yields a client and closes it at the end.
 
-    Without an environment variable or base URL, the SDK is imported at once, to look for credentials in files.
+    If neither an environment variable nor a base URL is given, the SDK is imported at once: it may find credentials in
+    files. Raises `InvalidInput` without credentials, and `ClickException` if the SDK is not installed.
     """
     if find_spec("anthropic") is None:
         raise click.ClickException(f"the conversation needs the SDK: {pip_install('anthropic')}")
@@ -76,7 +77,7 @@ def connection(base_url: str | None) -> Iterator[LazyClient]:
 
 
 def import_in_background() -> None:
-    """Import the SDK and the rendering in a thread, while the first message is typed."""
+    """Import the SDK and the modules that render Markdown, in a thread, while the user types the first message."""
 
     def work() -> None:
         for name in _SLOW_IMPORTS:

@@ -1,8 +1,8 @@
-"""Saved conversations, one JSON file each. A file is replaced atomically, and is on disk before a call runs.
+"""Saved conversations. Each is a JSON file, which is replaced atomically and is on disk before a memory call runs.
 
-They are below `$XDG_STATE_HOME/retentive/conversations`, in a directory for each memory store. Only the owner can read
-them. They contain everything typed and read, even values that the memory store redacts. Of the conversations
-without a name by the user, only the newest `KEPT` are kept.
+The files are in `$XDG_STATE_HOME/retentive/conversations`, in a directory for each memory store. Only their owner can
+read them. They contain everything that the user and Claude wrote or read, even values that the memory store redacts.
+Of the conversations that the user did not name, only the newest `KEPT` are kept.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _UNNAMED = re.compile(r"chat-[0-9a-f]{12}\.json")
 
 @dataclass(slots=True)
 class SavedChat:
-    """A conversation and the file it is saved in. Without a path it is not saved.
+    """Conversation and the path of its file. If `path` is empty, the conversation is not saved.
 
-    `problem` is the reason why it could not be saved, or an empty string.
+    `undone` has the revisions that the user undid. `problem` is the reason why the conversation could not be saved, or
+    an empty string.
     """
 
     path: str = ""
@@ -47,13 +48,13 @@ class SavedChat:
 
     @property
     def name(self) -> str:
-        """The name, as --conversation takes it."""
+        """Name of the conversation, for the option --conversation."""
         return os.path.basename(self.path).removesuffix(_SUFFIX)
 
     def save(
         self, messages: Sequence[MessageDict], *, actor: str, started_at: datetime, undone: Collection[int]
     ) -> None:
-        """Replace the file, and sync it to disk. An error of the disk sets `problem`, and the chat continues."""
+        """Replace the file and sync it to disk. An error of the disk is stored in `problem`, and the chat continues."""
         if not self.path:
             return
         saved = {"actor": actor, "started_at": started_at.isoformat(), "undone": sorted(undone), "messages": messages}
@@ -75,15 +76,19 @@ UNSAVED = SavedChat()
 
 @contextmanager
 def opened(store_id: str, name: str | None) -> Iterator[SavedChat]:
-    """Open and lock the conversation with this name, or without a name, a new conversation.
+    """Context manager that opens and locks the conversation with this name.
 
-    A name that does not exist yet begins a conversation. A new conversation without a name deletes the oldest
-    conversations without a name. Raises `InvalidInput`, for example if it is open in another process.
+    If no conversation has this name, a new one begins. If `name` is None, a new conversation begins with a random name,
+    and the oldest conversations with random names are deleted. Raises `InvalidInput` for an invalid name, for a damaged
+    file, and if the conversation is open in another process.
     """
     is_unnamed = name is None
     name = f"chat-{secrets.token_hex(6)}" if name is None else name
     if not _NAME.fullmatch(name):
-        raise InvalidInput("the name of a conversation has up to 64 letters, digits, '.', '_' and '-'")
+        raise InvalidInput(
+            "the name of a conversation must start with a letter or digit, and have at most 64 letters, digits, '.', "
+            "'_' and '-'"
+        )
     directory = _directory(store_id)
     try:
         make_directory(directory)
@@ -101,7 +106,7 @@ def opened(store_id: str, name: str | None) -> Iterator[SavedChat]:
 
 
 def newest(store_id: str) -> str:
-    """Name of the conversation that was saved last. Raises `NotFound`."""
+    """Return the name of the conversation that was saved last. Raises `NotFound`."""
     with suppress(OSError):
         files = [entry for entry in os.scandir(_directory(store_id)) if entry.name.endswith(_SUFFIX)]
         if files:
@@ -128,7 +133,7 @@ def _lock(descriptor: int, name: str) -> None:
 
 
 def _prune(directory: str) -> None:
-    """Delete the oldest conversations without a name, except conversations open in another process."""
+    """Delete the oldest conversations with random names, except those that are open in another process."""
     with suppress(OSError):
         unnamed = [entry for entry in os.scandir(directory) if _UNNAMED.fullmatch(entry.name)]
         for entry in sorted(unnamed, key=lambda entry: entry.stat().st_mtime_ns)[: max(0, len(unnamed) - KEPT + 1)]:

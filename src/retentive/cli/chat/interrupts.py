@@ -1,4 +1,4 @@
-"""Ctrl-C during an answer: it interrupts a blocked read at once, but no memory command."""
+"""Handles Ctrl-C during an answer. It interrupts a read from the network immediately."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from types import FrameType
 
 _REPEATS = 20
 _REPEAT_S = 0.1
-# SIGURG is ignored by default, so that one after the block does nothing. Windows, which lacks it, has no chat.
+# By default, SIGURG is ignored, so a signal that arrives too late has no effect. Windows has no SIGURG and no chat.
 _WAKE = getattr(signal, "SIGURG", signal.SIGINT)
 
 
 @contextmanager
 def interrupts(on_interrupt: Callable[[], None]) -> Iterator[None]:
-    """Call `on_interrupt`, which may raise, on Ctrl-C in the block. Has no effect outside the main thread."""
+    """Context manager: while the block runs, Ctrl-C calls `on_interrupt`, which may raise an exception.
+
+    Has no effect outside the main thread.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -35,12 +38,13 @@ def interrupts(on_interrupt: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def _woken() -> Iterator[None]:
-    """Interrupt a blocked read of the main thread after each Ctrl-C.
+    """Interrupt a blocked read of the main thread after each Ctrl-C, so that Python runs the signal handler.
 
-    Python runs a signal handler between two instructions. If the signal arrives after the last instruction before a
-    read and before its system call, the read blocks, and the handler waits for the answer of the API: up to 10 minutes.
-    The C part of Python writes each signal to the wake-up descriptor at once. A thread then repeats system signals,
-    which interrupt the read, and Python runs the handler before it continues to read.
+    Python runs a signal handler only between two instructions. If Ctrl-C arrives just before the system call of a read,
+    the read blocks, and the handler runs only when the API answers, which can take 10 minutes. To prevent this, a
+    thread waits for signals: the C code of Python writes each signal to the wake-up descriptor at once. The thread then
+    sends SIGURG to the main thread several times. This interrupts the read, and Python runs the handler of Ctrl-C
+    before it continues to read.
     """
     main = threading.get_ident()
     ours, theirs = socket.socketpair()
@@ -56,7 +60,7 @@ def _woken() -> Iterator[None]:
                 if ended.wait(_REPEAT_S):
                     break
 
-    handler = signal.signal(_WAKE, lambda _signal, _frame: None)  # an ignored signal would interrupt nothing
+    handler = signal.signal(_WAKE, lambda _signal, _frame: None)  # an ignored signal would not interrupt a read
     descriptor = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
     thread = threading.Thread(target=wake, name="chat-interrupts", daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""Messages from the keyboard or from a pipe."""
+"""Reads the messages of the user, from the keyboard or from a pipe."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from retentive.errors import InvalidInput, RetentiveError
 PROMPT = "> "
 CONTINUED = ". "
 Lines: TypeAlias = Iterator[str | InvalidInput]
-"""Messages that are not blank, and errors with the reason for input that is not a valid message."""
+"""Iterator over messages that are not blank. For input that is not a valid message, it yields an error."""
 
 
 def keyboard(completions: Callable[[str], list[str]], on_prompt: Callable[[], None]) -> Lines:
-    """Messages from the keyboard, until Ctrl-D. Ctrl-C discards the current one.
+    """Yield messages from the keyboard, until Ctrl-D. Ctrl-C discards the current message.
 
-    A line that ends with a backslash continues on the next line, and pasted text is one message. `completions` returns
-    the lines that complete a line. `on_prompt` is called once, when the first prompt is visible.
+    A line that ends with a backslash continues on the next line. Pasted text is one message. `completions` gets an
+    incomplete line and returns the possible complete lines. `on_prompt` is called once, when the first prompt is shown.
     """
-    try:  # Python may be built without readline; input then has no completion and no history of lines
+    try:  # Python may be built without readline; there is then no completion and no history of lines
         import readline  # noqa: PLC0415 - input() uses it after the import
     except ImportError:
         on_prompt()
@@ -45,13 +45,16 @@ def keyboard(completions: Callable[[str], list[str]], on_prompt: Callable[[], No
 
 
 def piped() -> Lines:
-    """The lines of standard input."""
+    """Yield the lines of standard input as messages."""
     for line in sys.stdin.buffer if sys.stdin is not None else ():
         yield from _message(line)
 
 
 def _typed() -> str:
-    """A message of one or more lines. Raises `EOFError` for Ctrl-D at its start; later, Ctrl-D ends the message."""
+    """Read and return a message of one or more lines.
+
+    Ctrl-D on the first line raises `EOFError`. On a later line, it ends the message.
+    """
     message = input(PROMPT)
     while message.endswith("\\"):
         try:

@@ -1,4 +1,4 @@
-"""Markdown of an answer, rendered block by block while the answer arrives. Imported on terminals only."""
+"""Renders the Markdown of an answer block by block, while the answer arrives. Imported on terminals only."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from retentive.cli.output import harmless
 
 
 class MarkdownBlocks:
-    """Collects text until a block is complete: a paragraph, a list, a table or fenced code."""
+    """Collects the text of an answer, and renders each block (a paragraph, list, table or code) when it is complete."""
 
     def __init__(self) -> None:
         self._text = ""
         self._is_first = True
 
     def add(self, text: str) -> str:
-        """Add a piece of text, and return the blocks that are complete now, rendered."""
+        """Add a piece of text. Return the rendered blocks that this piece completes, or an empty string."""
         self._text += harmless(text)
         end = _complete_lines(self._text) if "\n" in text else 0
         if not end:
@@ -26,7 +26,7 @@ class MarkdownBlocks:
         return self._rendered("\n".join(lines[:end]))
 
     def end(self) -> str:
-        """Return the rest, rendered, and begin a new answer."""
+        """End the answer, and return its rendered rest. The next piece of text begins a new answer."""
         rest, self._text = self._text, ""
         shown = self._rendered(rest) if rest.strip() else ""
         self._is_first = True
@@ -39,12 +39,12 @@ class MarkdownBlocks:
 
 
 def rendered(text: str) -> str:
-    """Markdown as text with terminal codes, and a newline at the end.
+    """Return Markdown as text with terminal codes and a newline at the end.
 
-    Control characters are escaped, and the address of a link is shown. HTML is shown as it was written.
+    Control characters are escaped. Links are shown with their addresses, and HTML is shown as source text.
     """
     document = Markdown(harmless(text), code_theme="ansi_dark", hyperlinks=False)
-    for token in document.parsed:  # rich leaves out HTML, and with it placeholders such as <name>
+    for token in document.parsed:  # rich leaves out HTML, even placeholders such as <name>
         if token.type == "html_block":
             token.type = "code_block"
         for child in token.children or ():
@@ -53,11 +53,11 @@ def rendered(text: str) -> str:
     console = Console(highlight=False)
     with console.capture() as capture:
         console.print(document)
-    lines = [line.rstrip() for line in capture.get().split("\n")]  # rich fills lines up to the width
+    lines = [line.rstrip() for line in capture.get().split("\n")]  # rich pads lines with spaces
     return "\n".join(lines).strip("\n") + "\n"
 
 
 def _complete_lines(text: str) -> int:
-    """Number of lines before the last block. Later text can still change the last block, but no earlier block."""
+    """Return the number of lines before the last block. Later text can change only the last block."""
     starts = [token.map[0] for token in Markdown(text).parsed if token.level == 0 and token.map]
     return starts[-1] if starts else 0

@@ -1,4 +1,4 @@
-"""Output of a conversation: text with a line for each memory call, coloured on a terminal, or JSON lines."""
+"""Output of a conversation. `Screen` prints text and a line for each memory call, and `JsonLines` prints JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from retentive.cli.chat.markdown import MarkdownBlocks
 
-MAX_LINE_CHARS = 500  # limit for a call or a reply, because the model chooses the length of a path
+MAX_LINE_CHARS = 500  # maximum length of the line for a call or a reply; the model may choose very long paths
 MAX_DIFF_LINES = 40
 _RETRY = "/retry sends the message again."
 API_ERRORS: Mapping[str, str] = {
@@ -31,7 +31,7 @@ API_ERRORS: Mapping[str, str] = {
     "not_authorized": "The API key is invalid or lacks permission. Check ANTHROPIC_API_KEY.",
     "request_refused": "The API rejected the request.",
 }
-"""Message for each error code of an agent. The message of the API follows it."""
+"""Message for each error code of an agent. The error message of the API is printed below it."""
 REFUSED = "Claude declined to answer. Your message was removed from the conversation."
 ENDED: Mapping[str, str] = {
     "max_tokens": "The answer reached --max-tokens; ask Claude to continue.",
@@ -57,8 +57,8 @@ class Screen:
     """Output for people.
 
     On a terminal, control characters in texts of models and memories are escaped, Markdown is rendered, and the diff of
-    each change is shown; with NO_COLOR or a dumb terminal, Markdown is printed unchanged. With `only_answer`, standard
-    output has only the answer, and standard error the rest.
+    each change is shown. With NO_COLOR, or on a terminal without colours, Markdown is printed unchanged. With
+    `only_answer`, the answer is printed to standard output and everything else to standard error.
     """
 
     def __init__(self, *, only_answer: bool = False) -> None:
@@ -68,9 +68,9 @@ class Screen:
         self._spinner: Live | None = None
         self._blocks: MarkdownBlocks | None = None
         self._within_line = False
-        self._calls: dict[str, str] = {}  # calls that have no reply yet, by id
+        self._calls: dict[str, str] = {}  # calls without a reply, by id
         self._edits: tuple[AppliedEdit, ...] = ()
-        self._several = False  # several calls in one message; each reply then names its call
+        self._several = False  # True if a message has several calls, so that each reply must name its call
 
     def started(self, model: str, store: str, actor: str) -> None:
         """Show the model, the memory store and the actor."""
@@ -80,12 +80,12 @@ class Screen:
             )
 
     def ended(self, hints: Sequence[str]) -> None:
-        """Show commands to run after the conversation."""
+        """Show the hints at the end of the conversation, which name useful commands."""
         for hint in hints if self.terminal else ():
             self._line(hint)
 
     def waiting(self) -> None:
-        """Show that Claude's answer is awaited, until the next output."""
+        """Show a spinner until the next output, because Claude is working."""
         if not self._is_rich or self._spinner is not None or not sys.stderr.isatty():
             return
         from rich.console import Console  # noqa: PLC0415 - slow to import
@@ -135,7 +135,7 @@ class Screen:
                     self._line(f"{text}{detail}", "red")
 
     def error(self, error: AgentError) -> None:
-        """Show why there is no answer and what to do."""
+        """Show the reason why there is no answer, and advice."""
         self.failed(error.code, API_ERRORS.get(error.code, "No answer."), retryable=error.retryable)
         if error.code != "connection_lost":
             self._line(f"  {error}")
@@ -211,7 +211,7 @@ class Screen:
 
 
 class JsonLines:
-    """Prints each event as a JSON object on its own line. The field `event` is the kind of the event."""
+    """Output for programs: one JSON object on a line for each event. The field `event` names the type of the event."""
 
     show_diff = None
 
@@ -220,7 +220,7 @@ class JsonLines:
         self._line("started", {"model": model, "store": store, "actor": actor})
 
     def ended(self, _hints: Sequence[str]) -> None:
-        """Print nothing, since a program can count the events itself."""
+        """Print nothing. The hints are for people."""
 
     def waiting(self) -> None:
         """Print nothing."""
@@ -257,7 +257,7 @@ class JsonLines:
 
 
 def called(call: ToolCall) -> str:
-    """A memory call in a few words: its command and paths."""
+    """Return the command and the paths of a memory call."""
     given = call.input
     paths = [given.get(name) for name in ("path", "old_path", "new_path")]
     words = [given.get("command"), *paths]
@@ -265,7 +265,7 @@ def called(call: ToolCall) -> str:
 
 
 def edited(edit: AppliedEdit) -> str:
-    """A context edit by the API, in a few words."""
+    """Return a short description of a context edit by the API."""
     match edit:
         case ClearedToolUses(uses, tokens):
             return f"cleared {output.counted(uses, 'tool result')} ({tokens:,} tokens)"
@@ -276,7 +276,7 @@ def edited(edit: AppliedEdit) -> str:
 
 
 def compacted(summary: str | None) -> str:
-    """The result of a compaction."""
+    """Return a short description of the result of a compaction. `summary` is None if it failed."""
     if summary is None:
         return "the compaction failed; the conversation is unchanged"
     return f"the conversation was replaced by a summary of {len(summary):,} characters"

@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """A conversation of an agent with a memory store. Use it in the main thread, which receives Ctrl-C.
+    """A conversation of an agent that uses a memory store. It must run in the main thread, which receives Ctrl-C.
 
-    `new_agent` is called for the first message, because it imports the SDK. It gets the messages of `saved`, which is
-    saved again after each step: a process that is killed at any point loses no message.
+    `new_agent` creates the agent. It is called when the first message is sent, because it imports the SDK. It gets the
+    messages of `saved`, the saved conversation. The conversation is saved after each step, so a process that is killed
+    loses no message.
     """
 
     def __init__(
@@ -68,18 +69,18 @@ class Session:
 
     @property
     def agent(self) -> Agent:
-        """The agent, created on first access."""
+        """The agent. It is created when it is first used."""
         if self._agent is None:
             self._agent = self._new_agent(self.saved.messages)
         return self._agent
 
     @property
     def messages(self) -> list[MessageDict]:
-        """The conversation so far."""
+        """The messages of the conversation so far."""
         return self.saved.messages if self._agent is None else self._agent.messages
 
     def can_retry(self) -> bool:
-        """True if a message has no answer yet."""
+        """Return whether the last message has no answer, so that it can be sent again."""
         return self._unsent is not None or bool(self.messages and self.messages[-1]["role"] == "user")
 
     def run(
@@ -88,11 +89,12 @@ class Session:
         show: Callable[[Event], None],
         show_diff: Callable[[list[DiffLine]], None] | None = None,
     ) -> bool:
-        """Let Claude answer, and show each event and the diff of each change. True if the answer is complete.
+        """Send a message, and show each event of the answer and the diff of each change.
 
-        Without a message, the message that the API did not accept is sent again. Raises `AgentError`. On Ctrl-C, raises
-        `KeyboardInterrupt` after the current memory command has finished. The conversation can continue after an error.
-        A refused message is removed from the conversation.
+        If `message` is None, the last message, which got no answer, is sent again. Returns True if the answer is
+        complete. If Claude refuses to answer, the message is removed from the conversation. Raises `AgentError`; the
+        conversation can continue after it. On Ctrl-C, raises `KeyboardInterrupt` after the current memory command has
+        finished.
         """
         message, self._unsent = self._unsent if message is None else message, None
         if message is not None:
@@ -122,8 +124,8 @@ class Session:
         answered = False
         for event in events:
             if isinstance(event, ToolCall | ToolReply):
-                self._save(self.messages)  # a call runs when the next event is read
-            shown = self._new_diff(event) if show_diff is not None else []  # Ctrl-C waits, since the call is pending
+                self._save(self.messages)  # the call runs when the loop reads the next event
+            shown = self._new_diff(event) if show_diff is not None else []  # Ctrl-C waits
             self._note(event)
             if isinstance(event, Finished):
                 answered = event.reason == "end_turn"
@@ -138,7 +140,7 @@ class Session:
         self.saved.save(messages, actor=str(self.actor), started_at=self.started_at, undone=self._undone)
 
     def _new_diff(self, event: Event) -> list[DiffLine]:
-        """The diff of the versions that a call recorded. Empty if the store cannot be read now."""
+        """Return the diff of the versions that a call recorded. Returns an empty list if the store cannot be read."""
         if not isinstance(event, ToolReply) or event.is_error:
             return []
         try:
@@ -172,18 +174,18 @@ class Session:
                     del self.agent.messages[self._message_at :]
 
     def _begin_reply(self) -> None:
-        """Start a reply. Everything before the reply is in the conversation."""
+        """Reset the state for a new reply. All messages before the reply are already in the conversation."""
         self._partial, self._length = "", len(self.agent.messages)
 
     def _interrupt(self) -> None:
-        """Interrupt the answer, but not a memory command, because Claude must get a reply to each call."""
+        """Interrupt the answer. If a memory command runs, wait until it ends: Claude must get a reply to each call."""
         if not self._pending:
             raise KeyboardInterrupt
         self._interrupted = True
 
     @contextmanager
     def _uninterrupted(self) -> Iterator[None]:
-        """Defer Ctrl-C until the end of the block, so that a write completes and the store stays usable."""
+        """Context manager that ignores Ctrl-C in its block, so that a write completes."""
         self._pending = {"undo"}
         try:
             with interrupts(self._interrupt):
@@ -192,18 +194,18 @@ class Session:
             self._pending = set()
 
     def _keep_partial(self) -> None:
-        """Keep the text of an interrupted reply: the user has read it and may refer to it."""
+        """Add the text of an interrupted reply to the conversation. The user has read it and may refer to it."""
         text = self._partial.rstrip()
         if text and len(self.agent.messages) == self._length:
             self.agent.messages.append({"role": "assistant", "content": [{"type": "text", "text": text}]})
 
     def changes(self) -> list[Version]:
-        """Claude's changes in this session that were not undone, newest first."""
+        """Return the versions that Claude recorded in this conversation and that were not undone, newest first."""
         found = self.store.history.log(since=self.started_at)
         return [version for version in found if version.actor == self.actor and version.revision not in self._undone]
 
     def undo_last(self) -> RestoreOutcome | None:
-        """Undo the last change with all its versions. None if there is no change."""
+        """Undo the last change with all its versions. Returns None if there is no change to undo."""
         changes = self.changes()
         if not changes:
             return None
@@ -214,7 +216,10 @@ class Session:
         return outcome
 
     def undo_all(self) -> RestoreOutcome | None:
-        """Undo all changes in one step. None if there is no change. Raises `InvalidInput`."""
+        """Undo all changes of this conversation in one step. Returns None if there is no change to undo.
+
+        Raises `InvalidInput` if the name of the actor is also a pattern, which could match other actors.
+        """
         if not self.changes():
             return None
         if {"*", "?"} & set(self.actor.id):
@@ -230,7 +235,11 @@ class Session:
         return outcome
 
     def _mark_undone(self, *revisions: int) -> None:
-        """Mark revisions as undone. With --actor the undo has the same actor, so its own revision is marked too."""
+        """Mark revisions as undone, and save the conversation.
+
+        With --actor, the undo is recorded with the same actor as Claude's changes. Its own revision is therefore marked
+        too.
+        """
         last = max(revisions)
         self._undone |= set(revisions) | {version.revision for version in self.changes() if version.revision > last}
         self._save(self.messages)

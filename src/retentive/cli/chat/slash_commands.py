@@ -38,13 +38,13 @@ HELP: Mapping[str, str] = {
     "/help": "show this list",
     "/quit": "end the chat (Ctrl-D)",
 }
-_COMMAND = re.compile(r"/[a-z]+(?:[ \t].*)?")  # on one line: pasted text of several lines is a message
+_COMMAND = re.compile(r"/[a-z]+(?:[ \t].*)?")  # matches one line only; pasted text of several lines is a message
 _NEXT = {"role": "user", "content": "?"}  # some models reject a conversation that ends with a message of the assistant
 
 
 @dataclass(frozen=True, slots=True)
 class ContextCounter:
-    """The fields of each request, used to count its tokens with the API."""
+    """Counts the tokens of the next request with the API. Its fields are those of each request of the conversation."""
 
     client: Callable[[], Anthropic]
     model: str
@@ -53,7 +53,10 @@ class ContextCounter:
     tools: Sequence[Mapping[str, Any]] = (TOOL,)
 
     def count(self, messages: Sequence[Mapping[str, Any]]) -> TokenCount:
-        """Tokens of the next request. If no message awaits an answer, a short message is added. Raises `AgentError`."""
+        """Return the number of tokens of the next request. Raises `AgentError`.
+
+        If the last message is an answer, a short message of the user is added.
+        """
         from retentive.agent import sdk  # noqa: PLC0415 - imports the SDK
 
         more = [] if messages and messages[-1]["role"] == "user" else [_NEXT]
@@ -66,19 +69,22 @@ class ContextCounter:
 
 
 def is_command(line: str) -> bool:
-    """True for a slash command, even an unknown one. A line that begins with a memory path is a message."""
+    """Return whether a line is a slash command, known or unknown. A line that starts with a memory path is not."""
     return _COMMAND.fullmatch(line) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """The slash commands of one conversation."""
+    """Slash commands of a conversation."""
 
     session: Session
     counting: ContextCounter
 
     def answer(self, line: str) -> Answer | None:
-        """The answer to a line; None if the line ends the conversation. Errors become answers."""
+        """Return the answer to a slash command. Returns None if the command ends the conversation.
+
+        Errors are returned as answers.
+        """
         name, *rest = line.split(maxsplit=1)
         if name in {"/quit", "/exit"}:
             return None
@@ -92,7 +98,7 @@ class Commands:
             return _error(str(error))
 
     def completions(self, line: str) -> list[str]:
-        """Lines that complete a line: names of commands, and for /view the paths of memories."""
+        """Return the lines that complete a line: slash commands, and after `/view` the paths of memories."""
         if line.startswith("/view "):
             typed = line.removeprefix("/view ")
             below = "" if typed.startswith("/") else f"{ROOT}/"
@@ -155,7 +161,10 @@ _COMMANDS: Mapping[str, Callable[[Commands, str], Answer]] = {
 
 
 def tree(memories: Sequence[Memory]) -> Iterator[str]:
-    """Lines of a tree of directories and memories, each with its total size."""
+    """Yield a line for each directory and memory, with its size, indented as a tree.
+
+    The size of a directory is the sum of its memories.
+    """
     sizes: dict[str, int] = {ROOT: 0}
     for memory in memories:
         parts = memory.path.split("/")
@@ -180,7 +189,10 @@ def _undone(outcome: RestoreOutcome) -> Answer:
 
 
 def _usage(reports: Sequence[UsageReport]) -> tuple[int, ...]:
-    """Number of replies, tokens of each kind without compactions, and the sum of all tokens."""
+    """Return the number of replies, the numbers of tokens of each kind, and the total number of tokens.
+
+    Only the total includes the tokens of compactions.
+    """
     usages = [report.usage for report in reports]
     names = ("input_tokens", "cache_read_tokens", "cache_creation_tokens", "output_tokens")
     sums = (sum(getattr(usage, name) for usage in usages) for name in names)
@@ -193,7 +205,6 @@ def _columns(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _setting(edit: Mapping[str, object]) -> str:
-    """A context edit and its settings, on one line."""
     return f"{edit['type']}: {', '.join(f'{name} {_plain(value)}' for name, value in edit.items() if name != 'type')}"
 
 

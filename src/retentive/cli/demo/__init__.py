@@ -1,8 +1,9 @@
-"""The demo.
+"""`retentive demo`.
 
-- `command`: the parent process, which starts two sessions, serves the scripted Claude and shows the events.
+- `command`: the parent process. It starts two sessions, serves the scripted Claude and shows the events.
 - `session`: the process of one session.
-- `story`: the task and the script.
-- `figures`: the counts.
-- `show`: the layout of the output.
+- `served`: the server for `--served`.
+- `story`: the task and the script of Claude.
+- `figures`: counts of replies and tokens.
+- `show`: the output.
 """

@@ -1,8 +1,8 @@
-"""`retentive demo`: a long task in two sessions, each in its own process, with one memory, optionally on a server.
+"""`demo`: an agent works on a long task in two sessions, which share only their memory.
 
 The parent process serves the scripted Claude, shows the events, and kills the first session during its work. Each
-session is an agent in its own process, which uses HTTP, so information passes from one session to the other only
-through the memory.
+session is an agent in a process of its own. The second session can therefore know the work of the first one only from
+the memory.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ WINDOW = 64_000  # tokens; the scripted Claude rejects a larger prompt
 def demo(location: Location, *, served: bool, live: bool, model: str) -> None:
     """Watch an agent learn in one session and remember in the next.
 
-    The location is a new directory, ./memory-demo, unless --at is given as an argument. RETENTIVE_AT has no effect,
-    because it names real memories. With --served, the location is a SQLite database in that directory, which
-    `retentive serve` opens; on a terminal, the server keeps running after the sessions until Ctrl-C.
+    The location is a new directory, ./memory-demo, unless --at is given on the command line. RETENTIVE_AT has no
+    effect, because it names real memories. With --served, the location is a SQLite database in that directory, and
+    `retentive serve` serves it. On a terminal, the server keeps running after the sessions until Ctrl-C.
     """
     url = location.url if "at" in location.typed else None
     _check_requirements(live=live, served=served)
@@ -82,7 +82,7 @@ def _check_empty(url: str) -> None:
 
 
 def _new_directory() -> str:
-    """Path of a new directory: ./memory-demo, ./memory-demo-2, ..."""
+    """Create a new directory and return its path: ./memory-demo, or if it exists ./memory-demo-2, and so on."""
     for number in count(1):
         path = "./memory-demo" if number == 1 else f"./memory-demo-{number}"
         with suppress(FileExistsError):
@@ -95,7 +95,7 @@ def run_demo(screen: Screen, url: str, model: str, *, live: bool, is_served: boo
     """Run both sessions, and show their events and results. Returns the exit status."""
     _introduce(screen, url, model, live=live)
     with ExitStack() as running:
-        # All processes start at once and before the server, because importing the SDK takes most of the time.
+        # Start all processes now, because importing the SDK takes most of the time. They wait for their tasks.
         processes = [running.enter_context(_process(name, url, model, live=live)) for name in SESSIONS]
         service = running.enter_context(server(url, memory_of(url).store_key)) if is_served else None
         claude = None if live else running.enter_context(_claude())
@@ -108,7 +108,6 @@ def run_demo(screen: Screen, url: str, model: str, *, live: bool, is_served: boo
 def _run_sessions(
     screen: Screen, url: str, processes: Sequence[Process], claude: ScriptedClaude | None, service: Service | None
 ) -> int:
-    """Run the sessions in order, and show their events and results. Returns the exit status."""
     figures, window = Figures(), None if claude is None else WINDOW
     fixed = {"url": claude and claude.url, "served": service and service.for_agent()}
     answer: str | None = ""
@@ -128,7 +127,7 @@ def _run_sessions(
 
 
 def _show_server(screen: Screen, service: Service) -> None:
-    """Show how to reach the server. On a terminal, wait until Ctrl-C."""
+    """Print commands that use the server. On a terminal, wait until Ctrl-C."""
     path = f"{service.url}/v1/memory_stores/{service.store_id}"
     screen.title("The server")
     screen.plain(f"{service.url} serves the memory to every program that has a key, in any language:")
@@ -144,14 +143,17 @@ def _show_server(screen: Screen, service: Service) -> None:
 
 
 def memory_of(url: str, actor: str | None = None) -> Location:
-    """The memory at a location. The memory store and keys come from the environment, as for other commands."""
+    """Return the memory at a location. As in other commands, the environment names the memory store and the keys."""
     return Location(url=url, store_key=os.environ.get("RETENTIVE_STORE") or DEFAULT_KEY, actor=actor)
 
 
 def _run_session(
     screen: Screen, figures: Figures, process: Process, task: Mapping[str, object], window: int | None
 ) -> str | None:
-    """Run a session to its end, or kill it when it asks for that. Returns Claude's last text, or None if it failed."""
+    """Give a session its task, and follow it until it ends, or until it reports that it can be killed.
+
+    Returns the last text of Claude. Returns None if the session failed.
+    """
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # the process has ended; its exit status shows why
         os.write(process.stdin.fileno(), json.dumps(task).encode() + b"\n")
@@ -161,7 +163,10 @@ def _run_session(
 
 
 def _follow(screen: Screen, figures: Figures, process: Process, window: int | None) -> str | None:
-    """Show and count the events of a session. Returns the same as `_run_session`."""
+    """Show and count the events of a session. Kill it after the event `Stopped`.
+
+    Returns the last text of Claude. Returns None if the session failed.
+    """
     assert process.stdout is not None
     steps, text, has_ended = Steps(), "", False
     for line in process.stdout:
@@ -210,7 +215,7 @@ def _introduce(screen: Screen, url: str, model: str, *, live: bool) -> None:
 
 @contextmanager
 def _process(name: str, url: str, model: str, *, live: bool) -> Iterator[Process]:
-    """A process that waits for its task. It is killed at the end of the block."""
+    """Context manager that starts the process of a session and kills it at the end. The process waits for its task."""
     command = [sys.executable, "-m", "retentive.cli.demo.session", name, url, model]
     kept = {key: value for key, value in os.environ.items() if live or key not in KEYS}
     with subprocess.Popen(  # noqa: S603 - our own module, no shell
@@ -237,7 +242,6 @@ def _claude() -> AbstractContextManager[ScriptedClaude]:
 
 
 def _ended_early(screen: Screen, claude: ScriptedClaude | None, name: str, code: int) -> int:
-    """Show why a session ended early. Returns the exit status."""
     for failure in claude.failures if claude is not None else ():
         screen.failed(str(failure))
     ended = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
@@ -246,7 +250,6 @@ def _ended_early(screen: Screen, claude: ScriptedClaude | None, name: str, code:
 
 
 def _show_figures(screen: Screen, figures: Figures, url: str, window: int | None, right: Counter[str]) -> None:
-    """Show the totals as a table."""
     with memory_of(url).created() as store:
         versions = store.history.log(actor="session:*")
     of_window = f"tokens; the window has {window:,}" if window is not None else "tokens"
@@ -265,14 +268,13 @@ def _show_figures(screen: Screen, figures: Figures, url: str, window: int | None
 
 
 def _inspect(screen: Screen, url: str) -> int:
-    """Run two commands that inspect the agent's work, and list more commands. Returns the exit status."""
     from retentive.cli.app import run  # noqa: PLC0415 - it imports this module
 
     options = ["--at", url]
     screen.title("Inspecting and undoing")
     for command in (["log", "-n", "2"], ["undo", "--session", SESSIONS[-1], "--dry-run"]):
         screen.plain(f"$ {shlex.join(['retentive', *options, *command])}", style="bold")
-        sys.stdout.flush()  # so that the output of the command follows it
+        sys.stdout.flush()  # the output of the command must follow this line
         if status := run([*options, *command]):
             return status
     screen.plain(f"Try also: retentive {shlex.join(options)} ls | view {story.NOTES} | diff {story.NOTES}")

@@ -1,4 +1,4 @@
-"""The events of a demo session, grouped into replies, and totals over all sessions."""
+"""Groups the events of the demo's sessions into replies, and counts totals over all sessions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 EventRecord = Mapping[str, Any]
-"""An event as a session prints it: its fields, and `kind`, the name of its type."""
+"""Event as a session prints it. It has the fields of the event, and `kind`, the name of its type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One reply of Claude, the context edits that the API made before it, and counts of tokens.
+    """One reply of Claude, with the context edits that the API made before it and with numbers of tokens.
 
-    - `cleared`: newly cleared tool results and their tokens.
+    - `cleared`: number of newly cleared tool results, and number of their tokens.
     - `compacted`: tokens of the prompt before a compaction, and tokens of the summary.
     - `read`: tokens of the prompt after clearing, before compaction.
     - `prompt`: tokens of the prompt after clearing and compaction.
@@ -62,7 +62,7 @@ class Figures:
 class Steps:
     """Groups the events of one session into replies.
 
-    The API reports all cleared results with each reply, so results that were reported before are subtracted.
+    With each reply, the API reports all results cleared so far. This class counts only the newly cleared results.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,10 @@ class Steps:
         self._cleared: Counter[str] = Counter()
 
     def add(self, event: EventRecord) -> Step | None:
-        """Return the reply that this event completes, or None. The usage report is the last event of a reply."""
+        """Add an event. If it completes a reply, return the reply; otherwise return None.
+
+        The last event of a reply is its usage report.
+        """
         if event["kind"] != "UsageReport":
             self._pending.append(event)
             return None
@@ -101,5 +104,4 @@ class Steps:
 
 
 def _prompt(usage: EventRecord) -> int:
-    """Tokens of a prompt, including cached tokens."""
     return int(usage["input_tokens"] + usage["cache_read_tokens"] + usage["cache_creation_tokens"])

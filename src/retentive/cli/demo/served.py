@@ -1,4 +1,4 @@
-"""The server of `retentive demo --served`, in a process of its own, and the memory of an agent that uses it."""
+"""The server for `retentive demo --served`, and the memory of an agent that uses this server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KEY, _URL = re.compile(r": (rtv_\w+)$", re.MULTILINE), re.compile(r" at (http:/
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A running server. `agent_key` may read and write memories as any session, and nothing else."""
+    """A running server. With `agent_key`, a client may read and write the memories of one store, as any session."""
 
     process: subprocess.Popen[str]
     url: str
@@ -36,15 +36,18 @@ class Service:
     store_id: str
 
     def for_agent(self) -> dict[str, str]:
-        """Arguments of `ServedMemory`."""
+        """Return the arguments for `ServedMemory`."""
         return {"url": self.url, "key": self.agent_key, "store_id": self.store_id}
 
 
 @contextmanager
 def server(location: str, store_key: str) -> Iterator[Service]:
-    """Serve a new location on a free port, with a memory store and a key of an agent. Raises `ClickException`."""
+    """Context manager that serves a new location on a free port, in a process of its own.
+
+    It creates a memory store and an API key for the agent. Raises `ClickException` if the server does not start.
+    """
     command = [sys.executable, "-c", _MAIN, "--at", location, "serve", "--port", "0", "--no-request-log"]
-    # Ctrl-C and the end of the terminal reach the server too, so it never outlives this process.
+    # The server is in the same process group, so Ctrl-C and the end of the terminal stop it too.
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as process:  # noqa: S603 - our own module
         try:
             yield _prepared(process, store_key)
@@ -53,7 +56,7 @@ def server(location: str, store_key: str) -> Iterator[Service]:
 
 
 def _prepared(process: subprocess.Popen[str], store_key: str) -> Service:
-    """Wait for the server, and create the memory store and the key of the agent."""
+    """Wait until the server listens, and create the memory store and the API key of the agent."""
     assert process.stdout is not None
     printed = ""
     while (listening := _URL.search(printed)) is None:
@@ -79,9 +82,10 @@ def _post(url: str, key: str, body: Mapping[str, object]) -> dict[str, Any]:
 
 
 class ServedMemory:
-    """Memory of an agent on a server. The SDK's client sends each command to the tool route, under the id of its call.
+    """Memory of an agent, on a server. The client of the SDK sends each command to the server, with the id of its call.
 
-    The server repeats the result of a call with a known id, so the client may retry after a lost connection.
+    If the connection is lost, the client may send the command again. The server does not run a call with a known id
+    again; it returns the earlier result.
     """
 
     def __init__(self, url: str, key: str, store_id: str) -> None:
@@ -91,7 +95,7 @@ class ServedMemory:
         self._path = f"/v1/memory_stores/{store_id}/tool"
 
     def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
-        """Run a command of the memory tool."""
+        """Run a command of the memory tool on the server, and return its reply."""
         block = {"type": "tool_use", "id": tool_use_id or f"toolu_{uuid4().hex}", "name": "memory", "input": command}
         headers = {"retentive-actor": str(actor)} if actor is not None else {}
         result: Any = self._client.post(self._path, cast_to=object, body=block, options={"headers": headers})

@@ -1,6 +1,7 @@
-"""The process of one session of the demo: `python -m retentive.cli.demo.session NAME LOCATION MODEL`.
+"""Runs one session of the demo, in a process: `python -m retentive.cli.demo.session NAME LOCATION MODEL`.
 
-It reads its task from standard input and prints its events as JSON lines. It exits with 1 if the agent failed.
+The process reads its task from standard input and prints its events as JSON lines. It exits with status 1 if the agent
+failed.
 """
 
 from __future__ import annotations
@@ -39,8 +40,11 @@ CONTEXT = ContextManagement(
 def main(name: str, url: str, model: str) -> int:
     """Run the session. Returns the exit status.
 
-    The task is one JSON line on standard input: `url`, the base URL of the API, None for the default of the SDK;
-    `stop_at`, the week after which the session waits to be killed; `served`, the server of the memory, if there is one.
+    The task is a JSON object on one line of standard input:
+
+    - `url`: the base URL of the API; null for the default of the SDK.
+    - `stop_at`: the week after which the session waits to be killed; null to finish the task.
+    - `served`: the address and key of the server with the memory; null for a memory without a server.
     """
     from anthropic import Anthropic, beta_tool  # noqa: PLC0415 - slow to import, while the parent starts its server
 
@@ -72,7 +76,7 @@ def main(name: str, url: str, model: str) -> int:
             return 1
         if has_stopped:
             _print("Stopped")
-            sys.stdin.read()  # waits until this process is killed or its parent has ended
+            sys.stdin.read()  # wait until this process is killed or its parent ends
     return 0
 
 
@@ -92,7 +96,10 @@ def read_week(week: int) -> str:
 
 
 def _converse(agent: Agent, stop_at: int | None) -> bool:
-    """Run the agent and print its events. True if it reached the week to stop at, False if the agent finished."""
+    """Run the agent and print its events. Stop when it has read the week `stop_at`.
+
+    Returns True if it was stopped, and False if the agent finished its task.
+    """
     weeks: dict[str, object] = {}
     for event in agent.run(story.TASK):
         printed = event
@@ -100,7 +107,7 @@ def _converse(agent: Agent, stop_at: int | None) -> bool:
             case ToolCall(id=call, name="read_week", input=given):
                 weeks[call] = given.get("week")
             case ToolReply(name="read_week", is_error=False):
-                printed = replace(event, text="")  # a text of tens of thousands of characters
+                printed = replace(event, text="")  # the text is too long to print
         _print(type(event).__name__, **asdict(printed))
         if stop_at is not None and isinstance(event, ToolReply) and weeks.get(event.id) == stop_at:
             return True
@@ -112,7 +119,6 @@ def _print(kind: str, **fields: object) -> None:
 
 
 def _whole_tokens(agent: Agent, model: str, tool: Mapping[str, Any]) -> int:
-    """Tokens of the whole conversation, without clearing and compaction."""
     messages = [
         {**message, "content": [block for block in message["content"] if block["type"] != "compaction"]}
         for message in agent.messages

@@ -1,4 +1,4 @@
-"""Output of `retentive demo`: aligned and coloured on a terminal, plain lines in a pipe."""
+"""Output of `retentive demo`. It has colours and wrapped lines on a terminal, and plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from retentive.cli import output
 from retentive.cli.demo.figures import EventRecord, Step
 
 _LABEL_WIDTH = 9
-_WIDEST = 110  # columns; longer lines of text are hard to read
+_WIDEST = 110  # maximum width in columns, because longer lines of text are hard to read
 _FILE_SHOWN = "Here's the content of "  # beginning of the reply to a view, docs/commands.md
 
 
 class Screen:
-    """Output of the demo. Each item is a block: a label, and lines next to the label."""
+    """Output of the demo. Most methods print a label, and lines of text next to it."""
 
     def __init__(self) -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):  # UTF-8 in every locale, because memories are UTF-8
@@ -45,11 +45,11 @@ class Screen:
             self._print(Text(line, style=style))
 
     def command(self, text: str) -> None:
-        """Print a command to copy, on one line however long it is."""
+        """Print a command that users can copy. It is not wrapped."""
         self._print(Text(f"$ {text}", style="bold"))
 
     def step(self, step: Step, window: int | None) -> None:
-        """Print the context edits before a reply, its text and its calls."""
+        """Print a reply of Claude: the context edits before it, its texts and its calls."""
         of_window = f" of {window:,}" if window is not None else " tokens"
         if step.cleared is not None:
             results, tokens = step.cleared
@@ -96,7 +96,7 @@ class Screen:
         return min(self._console.width, _WIDEST) if self._console.is_terminal else _WIDEST
 
     def _fitted(self, text: str, beside: int = 0) -> Iterator[str]:
-        """The lines of `text`, wrapped to the width of a terminal; unchanged in a pipe."""
+        """Return the lines of a text. They are wrapped to the width of a terminal, and unchanged in a pipe."""
         clean = _clean(text)
         return self._wrapped(clean, beside) if self._console.is_terminal else iter(clean.split("\n"))
 
@@ -108,7 +108,7 @@ class Screen:
 
 
 def _called(call: EventRecord) -> str:
-    """A call in a few words: `memory view /memories`, `read_week 3`."""
+    """Return a short form of a call, such as `memory view /memories` or `read_week 3`."""
     given = call["input"]
     if call["name"] == "memory":
         return f"memory {given.get('command', '')} {given.get('path', given.get('old_path', ''))}".rstrip()

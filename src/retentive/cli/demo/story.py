@@ -1,7 +1,7 @@
 """The story of `retentive demo`: an archive of returned lamps, the task, and the script of Claude.
 
-The script is a function, not a model. It computes each answer only from the messages of one request, after clearing and
-compaction. All other information must come from the memory.
+The script is a function, not a model. Like a model, it sees only the messages of one request, after clearing and
+compaction. It must get all other information from the memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from retentive.testing.scripted_claude.script import Call, Turn
 
 TICKETS = {1: 12, 2: 16, 3: 24, 4: 34, 5: 46, 6: 28, 7: 18}
-"""Number of tickets of each week. The three largest weeks have over 50,000 tokens, the minimum for a compaction."""
+"""Number of tickets of each week.
+
+The three largest weeks together have over 50,000 tokens, the minimum at which the API compacts a conversation.
+"""
 TICKET_CHARS = 2_000
 LAMPS = ("Aurora", "Borealis", "Corona")
 NOTES = "/memories/returns.md"
@@ -49,18 +52,18 @@ _TOTAL = re.compile(r"in weeks 1 to (\d+)\?")
 
 
 def archive(week: int) -> str:
-    """The tickets of a week, the same for every call. A line of each ticket names the returned lamp."""
+    """Return the tickets of a week. Every call returns the same text. A line of each ticket names the returned lamp."""
     chance = random.Random(week)  # noqa: S311 - the archive must be reproducible, not secret
     return "\n\n".join(_ticket(f"{week}{number:02}", chance) for number in range(1, TICKETS[week] + 1))
 
 
 def counted(text: str) -> Counter[str]:
-    """Number of returns of each lamp in the tickets of a text."""
+    """Count the returns of each lamp in the tickets of a text."""
     return Counter(_RETURNED.findall(text))
 
 
 def named(counts: Counter[str]) -> str:
-    """The counts in the format of the memory and of the answer: `Aurora 3, Borealis 0, Corona 7`."""
+    """Return the counts in the format of the memory and of the answer: `Aurora 3, Borealis 0, Corona 7`."""
     return ", ".join(f"{lamp} {counts[lamp]}" for lamp in LAMPS)
 
 
@@ -74,7 +77,7 @@ def _ticket(number: str, chance: random.Random) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Progress of the work, in the format in which the memory stores it."""
+    """Progress of the work. `str` returns it in the format in which the memory stores it."""
 
     done: int
     total: int
@@ -85,12 +88,12 @@ class Notes:
         return f"Weeks done: {self.done} of {self.total}. {then}\nSo far: {named(self.counts)}."
 
     def after(self, tickets: str) -> Notes:
-        """The notes with the counts of the next week added."""
+        """Return the notes after the next week, whose tickets are added to the counts."""
         return Notes(self.done + 1, self.total, self.counts + counted(tickets))
 
 
 def answer(prompt: Prompt) -> Turn:
-    """The next turn: view the memory, read a week, save the counts of the week, or give the final answer."""
+    """Return the next turn of Claude: view the memory, read a week, save its counts, or give the final answer."""
     if not prompt.calls:
         return _open(prompt)
     notes = _known(prompt)
@@ -105,14 +108,14 @@ def answer(prompt: Prompt) -> Turn:
 
 
 def _open(prompt: Prompt) -> Turn:
-    """The first turn of a conversation, or the first after a compaction."""
+    """Return the first turn of a conversation, or the first turn after a compaction."""
     if prompt.summary is not None:
         return _turn(("I only see a summary now. My progress is in my notes.", _view(NOTES)))
     return _turn((_view("/memories"),))
 
 
 def _begin(prompt: Prompt) -> Turn:
-    """The turn after listing the memory: read the existing progress, or start the work."""
+    """Return the turn after the memory was listed: read the notes of earlier work, or start the work."""
     if NOTES in _text(prompt.calls[-1]):
         return _turn(("I have worked on this before; here are my notes.", _view(NOTES)))
     total = _TOTAL.search(prompt.opening)
@@ -123,14 +126,13 @@ def _begin(prompt: Prompt) -> Turn:
 
 
 def _save(before: Notes, after: Notes) -> Turn:
-    """Save the new counts before reading the next week."""
     save = _call({"command": "str_replace", "path": NOTES, "old_str": str(before), "new_str": str(after)})
     more = (_read(after.done + 1),) if after.done < after.total else ()
     return _turn((save, *more))
 
 
 def _known(prompt: Prompt) -> Notes | None:
-    """The progress last written to the memory or read from it."""
+    """Return the progress that was last written to the memory or read from it. Returns None before the first one."""
     for call in reversed([call for call in prompt.calls if call.name == "memory"]):
         text = str(call.input.get("new_str") or call.input.get("file_text") or _text(call))
         _text(call)  # raises if the call failed
@@ -141,7 +143,7 @@ def _known(prompt: Prompt) -> Notes | None:
 
 
 def _text(call: ToolUse) -> str:
-    """The result of a call. Raises `ValueError` if it is an error or was cleared."""
+    """Return the text of the result of a call. Raises `ValueError` if the result is an error or was cleared."""
     if call.result is None or call.result.is_error or call.cleared:
         found = "nothing" if call.result is None else call.result.text
         raise ValueError(f"{call.name} {call.input.get('command', '')} returned {found!r}")

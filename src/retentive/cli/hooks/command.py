@@ -1,4 +1,4 @@
-"""`hook`: the command that the hooks of the Claude Code plugin run. It never fails a session."""
+"""`hook`: the command that the hooks of the Claude Code plugin run. An error in a hook never stops a session."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ MAX_VERSIONS = 100
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A hook with its session, location and directory. The directory is None if none is synchronised."""
+    """Context of a running hook: the session of Claude Code, the location, and the directory to synchronise.
+
+    The directory is None if the user did not configure one.
+    """
 
     session: HookSession
     location: Location
@@ -47,20 +50,27 @@ class Hook:
 
     @property
     def actor(self) -> str:
-        """The actor of the session's own changes."""
+        """Actor of the changes that this session makes."""
         return f"session:{self.session.id}"
 
     def start(self) -> Popen[bytes] | None:
-        """Start to synchronise the directory."""
+        """Start a process that synchronises the directory. Returns None if there is no directory."""
         return None if self.directory is None else push.start(self.location, self.directory)
 
     def synchronise(self) -> int | None:
-        """Synchronise, and wait for a while. Returns the exit status; None if still running or without a directory."""
+        """Start to synchronise the directory, and wait at most `longest_wait_s` for the end.
+
+        Returns the exit status. Returns None if the process still runs, or if there is no directory.
+        """
         process = self.start()
         return None if process is None or not push.is_done(process, longest_wait_s(os.environ)) else process.returncode
 
     def asked(self, question: Callable[[MemoryStore], str]) -> str:
-        """Ask the memory store. Empty if it does not exist. Raises `TimeoutError`, and the errors of the question."""
+        """Open the memory store, call `question` with it, and return the result.
+
+        Returns an empty string if the store does not exist. Raises `TimeoutError` after `longest_wait_s`, and the
+        errors of `question`.
+        """
         context, wait_s = click.get_current_context(), longest_wait_s(os.environ)
         found: list[str | BaseException] = []
 
@@ -109,7 +119,10 @@ def _digest(store: MemoryStore, hook: Hook, before: str) -> str:
 
 
 def _index_file(directory: str | None) -> str:
-    """Return the index before synchronising, as the session has it: Claude Code reads it before it runs hooks."""
+    """Return the text of the file MEMORY.md before the directory is synchronised.
+
+    The session has this text in its context, because Claude Code reads the file before it runs hooks.
+    """
     if directory is None:
         return ""
     try:
@@ -159,26 +172,27 @@ ANSWERS: Mapping[str, Callable[[Hook], dict[str, object] | None]] = {
     "session-end": _session_end,
 }
 _OWN = ("push", "mcp")
-"""Not hooks: the process that synchronises, and the MCP server of the plugin."""
+"""Arguments of `retentive hook` that are not events: the process that synchronises, and the plugin's MCP server."""
 
 
 @output.command("hook")
 @click.argument("event", type=click.Choice([*ANSWERS, *_OWN]))
 def hook(location: Location, event: str) -> None:
-    """Answer a hook of Claude Code. The plugin runs this command; the input of the hook is JSON on standard input.
+    """Answer a hook of Claude Code. The plugin runs this command and passes JSON on standard input.
 
-    The settings of the plugin choose the memory store and the directory that is kept in sync with it. The default
-    directory is the autoMemoryDirectory of your settings. The session is the actor of all changes.
+    The settings of the plugin name the memory store and the directory that is kept in sync with it. The default
+    directory is the autoMemoryDirectory of your settings. All changes are recorded with the session as actor.
 
     \b
     session-start  synchronise, and print a digest of the memory store
     prompt         print what others changed since the last prompt
     edited         synchronise, if the edited file is in the directory
     stop, pre-compact, session-end  synchronise
-    push           synchronise, in a process that the hooks start
+    push           synchronise; the hooks start this process
     mcp            serve the tools, like `retentive mcp`
 
-    A hook prints JSON or nothing, and exits with status 0. Errors are in $XDG_STATE_HOME/retentive/hooks/hook.log.
+    A hook prints JSON or nothing, and always exits with status 0. Errors are written to
+    $XDG_STATE_HOME/retentive/hooks/hook.log.
     """
     if token := os.environ.get(f"{OPTION}TOKEN"):
         os.environ["RETENTIVE_API_KEY"] = token
@@ -186,14 +200,14 @@ def hook(location: Location, event: str) -> None:
         from retentive.cli.mcp import serve  # noqa: PLC0415 - only the server needs it
 
         session_id = as_id(os.environ.get("CLAUDE_CODE_SESSION_ID"))
-        click.get_current_context().obj = acting(location, session_id)  # Claude Code passes it as RETENTIVE_AT
+        click.get_current_context().obj = acting(location, session_id)  # `location` comes from RETENTIVE_AT
         click.get_current_context().invoke(serve, one_tool=False)
         return
     try:
         _answer(location, event)
     except click.exceptions.Exit:
         raise
-    except Exception as error:  # whatever went wrong, the session goes on
+    except Exception as error:  # an error must not stop the session
         said = str(error).partition("\n")[0]
         log(f"{event}: {type(error).__name__}: {said}")
         if event == "session-start":

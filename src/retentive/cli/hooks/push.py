@@ -1,4 +1,4 @@
-"""Synchronise the directory of notes in a process that outlives the hook and the session."""
+"""Synchronises the directory of notes in a process that continues when the hook and the session have ended."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ from retentive.storage.disk import make_directory
 from retentive.storage.lock_file import LockFile
 
 PAUSES_S = (1.0, 2.0, 4.0, 8.0)
-"""Pauses before the next attempts while the store is unavailable."""
+"""Pauses between attempts to synchronise, if the store is unavailable."""
 MAX_TURN_S = 120.0
 _STARTED: list[subprocess.Popen[bytes]] = []
-"""Processes that may outlive the hook. Python warns about running processes without a reference."""
+"""Started processes, which may run longer than the hook. Python would warn if such a process had no reference."""
 _MAIN = "from retentive.cli import main; raise SystemExit(main())"
 
 
 def start(location: Location, directory: str) -> subprocess.Popen[bytes]:
-    """Start synchronising in a separate session without streams, because Claude Code kills a hook's processes."""
+    """Start a process that synchronises the directory, and return it.
+
+    Claude Code kills the processes that a hook has started. This process is not killed, because it has its own session
+    of the operating system and no standard streams.
+    """
     make_directory(directory)
     settings = {"LOCATION": location.url, "STORE": location.store_key, "DIRECTORY": directory}
     environment = os.environ | {f"{OPTION}{name}": value for name, value in settings.items()}
@@ -45,7 +49,7 @@ def start(location: Location, directory: str) -> subprocess.Popen[bytes]:
 
 
 def is_done(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Wait for the process. Return False if it still runs after `timeout_s`."""
+    """Wait at most `timeout_s` for the end of a process, and return whether it has ended."""
     try:
         process.wait(timeout_s)
     except subprocess.TimeoutExpired:
@@ -54,10 +58,10 @@ def is_done(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
 
 
 def push(location: Location, directory: str) -> int:
-    """Synchronise, and return the exit status.
+    """Synchronise a directory, and return the exit status.
 
-    One process synchronises a directory at a time, and one more may wait. If another process waits already, this one
-    does nothing, because the waiting process will see all edits.
+    Only one process at a time synchronises a directory, and one other process may wait for its turn. If a process
+    already waits, this one does nothing: the waiting process will also synchronise the latest edits.
     """
     name = os.path.join(state_folder(), sha256(os.path.realpath(directory).encode()).hexdigest()[:16])
     waiting, running = LockFile(f"{name}.waiting"), LockFile(f"{name}.running")
@@ -88,7 +92,10 @@ def _tried(location: Location, directory: str) -> int:
 
 
 def synchronised(location: Location, directory: str) -> tuple[int, str]:
-    """Run `retentive sync` in this process. Returns its exit status and the first line of its messages."""
+    """Run `retentive sync` in this process. Returns its exit status and the last line of its messages.
+
+    Lines that name the location or the directory are ignored.
+    """
     from retentive.cli.app import run  # noqa: PLC0415 - imports this command
 
     given = {"--at": location.url, "--store": location.store_key, "--actor": location.actor, "--keys": location.keys}

@@ -1,4 +1,4 @@
-"""The session of Claude Code that a hook belongs to: its input, the settings of the plugin, and files of its state."""
+"""The session of Claude Code in which a hook runs: the input of the hook, the plugin's settings, and saved state."""
 
 from __future__ import annotations
 
@@ -15,28 +15,31 @@ from typing import IO
 from retentive.cli.location import Location
 from retentive.storage.disk import FILE_MODE, make_directory
 
-MAX_INPUT_BYTES = 64 << 20  # the input of an edit includes the text of the file
+MAX_INPUT_BYTES = 64 << 20  # the input of a hook after an edit includes the text of the edited file
 MAX_LOG_BYTES = 256 << 10
 MAX_AGE_S = 30 * 86_400.0
 WAIT, WAIT_S = "RETENTIVE_HOOK_WAIT_S", 3.0
-"""Environment variable, and default, of the longest wait of a hook for the synchronisation and for the store."""
+"""Environment variable with the time that a hook waits for the synchronisation and for the store, and its default."""
 OPTION = "CLAUDE_PLUGIN_OPTION_"
 """Prefix of the environment variables in which Claude Code passes the settings of a plugin."""
 DEFAULTS = {"LOCATION": "~/.retentive", "STORE": "claude-code"}
-"""Defaults of the plugin. Claude Code passes them to MCP servers only."""
+"""Defaults of the plugin's settings. They are repeated here, because Claude Code passes them to MCP servers only."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
 class HookSession:
-    """Input of a hook. `id` is empty if it cannot be used as the name of a file and of an actor."""
+    """Input of a hook: the id of the session, and the path of the edited file.
+
+    `id` is empty if it is not valid as the name of a file and of an actor. `file_path` is empty for other events.
+    """
 
     id: str = ""
     file_path: str = ""
 
 
 def read_session(stream: IO[bytes]) -> HookSession:
-    """Parse the input of a hook. Anything but the expected JSON gives an empty session."""
+    """Parse the input of a hook. Returns an empty `HookSession` if the input is not the expected JSON."""
     try:
         given = json.loads(stream.read(MAX_INPUT_BYTES))
     except (ValueError, OSError):
@@ -49,12 +52,15 @@ def read_session(stream: IO[bytes]) -> HookSession:
 
 
 def as_id(given: object) -> str:
-    """Return the session id; empty if it is invalid."""
+    """Return a session id. Returns an empty string if it is invalid."""
     return given if isinstance(given, str) and _ID.fullmatch(given) else ""
 
 
 def configured(location: Location, environment: Mapping[str, str], session_id: str) -> Location:
-    """Return the location in the plugin's settings, with the session as actor. Options on the command line win."""
+    """Return the location from the plugin's settings, with the session as actor.
+
+    Options on the command line override the settings of the plugin.
+    """
     at, store = (environment.get(f"{OPTION}{name}") or default for name, default in DEFAULTS.items())
     return replace(
         acting(location, session_id),
@@ -64,20 +70,21 @@ def configured(location: Location, environment: Mapping[str, str], session_id: s
 
 
 def longest_wait_s(environment: Mapping[str, str]) -> float:
-    """Seconds that a hook waits for the synchronisation, and for the memory store."""
+    """Return the number of seconds that a hook waits for the synchronisation and for the memory store."""
     given = environment.get(WAIT, "")
     return float(given) if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,3})?", given) else WAIT_S
 
 
 def acting(location: Location, session_id: str) -> Location:
-    """The location with the session as the actor, unless another one is given."""
+    """Return the location with the session as its actor. If the location already has an actor, return it unchanged."""
     return location if location.actor or not session_id else replace(location, actor=f"session:{session_id}")
 
 
 def directory_of(environment: Mapping[str, str]) -> str | None:
-    """Return the directory to synchronise, from the plugin's settings or `autoMemoryDirectory` in the user's settings.
+    """Return the directory to synchronise. Returns None if the user did not configure one.
 
-    Settings of a project are not read, because a foreign repository could name a directory with private files.
+    It comes from the settings of the plugin, or from `autoMemoryDirectory` in the user's settings of Claude Code. The
+    settings of a project are not read, because a foreign repository could name a directory with private files.
     """
     given = environment.get(f"{OPTION}DIRECTORY") or _auto_memory_directory(environment)
     if not given:
@@ -98,16 +105,16 @@ def _auto_memory_directory(environment: Mapping[str, str]) -> str | None:
 
 
 def is_below(path: str, directory: str) -> bool:
-    """True if the path is in the directory, also through symbolic links."""
+    """Return whether a path is in a directory. Symbolic links are resolved."""
     try:
         above = os.path.realpath(directory)
         return os.path.commonpath([above, os.path.realpath(path)]) == above
-    except (OSError, ValueError):  # not absolute, or with a null byte
+    except (OSError, ValueError):  # the path is not absolute or has a NUL character
         return False
 
 
 def state_folder() -> str:
-    """Folder of the log and the state of hooks. It is created."""
+    """Return the folder for the log and the state of hooks. The folder is created if it does not exist."""
     home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     folder = os.path.join(home, "retentive", "hooks")
     make_directory(folder)
@@ -115,7 +122,7 @@ def state_folder() -> str:
 
 
 def last_seen(session: HookSession) -> str | None:
-    """Id of the newest version that the session has seen."""
+    """Return the id of the newest version that the session has seen. Returns None if it is not known."""
     if not session.id:
         return None
     with suppress(OSError), open(_seen_file(session), encoding="utf-8") as file:
@@ -133,14 +140,14 @@ def remember_seen(session: HookSession, version_id: str) -> None:
 
 
 def forget_seen(session: HookSession) -> None:
-    """Remove the saved id."""
+    """Delete the saved id of the newest version that the session has seen."""
     if session.id:
         with suppress(FileNotFoundError):
             os.unlink(_seen_file(session))
 
 
 def forget_old() -> None:
-    """Remove the saved ids of sessions without a regular end, such as killed sessions."""
+    """Delete saved ids that are older than `MAX_AGE_S`. They belong to sessions that did not end normally."""
     folder, oldest = state_folder(), time.time() - MAX_AGE_S
     for name in os.listdir(folder):
         with suppress(FileNotFoundError):
@@ -150,7 +157,7 @@ def forget_old() -> None:
 
 
 def log(text: str) -> None:
-    """Append a line to the log of hooks. Never raises: a hook must not fail because of its log."""
+    """Append a line to the log of hooks. Errors of the disk are ignored: a hook must not fail because of its log."""
     with suppress(OSError):
         path = os.path.join(state_folder(), "hook.log")
         with suppress(FileNotFoundError):

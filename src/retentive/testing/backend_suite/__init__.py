@@ -1,4 +1,4 @@
-"""Test suite for storage backends. Subclass it in a test file, open your backend, and run pytest.
+"""Test suite for storage backends. Write a subclass of it that opens your backend, and run pytest.
 
     from retentive.testing.backend_suite import BackendSuite
 
@@ -6,9 +6,10 @@
         def open_backend(self, place, *, clock, new_id):
             return MyBackend(place / "memory.mine", clock=clock, new_id=new_id)
 
-`place` is a directory for one test. If it is opened twice, both backends must have the same memories. Set `lasting =
-False` for a backend that stores nothing after it is closed, to skip the tests of durability. Set `seals = False` for an
-encryption layer that does not store seals of other layers. Needs pytest.
+`place` is a directory for one test. If `open_backend` is called twice with the same directory, both backends must have
+the same memories. Set the class attribute `lasting = False` for a backend that loses its memories when it is closed;
+the tests of durability are then skipped. Set `seals = False` for an encryption layer, which seals memories itself and
+does not store the seals of other layers. Needs pytest.
 """
 
 from __future__ import annotations

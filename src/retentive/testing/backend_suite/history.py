@@ -25,7 +25,7 @@ class HistorySuite(SuiteOpening):
     """Tests of earlier states, imported versions, redaction, pruning and erasure."""
 
     def test_a_change_returns_its_memories_and_versions(self, store: Opened) -> None:
-        """`record` returns the ids in the order of the changes."""
+        """`record` returns the ids of the memory and version of each change, in the order of the changes."""
         store.create({A: b"a", B: b"b"})
         a, b = store.memory(A), store.memory(B)
         changes = [Change(None, "/memories/new", b"new"), Change(a, A, b"aa"), Change(b, C)]
@@ -52,7 +52,7 @@ class HistorySuite(SuiteOpening):
         assert store.versions(before="\0") == []
 
     def test_earlier_states_can_be_read(self, store: Opened) -> None:
-        """The state after each version consists of the newest version that each memory had then."""
+        """The state before a version has, for each memory, the newest version that was recorded until then."""
         states: list[dict[str, bytes | None]] = [{}]
         for step in steps(store):
             step()
@@ -63,7 +63,7 @@ class HistorySuite(SuiteOpening):
         assert state_at(store, versions[3].id) == states[3]
 
     def test_earlier_directories_are_parts_of_earlier_states(self, store: Opened) -> None:
-        """`earlier` returns either None or the same versions as `as_of`, also after redaction and pruning."""
+        """`earlier` returns None, or the versions that `as_of` has in a directory, also after redaction and pruning."""
         for step in steps(store):
             step()
             compare_earlier(store)
@@ -122,9 +122,10 @@ class HistorySuite(SuiteOpening):
         assert other.versions()[0].created_at > store.versions()[0].created_at
 
     def test_a_history_with_gaps_is_imported(self, backend: Backend, store: Opened) -> None:
-        """One history contains only a deletion, without earlier versions of the memory.
+        """Versions can be imported even if earlier versions are missing.
 
-        Another history lacks a deletion, so the memory is dropped to free its path for a new memory.
+        The first history has only the deletion of a memory. The second history lacks a deletion: the importer drops the
+        memory, so that a new memory can take its path.
         """
         store.create({A: b"1", B: b"2"})
         store.delete(A)
@@ -174,9 +175,9 @@ class HistorySuite(SuiteOpening):
         assert [version.path for version in store.read(lambda found: list(found.as_of(newest.id)))] == [""]
 
     def test_a_current_version_cannot_be_redacted(self, store: Opened) -> None:
-        """Only older versions can be redacted, and only once.
+        """Redaction ignores the current version of a memory, and versions that are already redacted.
 
-        A text that an older version shares with the current version, because of a rename, is kept.
+        After a rename, an older version has the same stored text as the current version. The current version keeps it.
         """
         store.create({A: b"one"})
         store.move(A, B)
@@ -221,9 +222,9 @@ class HistorySuite(SuiteOpening):
         assert store.tree() == {A: b"5"}
 
     def test_needed_versions_are_not_pruned(self, store: Opened) -> None:
-        """The newest version of a present memory is kept.
+        """Pruning keeps the newest version of each memory that is not deleted.
 
-        A text is kept if a version after a rename shares it with a pruned version.
+        After a rename, a pruned version may have the same stored text as a version that is kept. The text is then kept.
         """
         store.create({A: b"one"})
         store.move(A, B)
@@ -236,7 +237,7 @@ class HistorySuite(SuiteOpening):
         assert [store.version_text(version.id) for version in store.versions()] == [b"two", b"c"]
 
     def test_redaction_and_pruning_are_new_revisions(self, store: Opened) -> None:
-        """The revision increases, because data that a caller cached for an older revision may be invalid."""
+        """Redaction and pruning increase the revision, because they invalidate data cached for an older revision."""
         store.create({A: b"one"})
         store.put(A, b"two")
         store.put(A, b"three")
@@ -314,7 +315,7 @@ def _compare_earlier(found: Snapshot, before: str) -> None:
 
 
 def state_at(store: Opened, before: str) -> dict[str, bytes | None]:
-    """Return the memories and their bytes as they were before the version `before`."""
+    """Return the bytes of all memories, by path, in the state before the version `before`."""
     return store.read(lambda found: {version.path: found.text(version.id) for version in found.as_of(before)})
 
 

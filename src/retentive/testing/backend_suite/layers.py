@@ -1,4 +1,4 @@
-"""Backend suite: records, side records and seals, which backends store for other layers without interpreting them."""
+"""Backend suite: records, side records and seals. A backend stores these for other layers without interpreting them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LayersSuite(SuiteOpening):
         assert note(store, "kind", "002") is None
 
     def test_records_are_part_of_the_write(self, store: Opened) -> None:
-        """New records are visible in the same write, and to others after the commit.
+        """A new record is visible in its transaction at once, and to other callers after the commit.
 
         A failed write stores no records.
         """
@@ -183,7 +183,7 @@ class LayersSuite(SuiteOpening):
         assert (store.memory(A).seal, store.versions()[0].seal, store.seal()) == (None, None, None)
 
     def test_the_seal_of_a_store_is_stored_and_replaced(self, tmp_path: Path) -> None:
-        """The seal is set when the store is created, and a later write replaces it. The revision does not change."""
+        """The seal of a store is set at its creation. A write can replace it without changing the revision."""
         self._needs_seals()
         backend = self.opened(tmp_path)
         made = backend.create_store(key="sealed", name="sealed", seal="first")
@@ -206,7 +206,7 @@ class LayersSuite(SuiteOpening):
 
     def _needs_seals(self) -> None:
         if not self.seals:
-            pytest.skip("this backend seals by itself, and keeps no seals for others")
+            pytest.skip("this backend is an encryption layer, and does not store the seals of other layers")
 
 
 def put(store: Opened, kind: str, values: Mapping[str, str | None]) -> None:
@@ -230,21 +230,24 @@ def note(store: Opened, kind: str, key: str) -> str | None:
 
 
 def sealing(data: bytes | None, size: int | None) -> Sealing:
-    """Sealing that stores `data` in place of a text of `size` bytes.
+    """Return the sealing of a change: the bytes `data` are stored instead of a text of `size` bytes.
 
-    The seal contains the ids of the memory and version.
+    The seal has the ids of the memory and of the version.
     """
     return Sealing(size, lambda memory, version: Kept(data, "", f"{memory}|{version}".encode()))
 
 
 def damaged(text: bytes, stored: bytes) -> Sealing:
-    """Change that stores the bytes `stored`, but the size and hash of `text`."""
+    """Return the sealing of a damaged change: the bytes `stored` with the size and hash of `text`."""
     kept = Kept(stored, hashlib.sha256(text).hexdigest(), None)
     return Sealing(len(text), lambda memory, version: kept)
 
 
 def reads_of(version_id: str) -> list[Callable[[Snapshot], object]]:
-    """All read methods that return the text of the memory at `A`, whose newest version is `version_id`."""
+    """Return a call of each read method that returns the text of the memory at `A`.
+
+    `version_id` is the newest version of this memory.
+    """
     return [
         lambda snapshot: snapshot.get(A),
         lambda snapshot: snapshot.text(version_id),
@@ -254,5 +257,5 @@ def reads_of(version_id: str) -> list[Callable[[Snapshot], object]]:
 
 
 def ids(version: Version) -> bytes:
-    """The seal that `sealing` creates for a version."""
+    """Return the seal that `sealing` creates for a version."""
     return f"{version.memory_id}|{version.id}".encode()

@@ -31,26 +31,26 @@ A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
 
 
 class Opened:
-    """Backend with one memory store, and short methods for writes and reads."""
+    """Memory store of a backend, with short methods for writes and reads. The store is created if it does not exist."""
 
     def __init__(self, backend: Backend, key: str = "tested") -> None:
         self.backend = backend
         self.id = backend.create_store(key=key, name=key).id
 
     def write(self, work: Callable[[Transaction], R], *, may_use_reserve: bool = False) -> R:
-        """Run the work in a transaction."""
+        """Call `work` in a transaction, and return its result."""
         return self.backend.write(self.id, work, may_use_reserve=may_use_reserve)
 
     def read(self, work: Callable[[Snapshot], R]) -> R:
-        """Run the work on a snapshot."""
+        """Call `work` with a snapshot, and return its result."""
         return self.backend.read(self.id, work)
 
     def create(self, files: Mapping[str, bytes], actor: Actor | None = None) -> None:
-        """Create memories in one write."""
+        """Create memories in one transaction. `files` maps their paths to their bytes."""
         self.write(lambda tx: tx.record([Change(None, path, data) for path, data in files.items()], actor))
 
     def put(self, path: str, data: bytes, actor: Actor | None = None) -> None:
-        """Replace the text of a memory."""
+        """Replace the text of a memory. Creates the memory if it does not exist."""
         self.write(lambda tx: tx.record([Change(tx.get(path).memory, path, data)], actor))
 
     def move(self, path: str, new: str, actor: Actor | None = None, *, data: bytes | None = None) -> None:
@@ -58,7 +58,7 @@ class Opened:
         self.write(lambda tx: tx.record([Change(tx.get(path).memory, new, data)], actor))
 
     def delete(self, *paths: str, actor: Actor | None = None) -> None:
-        """Delete memories in one write."""
+        """Delete memories in one transaction."""
         self.write(
             lambda tx: tx.record([Change(tx.get(path).memory, None) for path in paths], actor), may_use_reserve=True
         )
@@ -70,7 +70,7 @@ class Opened:
         return found
 
     def found(self, memory_id: str) -> Memory | None:
-        """Return the current memory that has the given id."""
+        """Return the memory with an id. Returns None if it does not exist."""
         return self.read(lambda snapshot: snapshot.find(memory_id))
 
     def version_text(self, version_id: str) -> bytes | None:
@@ -86,11 +86,11 @@ class Opened:
         return self.read(lambda snapshot: list(snapshot.memories(under)))
 
     def sizes(self, under: str) -> list[tuple[str, int]]:
-        """Return paths and sizes below a path."""
+        """Return the path and size of each memory below a path."""
         return self.read(lambda snapshot: list(snapshot.sizes(under)))
 
     def tree(self) -> dict[str, bytes | None]:
-        """Return all memories with their bytes."""
+        """Return the bytes of all memories, by path."""
         return self.read(lambda found: {one.path: found.text(one.version_id) for one in found.memories(ROOT)})
 
     def versions(
@@ -125,28 +125,28 @@ class Opened:
 
 
 class SuiteOpening:
-    """Fixtures that open the backend."""
+    """Fixtures that open the backend and close it after the test."""
 
     lasting = True
-    """True if memories exist after the same location is opened again."""
+    """True if memories are kept when the backend is closed. False for a backend in memory."""
 
     seals = True
-    """True if the backend stores seals for an encryption layer. False for such a layer itself."""
+    """True if the backend stores seals for an encryption layer above it. False if it is an encryption layer itself."""
 
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
-        """Open your backend in the directory `place`."""
+        """Open your backend in the directory `place` and return it. Your subclass must define this method."""
         raise NotImplementedError("define open_backend in your test class, and open your backend there")
 
     def opened(self, place: Path, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> Backend:
-        """Open the backend in a directory. The fixture closes it after the test."""
+        """Open the backend in a directory and return it. It is closed after the test."""
         backend = self.open_backend(place, clock=clock, new_id=new_id)
         self._closing.callback(backend.close)
         return backend
 
     def reopened(self, backend: Backend, place: Path) -> Backend:
-        """Close the backend and open its location again.
+        """Close the backend, open its directory again, and return the new backend.
 
-        A backend that stores nothing after closing is returned unchanged.
+        A backend that loses its memories when it is closed is returned without closing it.
         """
         if not self.lasting:
             return backend
@@ -154,7 +154,7 @@ class SuiteOpening:
         return self.opened(place)
 
     def needs_lasting(self) -> None:
-        """Skip the test if the backend stores nothing after closing."""
+        """Skip the test if the backend loses its memories when it is closed."""
         if not self.lasting:
             pytest.skip("this backend keeps nothing once it is closed")
 
@@ -165,10 +165,10 @@ class SuiteOpening:
 
     @pytest.fixture
     def backend(self, tmp_path: Path) -> Backend:
-        """A new backend."""
+        """Fixture: a new backend."""
         return self.opened(tmp_path)
 
     @pytest.fixture
     def store(self, backend: Backend) -> Opened:
-        """A new memory store."""
+        """Fixture: a new memory store in the backend."""
         return Opened(backend)

@@ -22,7 +22,7 @@ class PromisesSuite(SuiteOpening):
         "error", [Bug("x"), Refused("missing"), NotFound("x"), Conflict("x"), KeyboardInterrupt(), ZeroDivisionError()]
     )
     def test_a_write_that_raises_changes_nothing(self, store: Opened, error: BaseException) -> None:
-        """Any exception in `work` undoes the recorded changes and is raised to the caller unchanged.
+        """If `work` raises any exception, its changes are undone and the caller gets the same exception.
 
         The next write succeeds.
         """
@@ -42,7 +42,7 @@ class PromisesSuite(SuiteOpening):
         assert store.tree() == {A: b"after", C: b"two"}
 
     def test_a_read_that_raises_has_no_effect(self, store: Opened) -> None:
-        """An exception in `work` is raised to the caller unchanged."""
+        """If the `work` of a read raises an exception, the caller gets the same exception."""
         store.create({A: b"one"})
         error = Bug("x")
 
@@ -56,7 +56,7 @@ class PromisesSuite(SuiteOpening):
         store.put(A, b"two")
 
     def test_a_failed_write_does_not_return_after_reopening(self, tmp_path: Path) -> None:
-        """Recovery must not apply the failed write."""
+        """When a location is opened again, its recovery must not apply a failed write."""
         backend = self.opened(tmp_path)
         store = Opened(backend)
         store.create({A: b"one"})
@@ -104,9 +104,9 @@ class PromisesSuite(SuiteOpening):
             backend.close()
 
     def test_settings_are_stored_and_replaced(self, tmp_path: Path) -> None:
-        """Settings can be any text.
+        """Settings can be any text. A failed write does not change them.
 
-        A failed write does not change them, and a successful write leaves the revision unchanged.
+        A write that changes only the settings does not change the revision.
         """
         backend = self.opened(tmp_path)
         store = Opened(backend)

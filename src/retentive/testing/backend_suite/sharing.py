@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 
 
 class ExpectedFailure(Exception):
-    """Exception raised by a job that is meant to fail."""
+    """Exception of a write that is meant to fail."""
 
 
 class SharingSuite(SuiteOpening):
@@ -63,9 +63,9 @@ class SharingSuite(SuiteOpening):
         assert len(won) == 1
 
     def test_a_failing_write_does_not_affect_others(self, store: Opened) -> None:
-        """One of many waiting writes fails.
+        """Some of many waiting writes fail, and all others succeed.
 
-        A backend that commits them as one batch must undo only the failing write.
+        If a backend commits waiting writes as one batch, it must undo only the failing ones.
         """
         started, go = threading.Event(), threading.Event()
 
@@ -116,7 +116,10 @@ class SharingSuite(SuiteOpening):
         together([write, read, read])
 
     def test_a_write_during_a_read_does_not_change_the_read(self, store: Opened) -> None:
-        """A backend may let the write wait for the read, or run the read again, but the read returns one state."""
+        """All results of a read are from one state, even if a write starts meanwhile.
+
+        A backend may let the write wait until the read ends. It may also run the read again.
+        """
         store.create({A: b"1", B: b"1"})
         written = threading.Event()
 
@@ -154,7 +157,7 @@ class SharingSuite(SuiteOpening):
         together([write, read, read])
 
     def test_closing_during_work_is_clean(self, backend: Backend, store: Opened) -> None:
-        """Each call completes or raises `Unavailable`, and completed writes are stored."""
+        """While another thread closes the backend, each call completes or raises `Unavailable`."""
         store.create({A: b"0"})
         begun = threading.Barrier(5)
 
@@ -210,7 +213,7 @@ class SharingSuite(SuiteOpening):
 
 
 def fork_child(work: Callable[[], object]) -> BaseProcess:
-    """Fork a child process that runs the work and exits with 0 on success."""
+    """Fork a child process that calls `work`. The process exits with status 0 if `work` raises no error."""
     child = multiprocessing.get_context("fork").Process(target=work)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # warning about forks with threads
@@ -243,14 +246,17 @@ def put_both(tx: Transaction, data: bytes) -> None:
 
 
 def both(snapshot: Snapshot) -> tuple[bytes | None, bytes | None, int, int]:
-    """Read both memories with two different methods, whose results must agree."""
+    """Return the texts of both memories, the revision, and the number of versions.
+
+    The two texts are read with different methods, which must show the same state.
+    """
     a = snapshot.get(A).data
     (b,) = (snapshot.text(memory.version_id) for memory in snapshot.memories("/memories") if memory.path == B)
     return a, b, snapshot.revision, len(list(snapshot.versions()))
 
 
 def together(works: Sequence[Callable[[], object]]) -> None:
-    """Run functions concurrently, each in its own thread. Raises the first error."""
+    """Call functions concurrently, each in its own thread, and wait for them. Raises the first error."""
     finish(start(works))
 
 
@@ -276,10 +282,10 @@ def start(works: Sequence[Callable[[], object]]) -> list[Worker]:
 
 
 def finish(workers: Sequence[Worker]) -> None:
-    """Wait for all threads."""
+    """Wait for all threads. Raises the error of the first thread that failed."""
     for worker in workers:
         worker.join(PATIENCE_S)
-        assert not worker.is_alive(), "a thread did not come to an end"
+        assert not worker.is_alive(), "a thread did not end"
     for worker in workers:
         if worker.error is not None:
             raise worker.error

@@ -23,7 +23,8 @@ from retentive.storage.contract import (
 from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
 from retentive.values.paths import ROOT
 
-# Paths in byte order. Characters that sort near `/` are not separators, and `%` and `_` are not wildcards.
+# Paths in byte order. They have characters that sort near `/` but are not separators, and `%` and `_`, which must not
+# be wildcards.
 NEIGHBOURS = (
     "/memories/.hidden",
     "/memories/A",
@@ -59,7 +60,7 @@ class SnapshotsSuite(SuiteOpening):
         assert look.exists
 
     def test_an_entry_reports_memories_above_and_below(self, store: Opened) -> None:
-        """The entry at a directory has memories below it. The entry below a memory names that memory."""
+        """The entry at a directory has `below=True`. The entry at a path below a memory has the memory as `above`."""
         store.create({C: b"", "/memories/deep/er/file": b""})
         looks = {
             "/memories/d": Entry(below=True),
@@ -84,7 +85,7 @@ class SnapshotsSuite(SuiteOpening):
             assert look.below == any(one.startswith(path + "/") for one in NEIGHBOURS), path
 
     def test_listings_are_in_byte_order(self, store: Opened) -> None:
-        """A listing contains every memory strictly below a path. `sizes` returns the same paths."""
+        """A listing has every memory below a path, but not the memory at the path. `sizes` returns the same paths."""
         store.create({path: path.encode() for path in reversed(NEIGHBOURS)})
         for under in (
             ROOT,
@@ -103,7 +104,10 @@ class SnapshotsSuite(SuiteOpening):
             assert walked == [store.memory(path) for path in expected]
 
     def test_a_walk_reads_a_range_of_a_listing(self, store: Opened) -> None:
-        """`start` need not be an existing path. With `texts`, each memory is returned with its bytes."""
+        """A walk starts at the path `start`. No memory needs to have this path.
+
+        With `texts=True`, each memory is returned with its bytes.
+        """
         store.create({path: path.encode() for path in reversed(NEIGHBOURS)})
         for under in (ROOT, "/memories/a", "/memories/x"):
             walked = store.memories(under)
@@ -119,7 +123,7 @@ class SnapshotsSuite(SuiteOpening):
         ]
 
     def test_one_level_has_each_directory_once(self, store: Opened) -> None:
-        """A directory is returned once, as its first memory, even if it has more memories than one batch."""
+        """Each directory is represented by its first memory only, even if it has more memories than one batch."""
         store.create(dict.fromkeys([*NEIGHBOURS, *(f"/memories/many/{number:03}/x" for number in range(300))], b"x"))
         for under in (ROOT, "/memories/a", "/memories/a/b", "/memories/many", "/memories/nothing"):
             walked = store.memories(under)
@@ -133,7 +137,10 @@ class SnapshotsSuite(SuiteOpening):
                     assert found == list(entries.values())[:limit], (under, start, limit)
 
     def test_a_walk_may_leave_out_memories_without_some_names(self, store: Opened) -> None:
-        """It returns all memories whose provenance contains a name or a backslash, and the path to continue from."""
+        """`walk_naming` returns at least the memories whose provenance contains one of the names or a backslash.
+
+        It also returns the path from which to continue, or None at the end.
+        """
         made = {A: '"ann"', B: '"bob"', C: '"b\\\\u0061d"', "/memories/e": None, "/memories/f": '"an"'}
         changes = [Change(None, path, b"x", provenance_text=text) for path, text in made.items()]
         store.write(lambda tx: tx.record(changes, None))
@@ -186,7 +193,10 @@ class SnapshotsSuite(SuiteOpening):
         assert store.versions(path=A, limit=1) == [every[1]]
 
     def test_versions_are_scanned(self, store: Opened) -> None:
-        """A scan returns at least the versions at or below a path and by an actor, and the id to continue from."""
+        """A scan for a path or an actor returns at least the versions that match. It may return other versions too.
+
+        It also returns the id from which to continue, or None at the end.
+        """
         ann, bob = Actor("user", "ann"), Actor("user", "bob")
         store.create({A: b"a", "/memories/d/e": b"e"}, ann)
         store.create({C: b"c", "/memories/d0": b"0"}, bob)
@@ -208,7 +218,7 @@ class SnapshotsSuite(SuiteOpening):
                 assert set(wanted) <= set(ids), (path, actor, most)
 
     def test_versions_can_be_listed_oldest_first(self, store: Opened) -> None:
-        """`oldest_first` reverses the list, with every filter, and the limit counts from the oldest version."""
+        """With `oldest_first`, every filtered list is reversed. The limit then counts from the oldest version."""
         store.create({A: b"1", B: b"2"})
         store.put(A, b"3")
         store.move(A, C)
@@ -229,7 +239,7 @@ class SnapshotsSuite(SuiteOpening):
         assert oldest(revision_of=newest[-1].id) == newest[-2:][::-1]
 
     def test_records_are_read_in_pages(self, store: Opened) -> None:
-        """`after` is an exclusive bound. The limit counts only records of the kind."""
+        """`after` is an exclusive bound of the keys. The limit counts only records of the requested kind."""
         keys = [f"k{number:03}" for number in range(7)]
         store.write(lambda tx: [tx.put_record(kind, key, key) for kind in ("kind", "kind2", "kin") for key in keys])
         pairs = [(key, key) for key in keys]
@@ -274,14 +284,14 @@ class SnapshotsSuite(SuiteOpening):
         assert store.revision() == 4
 
     def test_a_transaction_sees_its_own_changes(self, store: Opened) -> None:
-        """Every read method shows the changes before the commit."""
+        """In a transaction, every read method shows the changes that the transaction has already recorded."""
         store.create({A: b"1", B: b"2"})
         seen = store.write(_record_and_look)
         assert seen == _look_again(store)
 
     @pytest.mark.parametrize("path", [A, B, "/memories/d", "/memories/d/x", "/memories/a/x"])
     def test_an_expected_entry_is_read_like_any_other(self, store: Opened, path: str) -> None:
-        """`expect` changes no result of `get` and other reads, before and after a change."""
+        """A call of `expect` does not change the result of any read, before or after a change."""
         store.create({A: b"1", C: b"2"})
         ways = [store.read(partial(_looked, expected=one, path=path)) for one in (None, path, A)]
         assert ways[0] == ways[1] == ways[2]
@@ -289,7 +299,7 @@ class SnapshotsSuite(SuiteOpening):
         assert changed[0] == changed[1]
 
     def test_work_that_reads_nothing_needs_a_store_too(self, backend: Backend) -> None:
-        """The call raises `NotFound`, even if the work only calls `expect`."""
+        """For an unknown store, the call raises `NotFound` even if `work` reads nothing or only calls `expect`."""
         for work in (lambda found: None, lambda found: found.expect(A)):
             with pytest.raises(NotFound):
                 backend.read("memstore_0", work)
@@ -314,7 +324,10 @@ def _looked(found: Snapshot, *, expected: str | None, path: str) -> tuple[object
 
 
 def _looked_after_change(tx: Transaction, *, expected: str | None, path: str) -> tuple[object, ...]:
-    """Change, then delete the memories at or below a path. Returns the entry that the transaction then sees."""
+    """Change and delete the memories at or below a path, and then create them again.
+
+    Returns the number of changes, the entry at the path after the deletion, and the usage of the store.
+    """
     if expected is not None:
         tx.expect(expected)
     memories = list(tx.memories(path)) or [memory for memory in tx.memories(ROOT) if memory.path == path]
@@ -361,7 +374,6 @@ def _naming(
 
 
 def _scanned(snapshot: Snapshot, most: int, path: str | None, actor: Actor | None, *, oldest_first: bool) -> list[str]:
-    """Ids of all versions that repeated scans return."""
     found, last = list[str](), None
     by = None if actor is None else str(actor)
     while True:

@@ -40,7 +40,10 @@ class StoresSuite(SuiteOpening):
         assert len(backend.list_stores()) == 1
 
     def test_an_imported_store_keeps_its_id_and_creation_time(self, backend: Backend) -> None:
-        """Creating a store with an existing id or key returns the existing store."""
+        """A store can be created with a given id and creation time, as for an import.
+
+        If the id or the key exists, the existing store is returned.
+        """
         there = backend.create_store(key="there", name="there")
         store_id, born = "memstore_" + "0" * 30 + "42", datetime(2020, 1, 2, 3, 4, 5, 678_901, UTC)
         made = backend.create_store(key="moved", name="Moved", store_id=store_id, created_at=born)
@@ -80,7 +83,7 @@ class StoresSuite(SuiteOpening):
         assert backend.get_store("k", workspace="wrkspc_other") is not None
 
     def test_properties_are_stored_with_the_store(self, backend: Backend) -> None:
-        """The properties can be read in a transaction and in the list of stores. A change keeps the revision."""
+        """The properties can be read in a transaction and in the list of stores. Changing them keeps the revision."""
         made = backend.create_store(key="k", name="n", properties='{"name":"é"}')
         assert made.properties == '{"name":"é"}'
         assert backend.read(made.id, lambda snapshot: snapshot.properties) == made.properties
@@ -124,7 +127,7 @@ class StoresSuite(SuiteOpening):
             assert (found.id, found.key, store.tree()) == (store.id, key, {A: key.encode()})
 
     def test_stores_are_listed_a_page_at_a_time(self, backend: Backend) -> None:
-        """Pages list stores in order of their ids; `after` is the last id of the previous page."""
+        """Stores are listed in the order of their ids. `after` is the last id of the previous page."""
         ids = sorted(backend.create_store(key=None, name=str(number)).id for number in range(7))
         assert [store.id for store in backend.list_stores(limit=3)] == ids[:3]
         assert [store.id for store in backend.list_stores(after=ids[2], limit=3)] == ids[3:6]
@@ -132,7 +135,7 @@ class StoresSuite(SuiteOpening):
         assert backend.list_stores(after=ids[6]) == backend.list_stores(limit=0) == []
 
     def test_stores_are_listed_newest_first(self, backend: Backend) -> None:
-        """`after` and `before` bound the ids in either order. They need not be existing ids."""
+        """`after` and `before` are exclusive bounds of the ids, in both orders. No store needs to have such an id."""
         ids = sorted(backend.create_store(key=None, name=str(number)).id for number in range(5))
         newest_first = [one.id for one in backend.list_stores(newest_first=True)]
         assert newest_first == ids[::-1]
@@ -142,7 +145,7 @@ class StoresSuite(SuiteOpening):
         assert backend.list_stores(before="memstore_") == backend.list_stores(after="memstore_~") == []
 
     def test_stores_are_listed_oldest_first_with_their_sizes(self, backend: Backend) -> None:
-        """The list contains the present size of each store."""
+        """The list has the current number of memories and the current size of each store."""
         first, second = Opened(backend, "z"), Opened(backend, "a")
         first.create({A: b"12345"})
         first.create({"/memories/b": b"1"})

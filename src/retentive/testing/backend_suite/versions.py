@@ -13,7 +13,7 @@ from retentive.storage.contract import ACTOR_KINDS, Actor, Change, Entry, Transa
 from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
 from retentive.values.paths import ROOT
 
-# Each text must be stored exactly: without newline translation, normalization or trimming.
+# Texts that must be stored byte for byte, without translated line ends, Unicode normalization or trimmed spaces.
 TEXTS = (
     b"",
     b"\n",
@@ -50,10 +50,13 @@ WHO = Actor("user", "ann")
 
 
 class VersionsSuite(SuiteOpening):
-    """Tests of versions. Each change creates one version, with operation, time, actor and the text after the change."""
+    """Tests of versions. Each change adds one version, which has its operation, time and actor, and the new text."""
 
     def test_one_version_records_a_new_path_with_a_new_text(self, store: Opened) -> None:
-        """The memory keeps its id and leaves the old path, even if another memory takes that path in the same write."""
+        """One change can rename a memory and replace its text. It adds one version, and the memory keeps its id.
+
+        Another memory can take the old path in the same write.
+        """
         store.create({A: b"one", B: b"two"})
         a, b = store.memory(A), store.memory(B)
         store.write(lambda tx: tx.record([Change(a, C, b"three"), Change(b, A, b"four")], None))
@@ -70,7 +73,7 @@ class VersionsSuite(SuiteOpening):
         assert [store.version_text(one.id) for one in store.versions(memory_id=a.id)] == [b"three", b"three", b"one"]
 
     def test_a_creation_is_recorded(self, store: Opened) -> None:
-        """The memory and its first version agree on all fields that they have in common."""
+        """A new memory and its first version have the same path, size, hash, ids and time."""
         before = datetime.now(UTC)
         store.create({A: "é\n".encode()}, WHO)
         memory, (version,) = store.memory(A), store.versions()
@@ -149,7 +152,7 @@ class VersionsSuite(SuiteOpening):
         self._check_order(store)
 
     def test_mixed_changes_in_one_record(self, store: Opened) -> None:
-        """Each change of a `record` call adds one version with its operation."""
+        """One call of `record` can create, edit, rename and delete memories. Each change adds one version."""
         store.create({A: b"a", B: b"b", C: b"c"})
 
         def mixed(tx: Transaction) -> None:
@@ -241,7 +244,10 @@ class VersionsSuite(SuiteOpening):
         assert times == sorted(times)
 
     def test_a_memory_that_was_moved_and_edited_can_be_changed_further(self, store: Opened) -> None:
-        """The memory can be edited, moved back and deleted, and its old path is free."""
+        """After one change renamed a memory and replaced its text, the memory can be edited, moved back and deleted.
+
+        Another memory can be created at its old path.
+        """
         store.create({A: b"one", B: b"two"})
         store.move(A, C, WHO, data=b"other")
         store.create({A: b"new"})

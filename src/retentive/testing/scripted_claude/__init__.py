@@ -1,8 +1,8 @@
-"""HTTP server that answers `POST /v1/messages` from a script, for testing agents and memory tools.
+"""HTTP server that answers `POST /v1/messages` from a script, to test agents and memory tools.
 
-Tests need no API key and cost nothing, and the script determines every reply. Everything else is real: your client, its
-tool loop, HTTP, and the tools. The server is not a model and says so: every response has the header
-`x-scripted-claude`, the model "scripted-claude" and an id `msg_scripted_...`.
+Tests need no API key and cost nothing. The script determines every reply. Everything else is real: your client, its
+tool loop, HTTP, and the tools. Responses cannot be mistaken for those of a model: each has the header
+`x-scripted-claude`, the model "scripted-claude" and an id that starts with `msg_scripted_`.
 
     look = Call({"command": "view", "path": "/memories"}, Check(contains=("/memories",)))
     script = Script((Turn(("Let me look.", look)), "Nothing there yet."))
@@ -11,18 +11,18 @@ tool loop, HTTP, and the tools. The server is not a model and says so: every res
         client.beta.messages.tool_runner(tools=[...], ...).until_done()
     server.verify()
 
-**The next turn** of a script is selected by the number of assistant messages in the conversation, so conversations can
-run concurrently and in any order. If there are several scripts, the server uses the first script whose `when` occurs in
-the first user message. A turn can be a plain string. A script can also be a function of the `Prompt`, the request
-as the model sees it.
+**Turns.** A script is a sequence of turns, the replies of the assistant. A turn can be a plain string. The number of
+assistant messages in a request determines the next turn, so conversations can run concurrently and in any order. If
+there are several scripts, the server uses the first script whose `when` occurs in the first user message. A script can
+also be a function. It gets a `Prompt`, the request as the model would see it, and returns the next turn.
 
-**Failures** return HTTP 400 with an error that names the turn, the expected and the actual value, and are appended to
-`server.failures`: a failed check, a call of a tool that the request does not offer, tool calls that the client sent
-back modified, a request after the last turn, and a conversation without a script. `server.verify()` raises an
-`AssertionError` for failures and for turns that were not played. The fixture of `retentive.testing.pytest_plugin` calls
-it at the end of each test.
+**Failures.** The test fails if a check fails, if a turn calls a tool that is not in the request, if the client changes
+earlier tool calls, if it sends a request after the last turn, or if no script matches the conversation. The server then
+returns HTTP 400 with an error that names the turn, the expected value and the actual value. It also appends the failure
+to `server.failures`. `server.verify()` raises an `AssertionError` if there are failures, or turns that were not played.
+The fixture of `retentive.testing.pytest_plugin` calls it at the end of each test.
 
-**Invalid requests** are refused with the status and the words of the API. `rules.RULES` is the table of the rules.
+**Invalid requests** get the status and the error message of the API. `rules.RULES` lists the rules.
 docs/testing-your-agent.md lists the supported and the unsupported features.
 """
 

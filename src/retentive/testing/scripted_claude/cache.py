@@ -1,9 +1,10 @@
-"""Prompt caching: which part of a prompt is read from the cache, and which part is written to it.
+"""Simulates prompt caching: computes how many tokens of a prompt are read from the cache and written to it.
 
-Rules of the API, as in "Prompt caching": a breakpoint is a block with `cache_control`. The field `cache_control` of the
-request makes the last block a breakpoint. The prompt up to a breakpoint is stored. A later request reads the longest
-stored prefix that ends at one of its breakpoints or at most 20 blocks before it. A prefix below 1,024 tokens is not
-stored. Entries do not expire here; in the API they do after 5 minutes without use.
+The API has these rules (source: "Prompt caching"). A block with `cache_control` is a breakpoint. If the request itself
+has a field `cache_control`, its last block is a breakpoint too. The API stores the prompt up to each breakpoint, if
+this prefix has at least 1,024 tokens. A later request reads the longest stored prefix that ends at one of its
+breakpoints, or at most 20 blocks before one. The API deletes stored prefixes after 5 minutes without use; this module
+keeps them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":
 
 @dataclass(frozen=True, slots=True)
 class CacheUse:
-    """Tokens of a prompt that were read from the cache and written to it. All other tokens have the full price."""
+    """Numbers of tokens of a prompt that were read from the cache, and that were written to it."""
 
     read: int = 0
     written: int = 0
@@ -39,13 +40,13 @@ UNCACHED = CacheUse()
 
 
 class PromptCache:
-    """Stored prefixes of one server, as digests. `use` is not thread-safe."""
+    """Cache of prompt prefixes, stored as digests. Not thread-safe."""
 
     def __init__(self) -> None:
         self._stored: set[str] = set()
 
     def use(self, conversation: Conversation, cache_control: object) -> CacheUse:
-        """Look up a prompt and store its prefixes."""
+        """Look up a prompt, store its prefixes, and return the numbers of tokens read and written."""
         positions = list(_positions(conversation))
         marked = [at for at, (_, _, block) in enumerate(positions) if block.get("cache_control")]
         if cache_control and positions:
@@ -58,7 +59,10 @@ class PromptCache:
 
 
 def _positions(conversation: Conversation) -> Iterator[tuple[str, int, Block]]:
-    """Digest and size of the prompt up to each block, in the order tools, system prompt, messages."""
+    """Yield each block with the digest and the size of the prompt up to this block.
+
+    The order of a prompt is: tools, system prompt, messages.
+    """
     digest, tokens, whole = hashlib.sha256(), 0, prompt_tokens(conversation)
     for block, size in _blocks(conversation):
         digest.update(_JSON.encode({name: value for name, value in block.items() if name != "cache_control"}).encode())

@@ -1,8 +1,8 @@
-"""Rules that concern several fields: tools, thinking, caching, content blocks and context edits.
+"""Checks the rules for requests, such as the rules for tools, thinking, caching, content blocks and context edits.
 
-`check_request` runs them on the body of one request, after it has checked the types of the fields. The rules for calls
-and results are in `requests`, because they concern the whole conversation of a thread. Each check raises the `ApiError`
-of its rule.
+`check_request` first checks the types of the fields, and then the rules that concern several fields. Each check raises
+the `ApiError` of its rule. The module `requests` checks the rules for tool calls and results: these concern the whole
+conversation of a message thread, and a request may have only its last part.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _BOTH = ("text", "document", "tool_addition", "tool_removal", "mcp_tool_listing"
 
 
 def check_request(headers: Mapping[str, str], data: bytes, *, strict: bool, count: bool) -> tuple[Body, list[str]]:
-    """Parse and check a request. Returns its body, and warnings about names that the installed SDK does not know.
+    """Parse and check a request. Returns its body and a list of warnings.
 
-    Header names must be lower case. Raises `ApiError`; if `strict`, also for unknown models, betas and fields.
+    A warning names a model, beta or field that the installed SDK does not know. If `strict` is true, it is an error
+    instead. `count` is true for `count_tokens`. Header names must be lower case. Raises `ApiError`.
     """
     _check_headers(headers)
     refuse_if(len(data) > MAX_BODY_BYTES, "too_large")
@@ -55,7 +56,7 @@ def check_request(headers: Mapping[str, str], data: bytes, *, strict: bool, coun
 
 
 def parse_json(data: bytes) -> object:
-    """Parse the body of a request. Raises `ApiError`."""
+    """Parse the JSON body of a request. Raises `ApiError`."""
     try:
         body: object = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -84,7 +85,7 @@ def _check_sampling(body: Body) -> None:
 
 
 def _check_current(body: Body) -> None:
-    """Refuse fields and blocks that API version 2026-10-21 no longer accepts. Source: its migration guide."""
+    """Refuse fields and blocks that version 2026-10-21 of the API no longer accepts. Source: its migration guide."""
     for name in SAMPLING:
         refuse_if(name in body, "sampling", name)
     for number, message in enumerate(as_blocks(body["messages"])):
@@ -142,7 +143,7 @@ def _check_schema(tool: Block, where: str) -> None:
 
 
 def _check_closed(schema: Block, where: str) -> None:
-    """Check that every object of a schema for structured output is closed."""
+    """Check that every object in a schema for structured output has `"additionalProperties": false`."""
     if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
         raise refusal("closed_schema", where)
     for part in [*_object(schema.get("properties")).values(), schema.get("items")]:
@@ -288,7 +289,10 @@ CHECKS: Sequence[Callable[[Body], None]] = (
 
 
 def _blocks(body: Body) -> Iterator[tuple[str, Block]]:
-    """Yield each tool and block with its path, in the order of the prompt. Blocks in a result follow the result."""
+    """Yield each tool and each block with its path, in the order of the prompt.
+
+    The blocks within a tool result follow the block of the result.
+    """
     for number, tool in enumerate(as_blocks(body.get("tools"))):
         yield f"tools.{number}", tool
     yield from _nested("system", body.get("system"))

@@ -1,4 +1,4 @@
-"""The scripted Claude: answers requests independently of HTTP, and records requests and answers."""
+"""`ScriptedClaude`: answers and records requests of the Messages API. The module `http` serves it over HTTP."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ScriptedResponse:
-    """Response to a request: a reply or an error, with a simulated fault if any. `stream` is True for a stream."""
+    """Response to a request: a reply or an error.
+
+    `stream` is True if the request asks for a stream. `fault` is the simulated fault of this request, if it has one.
+    """
 
     reply: ScriptedReply | ApiError
     stream: bool = False
@@ -35,10 +38,11 @@ class ScriptedResponse:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Recorded request and response.
+    """Recorded request and its response.
 
-    `reply` is the body of the message or the error, even if the response was streamed. `prompt` is None if the request
-    was rejected before a prompt was built. `status` is 0 if no response was sent.
+    `headers` and `body` are those of the request. `reply` is the body of the response: a message or an error. If the
+    response was streamed, it is the same message as without streaming. `status` is 0 if no response was sent. `prompt`
+    is None if the request was rejected before its prompt was built.
     """
 
     headers: Mapping[str, str]
@@ -60,19 +64,20 @@ class Options(TypedDict, total=False):
 
 
 class ScriptedClaude:
-    """Scripted server, with its recorded requests and failures. Start the server with `scripted_claude`.
+    """Plays scripts, and records requests and failures. `scripted_claude` creates it and serves it over HTTP.
 
     `failures`, `requests` and `largest_prompt` are updated while the server runs. Any thread can read them.
-    `largest_prompt` is the size in tokens of the largest prompt after edits, including rejected prompts.
+    `largest_prompt` is the size in tokens of the largest prompt after context edits. It includes prompts that were
+    rejected because they were too long.
 
     Options:
 
     - `threads=False` rejects message threads, as the API does for some organisations.
-    - `context_window` limits the size of a prompt, in tokens.
-    - `summarize` writes the summary of a compaction. It returns None to simulate a failed compaction.
-    - `strict=True` rejects models, betas and fields that the installed SDK does not know, as the API does. Without it
+    - `context_window` is the maximum size of a prompt, in tokens. A request with a longer prompt is rejected.
+    - `summarize` is a function that returns the summary of a compaction, or None to simulate a failed compaction.
+    - `strict=True` rejects models, betas and fields that the installed SDK does not know, as the API does. By default
       they are only added to `warnings` and logged.
-    - `faults` simulates failures of selected requests.
+    - `faults` defines which requests fail, and how they fail.
     - `keep_requests=False` turns off recording of requests.
     - `new_suffix` creates the unique part of each id.
     """
@@ -108,7 +113,10 @@ class ScriptedClaude:
         self._played: dict[int, int] = {}
 
     def verify(self) -> None:
-        """Raise `AssertionError` with all failures, and with the first unplayed turn of each unfinished script."""
+        """Raise `AssertionError` if there were failures, or if turns of a script were not played.
+
+        The message has all failures, and the first unplayed turn of each script.
+        """
         found = [str(failure) for failure in self.failures]
         scripts = [script for script in self._scripts if isinstance(script, Script)]
         unplayed = [(script.name, script.unplayed(self._played.get(id(script), 0))) for script in scripts]
@@ -140,7 +148,11 @@ class ScriptedClaude:
         return ScriptedResponse(answered, stream, fault)
 
     def count(self, headers: Mapping[str, str], data: bytes) -> dict[str, object] | ApiError:
-        """Answer a `POST /v1/messages/count_tokens`. Earlier compactions are applied, but no new compaction starts."""
+        """Answer a `POST /v1/messages/count_tokens`.
+
+        Tool uses and thinking are cleared and earlier compactions are applied before the tokens are counted. No new
+        compaction starts.
+        """
         try:
             request = self._checked(headers, data, count=True)
             conversation = Conversation(merge_messages(request.messages), request.system, request.tools)
@@ -154,7 +166,7 @@ class ScriptedClaude:
         return counted
 
     def state(self) -> dict[str, object]:
-        """Body of `GET /scripted`: counts of requests and edits, and the failures."""
+        """Return the numbers of requests, context edits and warnings, and the failures, as a JSON object."""
         names = ("requests", "cleared_tool_uses", "cleared_thinking_turns", "compactions", "warnings")
         counts: dict[str, object] = {name: self._tally[name] for name in names}
         return {**counts, "largest_prompt": self.largest_prompt, "failures": [str(failed) for failed in self.failures]}
@@ -177,7 +189,7 @@ class ScriptedClaude:
         return reply, prompt
 
     def _checked(self, headers: Mapping[str, str], data: bytes, *, count: bool = False) -> Request:
-        """Check a request. Warnings are recorded and logged only the first time."""
+        """Check and parse a request. A warning is recorded and logged only when it occurs for the first time."""
         body, warnings = check_request(headers, data, strict=self._strict, count=count)
         for warning in dict.fromkeys(warnings):
             if warning not in self.warnings:
@@ -206,7 +218,6 @@ class ScriptedClaude:
                 raise invalid(f"prompt is too long: {size} tokens > {self._context_window} maximum")
 
     def _record_counts(self, context: Context) -> None:
-        """Update the counts for a successful request."""
         for edit in context.applied:
             for name in ("cleared_tool_uses", "cleared_thinking_turns"):
                 self._tally[name] += int(str(edit.get(name, 0)))
@@ -214,9 +225,9 @@ class ScriptedClaude:
         self._tally["warnings"] += context.warning is not None
 
     def _raise_fault(self, fault: Fault | None, *, stream: bool) -> None:
-        """Raise the `ApiError` of a fault.
+        """Raise `ApiError` if a fault replaces the reply. The HTTP layer simulates the other faults.
 
-        If the fault is a disconnect, the connection closes without sending the error.
+        The error raised for a `Disconnect` is never sent, because the HTTP layer closes the connection instead.
         """
         match fault:
             case ErrorResponse():

@@ -1,6 +1,6 @@
-"""Context management: applies the edits of a request to its conversation, in the order of the request.
+"""Context management: applies the context edits of a request to its conversation, in their order.
 
-The functions keep no state between requests. Every request contains the complete conversation.
+The functions keep no state between requests, because every request contains the complete conversation.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from retentive.testing.scripted_claude.tool_clearing import (
     measure,
 )
 
-SUMMARY_CHARS = 2_000  # per part of the default summary
+SUMMARY_CHARS = 2_000  # maximum length of each part of the default summary
 Summarize = Callable[[Prompt], str | None]
 MEMORY = "memory"
-WARN_AT = 0.8  # share of the trigger above which Claude is warned. A guess: the docs give no number
+WARN_AT = 0.8  # fraction of the trigger at which the prompt gets the warning. A guess: the docs give no number
 WARNING = "The context is close to being cleared. Save anything you still need to memory now."
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionSummary:
-    """Summary that this request created, with its token usage."""
+    """Summary that a request created, with its token usage. `pauses` is True if the reply ends after the summary."""
 
     block: Block
     input_tokens: int
@@ -44,9 +44,10 @@ class CompactionSummary:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Conversation after context management, with the applied edits.
+    """Conversation after context management.
 
-    `applied` has the entries of the response field `applied_edits`. `tokens` is the size of the prompt after all edits.
+    `original_tokens` is the size of the prompt before the edits, and `tokens` the size after them. `applied` has the
+    entries of the response field `applied_edits`. `compaction` is the summary, if this request created one.
     """
 
     conversation: Conversation
@@ -58,12 +59,16 @@ class Context:
 
     @property
     def prompts(self) -> tuple[int, ...]:
-        """Token counts of the prompts of this request: the summarized prompt, if any, then the prompt after edits."""
+        """Sizes, in tokens, of the prompts that the model would get for this request.
+
+        A compaction has a prompt of its own, which asks for the summary. The prompt for the reply follows, unless the
+        reply pauses after the summary.
+        """
         summarized = (self.compaction.input_tokens,) if self.compaction else ()
         return summarized if self.compaction and self.compaction.pauses else (*summarized, self.tokens)
 
     def prompt(self, *, instructions: str | None = None) -> Prompt:
-        """Build the prompt that a script function receives."""
+        """Return the prompt that a script function gets."""
         view = self.conversation
         return Prompt(view.messages, view.system, view.tools, self.tokens, self.warning, PLACEHOLDER, instructions)
 
@@ -71,7 +76,10 @@ class Context:
 def manage_context(
     conversation: Conversation, edits: tuple[ContextEdit, ...], *, summarize: Summarize | None
 ) -> Context:
-    """Apply earlier compactions and the edits of the request. Without `summarize`, `CompactEdit` edits are skipped."""
+    """Apply earlier compactions, and then the edits of the request. Returns the conversation after all edits.
+
+    If `summarize` is None, edits of the type `CompactEdit` are skipped.
+    """
     original = prompt_tokens(conversation)
     context = _with(Context(conversation, original, original), after_compaction(conversation.messages))
     for edit in edits:
@@ -120,16 +128,16 @@ def _compacted(context: Context, edit: CompactEdit, summarize: Summarize) -> Con
 
 
 def _warns(conversation: Conversation, share: float, *, cleared: bool) -> bool:
-    """Return True if the prompt should contain the warning that clearing is near.
+    """Return whether the prompt gets the warning that tool results will soon be cleared.
 
-    `share` is the used part of the trigger.
+    `share` is the size of the prompt as a fraction of the trigger. Only requests with the memory tool get the warning.
     """
     remembers = any(tool.get("name") == MEMORY for tool in conversation.tools)
     return remembers and not cleared and share >= WARN_AT
 
 
 def _with(context: Context, messages: tuple[Message, ...]) -> Context:
-    """Replace the messages of the context, and recount its tokens."""
+    """Replace the messages of the context, and count its tokens again."""
     if messages == context.conversation.messages:
         return context
     conversation = replace(context.conversation, messages=messages)
@@ -137,9 +145,9 @@ def _with(context: Context, messages: tuple[Message, ...]) -> Context:
 
 
 def after_compaction(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return the messages from the last compaction block with a summary.
+    """Drop the messages and blocks before the last compaction block that has a summary.
 
-    Compaction blocks without a summary are ignored.
+    Compaction blocks without a summary are dropped too.
     """
     left: list[Message] = []
     for message in messages:
@@ -155,7 +163,7 @@ def after_compaction(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def default_summary(prompt: Prompt) -> str:
-    """Build the default summary: the earlier summary, the task, the number of tool calls, and the latest texts."""
+    """Return the default summary: the earlier summary, the task, the number of tool calls, and the latest texts."""
     parts = [
         prompt.summary or "",
         f"Task: {prompt.opening}" if prompt.opening else "",

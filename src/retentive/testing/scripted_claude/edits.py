@@ -1,6 +1,7 @@
-"""Edits of the request field `context_management`, as values. `shape` and `checks` have validated the field.
+"""Parses the context edits of a request, in its field `context_management`.
 
-Sources: "Context editing", configuration options; "Compaction", parameters.
+The modules `shape` and `checks` validate the field before. Sources: "Context editing", configuration options;
+"Compaction", parameters.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from retentive.testing.scripted_claude.messages import Block, as_blocks
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Threshold of an edit. The edit applies to prompts with more than `value` input tokens or tool uses."""
+    """Threshold of an edit. The edit applies if the prompt has more than `value` units.
+
+    `kind` is the unit, "input_tokens" or "tool_uses".
+    """
 
     kind: str
     value: int
@@ -22,7 +26,11 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class ClearToolUsesEdit:
-    """Edit `clear_tool_uses_20250919`. `clear_inputs` is True for all tools, or a set of tool names."""
+    """Edit `clear_tool_uses_20250919`, which replaces old tool results with placeholders.
+
+    `clear_inputs` selects the tools whose inputs are cleared too: True for all tools, False for no tool, or the names
+    of tools.
+    """
 
     trigger: Trigger = Trigger("input_tokens", 100_000)
     keep: int = 3
@@ -33,14 +41,21 @@ class ClearToolUsesEdit:
 
 @dataclass(frozen=True, slots=True)
 class ClearThinkingEdit:
-    """Edit `clear_thinking_20251015`. `keep` is a number of turns, or "all"."""
+    """Edit `clear_thinking_20251015`, which removes old thinking.
+
+    `keep` is the number of turns whose thinking is kept, or "all".
+    """
 
     keep: int | Literal["all"] = 1
 
 
 @dataclass(frozen=True, slots=True)
 class CompactEdit:
-    """Edit `compact_20260112`. `instructions` replace the default summary prompt."""
+    """Edit `compact_20260112`, which replaces the conversation with a summary.
+
+    `trigger` is a number of input tokens. `pause` ends the reply after the summary. `instructions` replace the default
+    prompt for the summary.
+    """
 
     trigger: int = 150_000
     pause: bool = False
@@ -51,7 +66,7 @@ ContextEdit: TypeAlias = ClearToolUsesEdit | ClearThinkingEdit | CompactEdit
 
 
 def parse_edits(management: object) -> tuple[ContextEdit, ...] | None:
-    """Read the edits of a request, in order. Returns None if the request has no `context_management`."""
+    """Return the edits of the field `context_management`, in order. Returns None if the request has no such field."""
     return tuple(map(_edit, as_blocks(management.get("edits")))) if isinstance(management, Mapping) else None
 
 
@@ -75,7 +90,7 @@ def _edit(edit: Block) -> ContextEdit:
 
 
 def _value(amount: object, default: int) -> int:
-    """Read `{"type": ..., "value": ...}`."""
+    """Return `value` of an object such as `{"type": "tool_uses", "value": 3}`. Returns `default` if it is missing."""
     value = amount.get("value") if isinstance(amount, Mapping) else None
     return value if isinstance(value, int) else default
 

@@ -1,4 +1,4 @@
-"""Simulated faults: error responses, disconnects and interrupted streams, for selected requests.
+"""Faults to simulate: error responses, disconnects and interrupted streams. A fault affects one request.
 
 Sources: "Errors" (statuses and types), "Rate limits" (retry-after), "Streaming Messages" (error events).
 """
@@ -16,9 +16,10 @@ MESSAGES = {429: "This request would exceed your rate limit.", 500: "Internal se
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """Fault: the server sends an error response with this status.
+    """Fault: the server sends an error response with this status instead of the reply.
 
-    `retry_after` is the value of the header `retry-after`, in seconds.
+    `retry_after` is the value of the header `retry-after`, in seconds. Raises `ValueError` for a status that the API
+    does not use.
     """
 
     status: int
@@ -29,7 +30,7 @@ class ErrorResponse:
             raise ValueError(f"the API has no error status {self.status}; use one of {', '.join(map(str, KINDS))}")
 
     def error(self) -> ApiError:
-        """Create the error response of the API."""
+        """Return the error response as the API sends it."""
         headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
         message = MESSAGES.get(self.status, KINDS[self.status].replace("_", " "))
         return ApiError(self.status, KINDS[self.status], f"[scripted Claude] {message}", headers=headers)
@@ -37,9 +38,10 @@ class ErrorResponse:
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """Fault: the connection closes before the response, or after `after_events` events of a stream.
+    """Fault: the server closes the connection.
 
-    With `after_events`, a response without streaming ends in the middle of its body.
+    If `after_events` is None, the connection closes before the response. Otherwise it closes after this number of
+    events of a stream. A response that is not streamed is then cut off in the middle of its body.
     """
 
     after_events: int | None = None
@@ -49,7 +51,7 @@ class Disconnect:
 class StreamError:
     """Fault: a stream ends with an error event after `after_events` events.
 
-    If the request does not ask for a stream, it gets an error response with `status` instead.
+    `status` selects the error. A request that does not ask for a stream gets an error response with this status.
     """
 
     after_events: int = 3
@@ -58,9 +60,12 @@ class StreamError:
 
 Fault: TypeAlias = ErrorResponse | Disconnect | StreamError
 FaultPlan: TypeAlias = Mapping[int, Fault] | Callable[[int], Fault | None]
-"""Fault for each `POST /v1/messages`. Requests are numbered from 1, including retries. No entry means no fault."""
+"""Faults by the number of the request, as a mapping or a function. A request without a fault has no entry or None.
+
+Each `POST /v1/messages` has a number, from 1. A retry is a request with a number of its own.
+"""
 
 
 def fault_for(plan: FaultPlan, number: int) -> Fault | None:
-    """Return the fault for request `number`, or None."""
+    """Return the fault of the request with this number. Returns None if the request has no fault."""
     return plan.get(number) if isinstance(plan, Mapping) else plan(number)

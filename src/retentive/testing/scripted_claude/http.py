@@ -1,4 +1,4 @@
-"""HTTP layer of the scripted Claude: routes, server-sent events and simulated disconnects."""
+"""Serves the scripted Claude over HTTP: routes, server-sent events and simulated disconnects."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ STARTUP_TIMEOUT_S = 30  # a loaded CI machine needs several seconds to import an
 def scripted_claude(
     *scripts: Script | ScriptFunction, port: int = 0, **options: Unpack[Options]
 ) -> Iterator[ScriptedClaude]:
-    """Serve a `ScriptedClaude` on the loopback interface, in a thread, while the block runs.
+    """Context manager that yields a `ScriptedClaude` and serves it over HTTP until the `with` block ends.
 
-    Port 0 selects a free port.
+    The server runs in a thread and listens on 127.0.0.1; the attribute `url` has its address. `port` 0 selects a free
+    port. The options are those of `ScriptedClaude`.
     """
     claude = ScriptedClaude(*scripts, **options)
     started = threading.Event()
@@ -60,7 +61,7 @@ def scripted_claude(
 
 
 class Site:
-    """HTTP server for a `ScriptedClaude` on the loopback interface. It sets the `url` of the `ScriptedClaude`."""
+    """HTTP server for a `ScriptedClaude`, on 127.0.0.1. It sets the attribute `url` of the `ScriptedClaude`."""
 
     def __init__(self, claude: ScriptedClaude, *, port: int, on_startup: Callable[[], None]) -> None:
         @asynccontextmanager
@@ -79,7 +80,7 @@ class Site:
             access_log=False,
             lifespan="on",
             ws="none",
-            proxy_headers=False,  # connections are identified by their real client address
+            proxy_headers=False,  # `_cut_off` finds a connection by the real address of its client
             timeout_graceful_shutdown=1,
         )
         self.server = uvicorn.Server(config)
@@ -111,7 +112,7 @@ class Site:
         return _json(200, answered.reply.message())
 
     def _cut_off(self, pieces: Sequence[bytes] | None, *, media_type: str = EVENTS) -> ASGIApp:
-        """Response that closes the connection after `pieces`, or before the first byte if `pieces` is None."""
+        """Return a response that sends `pieces` and closes the connection. If `pieces` is None, it sends nothing."""
 
         async def respond(scope: Scope, receive: Receive, send: Send) -> None:
             if pieces is not None:
@@ -137,10 +138,10 @@ class Site:
 
 
 def _listen(port: int) -> socket.socket:
-    """Return a listening socket with an explicit protocol. Only for such sockets, asyncio turns off Nagle's algorithm.
+    """Return a listening socket with an explicit protocol.
 
-    With Nagle's algorithm, each response would wait 40 ms for a delayed acknowledgement, because its header and body
-    are sent separately.
+    asyncio turns off Nagle's algorithm only for a socket with an explicit protocol. With Nagle's algorithm, each
+    response would wait 40 ms for a delayed acknowledgement, because its header and body are sent separately.
     """
     listener = socket.create_server(("127.0.0.1", port))
     return socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, listener.detach())
@@ -152,7 +153,7 @@ def _error(error: ApiError) -> Response:
 
 
 def _json(status: int, body: Mapping[str, object], headers: Mapping[str, str] | None = None) -> Response:
-    # JSON in ASCII with escapes, because a script may contain lone surrogates, which UTF-8 cannot encode.
+    # json.dumps escapes all characters outside of ASCII. A script may have lone surrogates, which UTF-8 cannot encode.
     return Response(json.dumps(body), status, headers or _headers(), media_type="application/json")
 
 

@@ -20,23 +20,26 @@ class Message:
     blocks: tuple[Block, ...]
 
     def of_type(self, *kinds: str) -> tuple[Block, ...]:
-        """Blocks of these types, in order."""
+        """Return the blocks of these types, in order."""
         return tuple(block for block in self.blocks if block.get("type") in kinds)
 
     @property
     def text(self) -> str:
-        """Text blocks, joined by newlines."""
+        """Texts of the text blocks, joined by newlines."""
         return "\n".join(str(block.get("text", "")) for block in self.of_type("text"))
 
     @property
     def only_compacts(self) -> bool:
-        """True if the message contains only compaction blocks, like a response that pauses after compaction."""
+        """True if the message contains only compaction blocks, like a reply that pauses after a compaction."""
         return self.role == "assistant" and len(self.of_type(COMPACTION)) == len(self.blocks)
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Complete history with system prompt and tools. Consecutive messages of one role are merged, as in the API."""
+    """All messages of a conversation, with the system prompt and the tools.
+
+    Consecutive messages of the same role are merged into one, as the API does.
+    """
 
     messages: tuple[Message, ...]
     system: object
@@ -49,24 +52,24 @@ class Conversation:
 
     @property
     def replies(self) -> tuple[Message, ...]:
-        """Messages of the assistant, without paused compactions."""
+        """Messages of the assistant, except those that contain only compaction blocks."""
         return tuple(m for m in self.messages if m.role == "assistant" and not m.only_compacts)
 
 
 def as_blocks(content: object) -> tuple[Block, ...]:
-    """Content of a message as blocks. A string becomes one text block."""
+    """Return the content of a message as blocks. A string becomes one text block."""
     if isinstance(content, str):
         return ({"type": "text", "text": content},)
     return tuple(block for block in content if isinstance(block, Mapping)) if isinstance(content, list) else ()
 
 
 def signature(thinking: str) -> str:
-    """Signature of a thinking block from this server. It is computed from the text."""
+    """Return the signature of a thinking block from this server. It is a hash of the text."""
     return f"scripted_{hashlib.sha256(thinking.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def merge_messages(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Merge consecutive messages of one role and drop system messages."""
+    """Drop system messages, and merge consecutive messages of the same role."""
     kept = (message for message in messages if message.role != "system")
     return tuple(
         Message(role, tuple(block for message in group for block in message.blocks))

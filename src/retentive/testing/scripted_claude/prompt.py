@@ -1,4 +1,4 @@
-"""`Prompt`: the request as the model sees it, passed to script functions."""
+"""`Prompt`: a request as the model would see it. Script functions get a `Prompt`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conver
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Result of a tool call: the text of the tool_result block and its `is_error`."""
+    """Result of a tool call: the text and the flag `is_error` of its tool_result block."""
 
     text: str
     is_error: bool = False
@@ -19,7 +19,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """Tool call in a prompt, with its result. `cleared` is True if the result is a placeholder."""
+    """Tool call in a prompt. `result` is None if the call has no result yet.
+
+    `cleared` is True if context editing replaced the result with a placeholder.
+    """
 
     name: str
     input: Mapping[str, object]
@@ -29,10 +32,11 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class Prompt(Conversation):
-    """Conversation after clearing and compaction, as the model sees it.
+    """Conversation as the model would see it, after clearing and compaction.
 
-    `input_tokens` is the size of this prompt. `warning` is the API's warning that clearing is near, or None. If the
-    script has to write a summary, `instructions` is the summary prompt of the request, otherwise None.
+    `input_tokens` is the size of the prompt. `warning` is the text with which the API warns a model that tool results
+    will soon be cleared; None if there is no warning. `placeholder` is the text that replaces a cleared tool result.
+    `instructions` is set only for `summarize`: the request's own prompt for the summary, or None.
     """
 
     input_tokens: int
@@ -42,7 +46,7 @@ class Prompt(Conversation):
 
     @property
     def summary(self) -> str | None:
-        """Summary of an earlier compaction; None if there was no compaction."""
+        """Summary of an earlier compaction. None if there was no compaction."""
         first = self.messages[0].blocks[0] if self.messages and self.messages[0].blocks else {}
         content = first.get("content") if first.get("type") == COMPACTION else None
         return content if isinstance(content, str) else None
@@ -73,7 +77,7 @@ class Prompt(Conversation):
 
 
 def parse_result(block: Block) -> Result:
-    """Read the text and `is_error` of a tool_result block. Content that is not text is returned as `[type]`."""
+    """Return the text and `is_error` of a tool_result block. Content such as an image becomes its type, `[image]`."""
     content = block.get("content")
     if isinstance(content, list):
         content = "".join(_part_text(part) for part in content)

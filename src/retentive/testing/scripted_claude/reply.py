@@ -1,7 +1,7 @@
-"""Replies: selection of the next turn and its content, independent of HTTP.
+"""Selects the next turn of a script, and converts it to a reply. This module does not depend on HTTP.
 
-The next turn of a fixed script is selected by the number of replies in the conversation. A script function computes the
-turn from the prompt. No state is kept between requests, so any number of conversations can run concurrently.
+The number of replies in the conversation determines the next turn of a script. A script function computes the turn from
+the prompt. No state of a conversation is kept between requests, so any number of conversations can run concurrently.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ MODEL = "scripted-claude"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Failure of a script and its reason, such as a failed check or a tool that the request does not offer.
+    """Failure of a script. `message` is the reason, such as a failed check or a tool that is not in the request.
 
-    `request` is the number of the `POST /v1/messages`, from 1, as in `ScriptedClaude.requests`. It is 0 for a turn that
-    was never requested.
+    `turn` is the number of the turn. `request` is the number of the `POST /v1/messages`, from 1, and 0 if it is not
+    known.
     """
 
     script: str
@@ -49,7 +49,7 @@ class Failure:
 
 
 class ScriptFailure(Exception):
-    """Raised if a script fails. Contains the `Failure`."""
+    """Exception for a failure of a script. `failure` has its data."""
 
     def __init__(self, script: str, turn: int, message: str) -> None:
         self.failure = Failure(script, turn, message)
@@ -58,7 +58,10 @@ class ScriptFailure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ScriptedReply:
-    """Reply of the assistant, before serialization. `applied` is None if the request has no context management."""
+    """Reply of the assistant, before it is converted to JSON.
+
+    `applied` lists the applied context edits. It is None if the request has no context management.
+    """
 
     id: str
     blocks: tuple[Block, ...]
@@ -70,7 +73,7 @@ class ScriptedReply:
     cached: CacheUse = UNCACHED
 
     def message(self) -> dict[str, object]:
-        """Body of the reply if it is not streamed."""
+        """Return the body of the response without streaming."""
         message: dict[str, object] = {
             "id": self.id,
             "type": "message",
@@ -86,7 +89,7 @@ class ScriptedReply:
         return message
 
     def usage(self, output_tokens: int) -> dict[str, object]:
-        """Token usage of the reply, which has `output_tokens` tokens."""
+        """Return the token usage with this number of output tokens. At its start, a stream reports a lower number."""
         usage: dict[str, object] = {
             **_usage(self.input_tokens, output_tokens, self.cached),
             "service_tier": "standard",
@@ -95,7 +98,10 @@ class ScriptedReply:
 
 
 def build_reply(turn: Turn | None, context: Context, cached: CacheUse, *, suffix: str, edited: bool) -> ScriptedReply:
-    """Build the reply for a turn. `turn` is None if a compaction pauses. `suffix` makes the ids unique."""
+    """Return the reply for a turn. `turn` is None if the reply pauses after the summary of a compaction.
+
+    `suffix` makes the ids of the reply and of its tool calls unique. `edited` is True if the request has context edits.
+    """
     content = [_block(block, f"{suffix}_{n}") for n, block in enumerate(turn.blocks)] if turn is not None else []
     blocks = [context.compaction.block, *content] if context.compaction is not None else content
     input_tokens, output_tokens = (context.tokens, max(1, blocks_tokens(content))) if turn is not None else (0, 0)
@@ -116,10 +122,11 @@ def build_reply(turn: Turn | None, context: Context, cached: CacheUse, *, suffix
 def next_turn(
     scripts: Sequence[Script | ScriptFunction], conversation: Conversation, prompt: Prompt, played: dict[int, int]
 ) -> Turn:
-    """Return the next turn of a valid conversation. Raises `ScriptFailure`, also after the last turn of a script.
+    """Return the next turn of a conversation. A script function is called with `prompt`.
 
-    A script function is called with `prompt`. For a fixed script, the checks of the previous turn run first. This
-    function updates `played`, which maps the `id()` of a script to the number of turns played.
+    For a script, the checks of the previous turn run first. Raises `ScriptFailure` if a check fails, after the last
+    turn, if no script matches, and if the turn calls a tool that is not in the request. Updates `played`, which maps
+    the `id()` of a script to the number of its turns that were played.
     """
     script = select_script(scripts, conversation.opening)
     number = _completed_turns(script, conversation) + 1
@@ -145,7 +152,10 @@ def _overrun(script: Script, number: int, conversation: Conversation) -> NoRetur
 
 
 def _completed_turns(script: Script | ScriptFunction | None, conversation: Conversation) -> int:
-    """Number of turns in the replies. A paused turn and its continuation are one message in the API, but two turns."""
+    """Return the number of turns that the conversation has replies for.
+
+    A turn with the stop reason "pause_turn" and the next turn are one message in the API, but two turns of a script.
+    """
     if not isinstance(script, Script):
         return len(conversation.replies)
     completed = 0
@@ -168,7 +178,10 @@ def _call_script(script: ScriptFunction, prompt: Prompt, name: str, number: int)
 
 
 def _check_turn(script: Script, number: int, conversation: Conversation) -> None:
-    """Raise `ScriptFailure` if the client changed the previous turn in the history, or if a check of the turn fails."""
+    """Check the tool calls and results of the previous turn.
+
+    Raises `ScriptFailure` if the client changed the tool calls in the history, or if a check of the turn fails.
+    """
     reply, results_message = [message for message in conversation.messages if not message.only_compacts][-2:]
     turn = script.turn(number)
     calls = turn.calls if turn is not None else ()
@@ -186,10 +199,7 @@ def _check_turn(script: Script, number: int, conversation: Conversation) -> None
 
 
 def _check_tools(script: str, number: int, turn: Turn, conversation: Conversation) -> None:
-    """Raise `ScriptFailure` if the turn calls a tool that is missing from the request.
-
-    A model could not call such a tool.
-    """
+    """Raise `ScriptFailure` if the turn calls a tool that is not in the request. A model could not call such a tool."""
     offered = [tool.get("name") for tool in conversation.tools]
     for call in turn.calls:
         if call.name not in offered:
@@ -217,9 +227,9 @@ def _block(block: str | Call | Thinking | Raw, suffix: str) -> Block:
 def _iterations(
     compaction: CompactionSummary, input_tokens: int, output_tokens: int, cached: CacheUse
 ) -> tuple[Block, ...]:
-    """Token usage of each step: the summary and, unless the compaction pauses, the message.
+    """Return the token usage of the summary, and of the message unless the reply pauses after the summary.
 
-    The `usage` of the reply does not include the summary.
+    The field `usage` of the reply does not include the tokens of the summary.
     """
     first = {"type": COMPACTION, **_usage(compaction.input_tokens, compaction.output_tokens)}
     return (

@@ -1,4 +1,4 @@
-"""Requests as values, the rules for the order of messages, and the storage of message threads. No I/O.
+"""Parses requests, checks the order of messages and of tool calls, and stores message threads. Does no I/O.
 
 Sources: Messages API reference, "Tool use", "Server tools"; message threads; the error types of the `anthropic` SDK.
 """
@@ -26,7 +26,9 @@ from retentive.testing.scripted_claude.rules import refusal, refuse_if
 class Request:
     """Request of `POST /v1/messages` or of `count_tokens`.
 
-    `thread` is None, "create", or "continue" from `previous_message_id`. `edits` is None without `context_management`.
+    `thinks` is True if thinking is enabled. `thread` is None without a message thread, "create" for a new thread, or
+    "continue" for a thread whose last message has the id `previous_message_id`. `edits` is None if the request has no
+    field `context_management`.
     """
 
     messages: tuple[Message, ...]
@@ -40,7 +42,7 @@ class Request:
 
     @classmethod
     def of(cls, body: Mapping[str, object]) -> Request:
-        """Read the body of a checked request."""
+        """Create a request from its JSON body, which must already be checked."""
         thread, thinking = body.get("thread"), body.get("thinking")
         thread = thread if isinstance(thread, Mapping) else {}
         messages, tools = body.get("messages"), body.get("tools")
@@ -57,10 +59,7 @@ class Request:
 
 
 class Threads:
-    """Stored conversations of clients that use message threads.
-
-    The key of each conversation is the id of its last reply.
-    """
+    """Conversations of clients that use message threads. Each is stored under the id of its last reply."""
 
     def __init__(self, *, supported: bool = True) -> None:
         self._supported = supported
@@ -68,7 +67,10 @@ class Threads:
         self._continued: set[str] = set()
 
     def join(self, request: Request) -> Conversation:
-        """Return the complete conversation of a request, including the stored part of its thread."""
+        """Return the complete conversation of a request. If it continues a thread, the stored messages come first.
+
+        Raises `ApiError` if the thread is unknown or was already continued, or if the request cannot use a thread.
+        """
         if request.thread is not None and (request.edits is not None or not self._supported):
             unsupported = {"unsupported": ["context_management"]} if request.edits is not None else {}
             details = {"error_code": "thread_unsupported_request", **unsupported}
@@ -87,7 +89,7 @@ class Threads:
     def keep(self, request: Request, conversation: Conversation, reply_id: str, reply: Sequence[Block]) -> None:
         """Store the conversation with its reply, if the request uses a thread.
 
-        The thread can then be continued only from this reply.
+        The next request of the thread must then continue from this reply.
         """
         if request.thread is None:
             return
@@ -112,7 +114,7 @@ class PausedReplies:
             self._replies.add(blocks)
 
     def ends(self, message: Message) -> bool:
-        """Return True if the last message of a conversation ends with a paused reply or a block of a server tool."""
+        """Return whether a message ends with a paused reply, or with a call or result of a server tool."""
         last = str(message.blocks[-1].get("type"))
         blocks = _serialize(message.blocks)
         resumed = any(blocks[len(blocks) - len(reply) :] == reply for reply in self._replies)
@@ -120,10 +122,11 @@ class PausedReplies:
 
 
 def check_conversation(messages: Sequence[Message], *, thinks: bool = False, paused: PausedReplies) -> None:
-    """Raise `ApiError` for a wrong order of roles, and for calls and results that do not match.
+    """Raise `ApiError` if the roles are in a wrong order, or if tool calls and results do not match.
 
-    Messages of one role are merged. A conversation can start with a compaction block, which replaces earlier messages,
-    and can end with a compaction block or with a paused reply. If `thinks`, thinking is enabled in the request.
+    Consecutive messages of the same role must be merged. A conversation starts with a user message, or with a
+    compaction block that replaces earlier messages. It ends with a user message, a compaction block or a paused reply.
+    `thinks` is True if thinking is enabled in the request.
     """
     refuse_if(not messages, "no_messages")
     refuse_if(messages[0].role != "user" and messages[0].blocks[0].get("type") != COMPACTION, "first_role")
@@ -163,8 +166,8 @@ def _check_results(n: int, message: Message, previous: Message | None) -> None:
 
 
 def _check_server_calls(messages: Sequence[Message]) -> None:
-    """Check calls of server tools and of MCP. A call can stay open only until its turn ends."""
-    calls: dict[str, tuple[str, str]] = {}  # open calls: path of the message and name of the tool, by id
+    """Raise `ApiError` if a server tool or MCP call has no result when its turn ends, or if a result has no call."""
+    calls: dict[str, tuple[str, str]] = {}  # calls without a result, by id: path of the message, name of the tool
     for n, message in enumerate(messages):
         if message.role == "user" and len(message.of_type("tool_result")) < len(message.blocks):
             _refuse_open(calls)
@@ -186,10 +189,10 @@ def _refuse_open(calls: Mapping[str, tuple[str, str]]) -> None:
 
 
 def _serialize(blocks: Sequence[Block]) -> tuple[str, ...]:
-    """Serialize blocks for comparison.
+    """Serialize blocks so that a reply can be compared with the blocks that a client sends back.
 
     Null fields are omitted, because some clients add null for missing fields. Blank texts are omitted, because the API
-    refuses them in requests.
+    refuses them in requests, so clients leave them out.
     """
     kept = [block for block in blocks if block.get("type") != "text" or str(block.get("text")).strip()]
     compact = ({name: value for name, value in block.items() if value is not None} for block in kept)

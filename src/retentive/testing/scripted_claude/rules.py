@@ -1,7 +1,7 @@
-"""Error responses of the Messages API, and the table of its rules, read from `rules.tsv`.
+"""Error responses of the Messages API, and the rules that the API checks. The file `rules.tsv` lists the rules.
 
-A source is a page of the API documentation ("docs"), the types of the SDK ("types"), or a public report of the error.
-"own words" marks documented rules whose error text is not public.
+Each rule has a source: a page of the API documentation ("docs"), the types of the SDK ("types"), or a public report of
+the error. "own words" means that the rule is documented, but the text of its error is not public.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ApiError(Exception):
         self.rule = rule
 
     def body(self, request_id: str | None = None) -> dict[str, object]:
-        """JSON body in the API's error format. Responses contain a `request_id`; stream events do not."""
+        """Return the JSON body of the error. An error response has a `request_id`; an event of a stream does not."""
         error: dict[str, object] = {"type": self.kind, "message": str(self)}
         if self.details is not None:
             error["details"] = self.details
@@ -59,13 +59,13 @@ class ApiError(Exception):
 
 
 def invalid(message: str) -> ApiError:
-    """Create the error response for an invalid request."""
+    """Return the error response for an invalid request (status 400)."""
     return ApiError(400, "invalid_request_error", message)
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRule:
-    """Rule of the API. `text` is a format string for the error message."""
+    """Rule of the API: the status, source and text of its error. `text` is a format string."""
 
     status: int
     source: str
@@ -81,12 +81,12 @@ RULES: Mapping[str, ApiRule] = _read()
 
 
 def refusal(rule: str, where: str = "", *, details: Mapping[str, object] | None = None, **values: object) -> ApiError:
-    """Create the error of a rule of the table. The error names its rule."""
+    """Return the error of a rule in `RULES`. `where` and `values` fill the text of the rule."""
     row = RULES[rule]
     return ApiError(row.status, KINDS[row.status], row.text.format(where=where, **values), details, rule=rule)
 
 
 def refuse_if(broken: object, rule: str, where: str = "", **values: object) -> None:
-    """Raise the error of a rule if `broken` is true."""
+    """Raise the error of a rule in `RULES` if `broken` is true."""
     if broken:
         raise refusal(rule, where, details=None, **values)

@@ -1,4 +1,4 @@
-"""Scripts as values: turns, tool calls and checks. This module is independent of HTTP and the Messages API."""
+"""Scripts and their parts: turns, tool calls and checks. This module does not depend on HTTP or the Messages API."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ MEMORY = "memory"  # the API accepts no other name for the tool of type memory_2
 
 
 class ScriptError(ValueError):
-    """Invalid script. The message names the position and the expected value."""
+    """The script is invalid. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Expected result of a tool call. All conditions must hold.
+    """Conditions for the result of a tool call. The check fails if one of them is not met.
 
-    `text` is the expected text of the result. Each string in `contains` must occur in the text. `is_error` must equal
-    the flag of the result; None accepts both values. After these conditions, `holds` is called with the text; the check
-    fails if `holds` returns a false value or raises an exception.
+    `text` is the expected text of the result. Each string in `contains` must occur in the text. `is_error` is the
+    expected flag of the result; None accepts both values. If the other conditions are met, `holds` is called with the
+    text. The check fails if `holds` returns a false value or raises an exception.
     """
 
     text: str | None = None
@@ -30,7 +30,10 @@ class Check:
     holds: Callable[[str], object] | None = None
 
     def problem(self, result: Result) -> str | None:
-        """Describe the first condition that fails, with the expected and the actual value, or return None."""
+        """Return a sentence about the first condition that is not met, with the expected and the actual value.
+
+        Returns None if all conditions are met.
+        """
         if self.text is not None and result.text != self.text:
             return f"expected the text {self.text!r}, got {result.text!r}"
         for part in self.contains:
@@ -52,10 +55,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Tool_use block that calls the tool `name` with `input`.
+    """Tool call: a tool_use block with the name and the input of a tool.
 
-    `input` can be any JSON object, even an invalid command. `check` is run on the result of the call. Without a check,
-    any result is accepted.
+    `input` can be any JSON object, even an invalid command. `check` is applied to the result that the client sends. If
+    it is None, any result is accepted.
     """
 
     input: Mapping[str, object]
@@ -65,14 +68,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """Thinking block. The client must send it back unchanged; only the server clears thinking."""
+    """Thinking block. The client must send it back unchanged in later requests; only the server may clear it."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Content block that is sent as it is, such as a call of a server tool or its result."""
+    """Content block that the server sends without a change, such as the call of a server tool, or its result."""
 
     block: Mapping[str, object]
 
@@ -82,9 +85,10 @@ Content: TypeAlias = str | Call | Thinking | Raw
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Reply of the assistant: texts (str), tool calls and thinking, in order.
+    """Reply of the assistant. Its blocks are texts (str), tool calls, thinking and raw blocks, in order.
 
-    The default stop reason is "tool_use" for a turn with tool calls and "end_turn" for other turns.
+    The default stop reason is "tool_use" for a turn with tool calls, and "end_turn" for other turns. Raises
+    `ScriptError` for a turn without blocks or with an empty text.
     """
 
     blocks: tuple[Content, ...]
@@ -102,9 +106,9 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Turns of a conversation. The script applies to conversations whose first user message contains `when`.
+    """Sequence of turns for one conversation. A turn can be a plain string: a reply with this text.
 
-    A turn may be a plain string: a reply of this text without tool calls.
+    The script is used for conversations whose first user message contains `when`.
     """
 
     turns: tuple[Turn | str, ...]
@@ -112,11 +116,14 @@ class Script:
     when: str = field(default="", kw_only=True)
 
     def turn(self, number: int) -> Turn | None:
-        """Turn with this number, from 1. None after the last turn."""
+        """Return the turn with this number. The first turn has the number 1. Returns None after the last turn."""
         return to_turn(self.turns[number - 1]) if number <= len(self.turns) else None
 
     def unplayed(self, played: int) -> str:
-        """Describe the first unplayed turn if `played` turns were played, or return "" if there is none."""
+        """Return a sentence about the first turn that was not played, if the first `played` turns were played.
+
+        Returns an empty string if all turns were played.
+        """
         count, turn = len(self.turns), self.turn(played + 1)
         if turn is None:
             return ""
@@ -124,13 +131,13 @@ class Script:
 
 
 ScriptFunction: TypeAlias = "Callable[[Prompt], Turn | Content | Sequence[Content]]"
-"""Script function. It computes the next turn from the prompt alone."""
+"""Function that gets a prompt and returns the next turn. It must not keep state between calls."""
 
 
 def select_script(scripts: Sequence[Script | ScriptFunction], opening: str) -> Script | ScriptFunction | None:
-    """Return the first script whose `when` occurs in `opening`, the first user message.
+    """Return the first script whose `when` occurs in `opening`, the first user message of a conversation.
 
-    A script function always matches.
+    A script function matches every conversation. Returns None if no script matches.
     """
     matches = (script for script in scripts if not isinstance(script, Script) or script.when in opening)
     return next(matches, None)

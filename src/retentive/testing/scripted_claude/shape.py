@@ -1,7 +1,8 @@
-"""Checks the types of request fields, by comparing a request with the request types of the installed SDK.
+"""Checks the types of the fields of a request, by comparing them with the types of the installed `anthropic` SDK.
 
-The SDK's types are generated from the specification of the API, so every field, block, tool and edit that the SDK can
-send is known here. Paths in errors are the same as in the API: the tag of a variant is part of the path.
+The types of the SDK are generated from the specification of the API. They describe every field, block, tool and edit
+that the SDK can send. A path in an error has the form that the API uses: after an object with several variants comes
+the `type` of the variant, as in `messages.0.content.1.tool_use.id`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ THREADS_BETA = "message-threads-2026-08-12"
 _MCP = ("mcp-client-2025-11-20", "mcp-client-2025-04-04", "mcp-client-2026-09-15")
 _COMPUTER = ("computer-use-2025-01-24", "computer-use-2024-10-22", "computer-use-2025-11-24")
 _TOOL_CHANGES = ("mid-conversation-tool-changes-2026-07-01", "inline-tools-2026-09-15")
-# Fields and variants that the API accepts only in requests with one of these betas. Source: the page of each feature.
+# Fields and types of objects that the API accepts only in requests with one of these betas, the values of the header
+# `anthropic-beta`. Source: the documentation of each feature.
 BETAS: Mapping[str, Sequence[str]] = {
     "context_management": (CONTEXT_BETA, COMPACT_BETA),
     "compaction": (COMPACT_BETA, "compact-2026-09-04"),
@@ -77,7 +79,7 @@ _WORDS = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def _values(kind: object) -> tuple[str, ...]:
-    """Return the strings of the literals in a type."""
+    """Return the values of all `Literal` types that occur in a type."""
     if get_origin(kind) is Literal:
         return tuple(str(value) for value in get_args(kind))
     return tuple(value for part in get_args(kind) for value in _values(part))
@@ -88,7 +90,10 @@ KNOWN_MODELS = frozenset(_values(ModelParam))
 
 
 class Shape:
-    """Compares one request with the SDK's types. `unknown` collects errors for fields that the SDK does not know."""
+    """Compares one request with the types of the SDK.
+
+    A field that the SDK does not know raises an error if `strict` is true. Otherwise its error is added to `unknown`.
+    """
 
     def __init__(self, betas: frozenset[str], *, strict: bool) -> None:
         self._betas = betas
@@ -96,7 +101,7 @@ class Shape:
         self.unknown: list[str] = []
 
     def check_request(self, body: Mapping[str, object], *, count: bool) -> None:
-        """Check a request of Messages, or of `count_tokens`. Raises `ApiError`."""
+        """Check the body of `POST /v1/messages`, or of `count_tokens` if `count` is true. Raises `ApiError`."""
         kind = MessageCountTokensParams if count else MessageCreateParamsStreaming
         known = {name: part for name, part in _fields(kind).items() if name not in _HEADERS}
         known["output_format"] = (BetaJSONOutputFormatParam, False)
@@ -117,7 +122,7 @@ class Shape:
             self.unknown.append(f"{path}: Extra inputs are not permitted")
 
     def check(self, kind: object, value: object, where: str) -> None:
-        """Check a value. Raises `ApiError`."""
+        """Check that a value has the type `kind` and is within its limits. `where` is its path. Raises `ApiError`."""
         members = _members(kind)
         if value is None and type(None) in members:
             return
@@ -139,7 +144,10 @@ class Shape:
             refuse_if(not _within(rule, bound, value), rule, where, bound=bound)
 
     def _variant(self, variants: Sequence[object], value: Mapping[str, object], where: str) -> None:
-        """Check an object. If there are several variants, its `type` selects one; for a message, its `role` does."""
+        """Check an object that may have one of several types.
+
+        The field `type` of the object selects the type to compare with. For a message, the field `role` selects it.
+        """
         if len(variants) == 1 and not where.endswith("cache_control"):
             self._fields(_fields(variants[0]), value, where)
             return
@@ -159,12 +167,12 @@ class Shape:
         return name not in BETAS or not self._betas.isdisjoint(BETAS[name])
 
 
-_HEADERS = ("betas", "user_profile_id", "workspace_id")  # arguments of the SDK that it sends as headers
+_HEADERS = ("betas", "user_profile_id", "workspace_id")  # arguments that the SDK sends as headers, not in the body
 
 
 @cache
 def _fields(kind: object) -> dict[str, tuple[object, bool]]:
-    """Return, for each field of a TypedDict, its type and True if the field is required."""
+    """Return the fields of a TypedDict. Each has its type, and True if the field is required."""
     hints = typing_extensions.get_type_hints(kind, include_extras=True)
     origins: dict[str, object] = {name: get_origin(hint) for name, hint in hints.items()}
     return {name: (hint, origins[name] is Required) for name, hint in hints.items()}
@@ -172,7 +180,7 @@ def _fields(kind: object) -> dict[str, tuple[object, bool]]:
 
 @cache
 def _members(kind: object) -> tuple[object, ...]:
-    """Return the members of a union without wrappers such as Required. Models of responses are left out."""
+    """Return the members of a union, without wrappers such as `Required`. Classes of responses are left out."""
     if get_origin(kind) in (Required, Annotated):
         return _members(get_args(kind)[0])
     if get_origin(kind) not in (Union, UnionType):
@@ -182,18 +190,16 @@ def _members(kind: object) -> tuple[object, ...]:
 
 @cache
 def _variants(kind: object) -> tuple[object, ...]:
-    """Return the members of a union that describe objects with known fields."""
     return tuple(member for member in _members(kind) if typing_extensions.is_typeddict(member))
 
 
 @cache
 def _plain(kind: object) -> tuple[object, ...]:
-    """Return the members of a union that are not in `_variants`."""
     return tuple(member for member in _members(kind) if not typing_extensions.is_typeddict(member))
 
 
 def _item(kind: object) -> object | None:
-    """Return the type of the elements of a list type, None for other types."""
+    """Return the type of the elements of a list type. Returns None for other types."""
     is_list = get_origin(kind) in (list, Iterable, Sequence) or getattr(kind, "__name__", "") == "SequenceNotStr"
     return get_args(kind)[0] if is_list else None
 
@@ -220,7 +226,6 @@ def _accepts(member: object, value: object) -> bool:
 
 
 def _mismatch(members: Sequence[object], where: str) -> Exception:
-    """Create the error for a value that no member of a union accepts."""
     if any(_item(member) is not None for member in members):
         return refusal("array", where)
     if any(get_origin(member) is dict or typing_extensions.is_typeddict(member) for member in members):
@@ -233,7 +238,7 @@ def _mismatch(members: Sequence[object], where: str) -> Exception:
 
 
 def _within(rule: str, bound: object, value: object) -> bool:
-    """Check one limit. Values of other types are accepted."""
+    """Return whether a value is within a limit. A limit for another type of value is ignored."""
     match rule, bound, value:
         case "at_least", int(), int() | float():
             return value >= bound

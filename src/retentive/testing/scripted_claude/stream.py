@@ -1,7 +1,9 @@
-"""Streamed responses: the events of a reply, in the order of the Messages API.
+"""Converts a reply to the events of a stream, as the Messages API sends them.
 
-Order of events: message_start; for each block start, deltas and stop; message_delta with the stop reason; message_stop.
-Pings may occur anywhere. The event message_delta contains the applied context edits. A summary is sent as one delta.
+The first event is message_start. Then each block has content_block_start, its deltas and content_block_stop. The event
+message_delta has the stop reason and the applied context edits. The last event is message_stop. A ping may occur
+anywhere. The summary of a compaction is sent as one delta.
+
 Sources: "Streaming Messages"; "Context editing", response; "Compaction".
 """
 
@@ -13,13 +15,13 @@ from collections.abc import Iterator, Mapping
 from retentive.testing.scripted_claude.messages import Block
 from retentive.testing.scripted_claude.reply import ScriptedReply
 
-PIECE_CHARS = 24  # short, so that a text of a few words already has several deltas
+PIECE_CHARS = 24  # length of a delta: so short that even a text of a few words has several deltas
 
 StreamEvent = dict[str, object]
 
 
 def events(reply: ScriptedReply) -> Iterator[StreamEvent]:
-    """Generate the events of a reply."""
+    """Yield the events of a reply."""
     message = reply.message()
     usage = {name: value for name, value in reply.usage(1).items() if name != "iterations"}
     start = {**message, "content": [], "stop_reason": None, "usage": usage}
@@ -39,7 +41,7 @@ def events(reply: ScriptedReply) -> Iterator[StreamEvent]:
 
 
 def encode_event(event: Mapping[str, object]) -> bytes:
-    """Encode an event as a server-sent event."""
+    """Return the bytes of an event, in the format of server-sent events."""
     return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode("ascii")
 
 
@@ -52,7 +54,7 @@ def _block_events(index: int, block: Block) -> Iterator[StreamEvent]:
 
 
 def _in_pieces(block: Block) -> tuple[StreamEvent, list[StreamEvent]]:
-    """Return the block as content_block_start contains it, and the deltas for the rest of the block."""
+    """Return the empty block of the event content_block_start, and the deltas that fill it."""
     match block["type"]:
         case "text":
             citations = [{"type": "citations_delta", "citation": each} for each in _list(block.get("citations"))]
@@ -66,7 +68,7 @@ def _in_pieces(block: Block) -> tuple[StreamEvent, list[StreamEvent]]:
         case "compaction":
             return {"type": "compaction", "content": None}, [{**block, "type": "compaction_delta"}]
         case _ if "input" not in block:
-            return dict(block), []  # the API sends results of server tools whole
+            return dict(block), []  # the API sends the result of a server tool without deltas
         case _:
             # The API sends an empty first delta. For an empty input it sends no other delta.
             parts = ["", *_pieces(json.dumps(block["input"]))] if block["input"] else [""]

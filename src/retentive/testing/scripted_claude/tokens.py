@@ -1,8 +1,8 @@
-"""Token estimates: deterministic and additive, but not a real tokenizer.
+"""Estimates numbers of tokens. The estimates are deterministic, but this is not a real tokenizer.
 
-Text counts as one token for each 4 bytes of UTF-8, and JSON as one token for each 3 bytes. For content that the API
-adds to the prompt, the number comes from the documentation if it is stated there, otherwise it is a guess. Real counts
-differ by model, and differ most for non-Latin scripts.
+Text counts as one token for each 4 bytes of UTF-8, and JSON as one token for each 3 bytes. The API adds content of its
+own to a prompt. The number of its tokens comes from the documentation; if it is not documented, it is a guess. Real
+numbers depend on the model, and differ most for non-Latin scripts.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ CALL_TOKENS = 8  # markup around a tool call or a tool result
 IMAGE_TOKENS = 1_600  # the largest image that is not scaled down. Source: Vision docs
 DOCUMENT_TOKENS = 3_000  # one page, upper bound. Source: PDF support docs, 1,500-3,000 per page
 TOOLS_TOKENS = 346  # the prompt the API adds for tools. Source: Tool use docs, "Pricing", tool_choice auto
-TYPED_TOOL_TOKENS = 500  # a guess: the prompt contains the definition of a built-in tool, but the request does not
+TYPED_TOOL_TOKENS = 500  # a guess. The API adds the definition of a built-in tool to the prompt
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps would create an encoder for each block
 
 
 def prompt_tokens(conversation: Conversation) -> int:
-    """Count the tokens of a prompt: system prompt, tools and messages. At least 1."""
+    """Return the number of tokens of a prompt: system prompt, tools and messages. It is at least 1."""
     fixed = system_tokens(conversation.system) + tools_tokens(conversation.tools)
     return max(1, fixed + messages_tokens(conversation.messages))
 
 
 def messages_tokens(messages: Iterable[Message]) -> int:
-    """Count the tokens of messages, without system prompt and tools."""
+    """Return the number of tokens of messages."""
     return sum(MESSAGE_TOKENS + blocks_tokens(message.blocks) for message in messages)
 
 
 def blocks_tokens(blocks: Iterable[Block]) -> int:
-    """Count the tokens of content blocks."""
+    """Return the number of tokens of content blocks."""
     return sum(block_tokens(block) for block in blocks)
 
 
 def block_tokens(block: Block) -> int:
-    """Count the tokens of a content block. Signatures count as 0, since they are not part of the prompt."""
+    """Return the number of tokens of a content block. The signature of a thinking block is not counted."""
     match block.get("type"):
         case "text" | "thinking" as kind:
             return text_tokens(str(block.get(str(kind), "")))
@@ -62,23 +62,23 @@ def block_tokens(block: Block) -> int:
 
 
 def system_tokens(system: object) -> int:
-    """Count the tokens of a system prompt, given as a string or as text blocks."""
+    """Return the number of tokens of a system prompt, which is a string or a list of text blocks."""
     return 0 if system is None else MESSAGE_TOKENS + _content_tokens(system)
 
 
 def tools_tokens(tools: Iterable[Block]) -> int:
-    """Count the tokens of the tools and of the prompt that the API adds for tools. 0 if there are no tools."""
+    """Return the number of tokens of the tools, with the text that the API adds to the prompt if there are tools."""
     sizes = [json_tokens(tool) if "input_schema" in tool else TYPED_TOOL_TOKENS for tool in tools]
     return TOOLS_TOKENS + sum(sizes) if sizes else 0
 
 
 def text_tokens(text: str) -> int:
-    """Count the tokens of plain text, rounded up. 0 for an empty text."""
+    """Return the number of tokens of a plain text, rounded up."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // TEXT_BYTES_PER_TOKEN)
 
 
 def json_tokens(value: object) -> int:
-    """Count the tokens of a value serialized as JSON, rounded up."""
+    """Return the number of tokens of a value serialized as JSON, rounded up."""
     return -(-len(_JSON.encode(value).encode("utf-8", "surrogatepass")) // JSON_BYTES_PER_TOKEN)
 
 

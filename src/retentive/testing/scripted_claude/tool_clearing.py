@@ -1,7 +1,6 @@
-"""Clearing of tool uses and thinking, as pure functions on messages.
+"""Clears tool uses and thinking in messages. The functions are pure.
 
-Every request contains the complete conversation, so all edits are applied again to each request. Source: "Context
-editing".
+Every request contains the complete conversation, so each request applies all edits again. Source: "Context editing".
 """
 
 from __future__ import annotations
@@ -13,12 +12,16 @@ from retentive.testing.scripted_claude.edits import ClearToolUsesEdit
 from retentive.testing.scripted_claude.messages import THINKING, Block, Message, merge_messages
 from retentive.testing.scripted_claude.tokens import messages_tokens
 
-PLACEHOLDER = "[tool result cleared]"  # replaces a cleared result. The API does not document its text
+PLACEHOLDER = "[tool result cleared]"  # text of a cleared result; the text that the API uses is not documented
 
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """Messages after an edit, with the number of cleared tool uses or turns, and the number of freed tokens."""
+    """Messages after an edit.
+
+    `count` is the number of cleared tool uses, or of turns with cleared thinking. `tokens` is the number of tokens by
+    which the messages became shorter.
+    """
 
     messages: tuple[Message, ...]
     count: int = 0
@@ -38,7 +41,7 @@ def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit, *, s
         for message in messages
     )
     changed = {_use_id(new) for old, new in zip(_blocks(messages), _blocks(after), strict=True) if old != new}
-    # A result can be shorter than its placeholder. If such a result is cleared, no tokens are freed.
+    # A result can be shorter than the placeholder. Then the messages become longer, and the difference is negative.
     tokens = max(0, messages_tokens(messages) - messages_tokens(after))
     if not changed or tokens < edit.clear_at_least:
         return Cleared(messages)
@@ -46,7 +49,7 @@ def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit, *, s
 
 
 def measure(messages: tuple[Message, ...], edit: ClearToolUsesEdit, *, size: int) -> int:
-    """Return the value to compare with the trigger: `size` in tokens, or the number of tool uses."""
+    """Return the value that is compared with the trigger: `size` in tokens, or the number of tool uses."""
     if edit.trigger.kind == "input_tokens":
         return size
     return len(_tool_uses(messages))
@@ -68,7 +71,7 @@ def clear_thinking(messages: tuple[Message, ...], keep: int | None) -> Cleared:
 
 
 def _selected_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit) -> dict[str, str]:
-    """Return the tool uses to clear (all except the newest `keep`), as tool names by the id of the tool use."""
+    """Return the tool uses to clear: all except the newest `keep`. The result maps their ids to the names of tools."""
     uses = [(str(use.get("id")), str(use.get("name"))) for use in _tool_uses(messages)]
     clearable = [use for use in uses if use[1] not in edit.exclude_tools]
     return dict(clearable[: max(0, len(clearable) - edit.keep)])
@@ -85,7 +88,10 @@ def _clear_block(block: Block, selected: dict[str, str], edit: ClearToolUsesEdit
 
 
 def _turns(messages: tuple[Message, ...]) -> list[list[int]]:
-    """Group the positions of assistant messages by turn. User messages with only tool results do not end a turn."""
+    """Return the positions of the assistant messages of each turn.
+
+    A user message ends a turn, unless it contains only tool results.
+    """
     turns: list[list[int]] = []
     ended = True
     for n, message in enumerate(messages):

@@ -127,7 +127,7 @@ def test_an_empty_store_has_no_changes(store: MemoryStore) -> None:
 
 
 def test_one_version_is_meant(story: MemoryStore) -> None:
-    with pytest.raises(InvalidInput, match=r"r6 has 2 versions, such as memver_.*; name one of them or a memory"):
+    with pytest.raises(InvalidInput, match=r"r6 has 2 versions, such as memver_.*; name one version or a memory"):
         story.history.show("r6")
     assert story.history.show("r6~1", f"{B}/c")[0].path == f"{B}/c"
     with pytest.raises(InvalidInput, match="is a time: name a change, such as r1234 or HEAD"):

@@ -40,9 +40,9 @@ class ClockJump:
 
     def __str__(self) -> str:
         return (
-            f"the clock is {self.days:.0f} days ahead of the last time that this memory store recorded ({self.seen:%Y-%m-%d});"
-            " nothing expires and no version is removed. If the clock is right, run `retentive sweep --accept-clock`,"
-            " or sweep again in a day"
+            f"the clock is {self.days:.0f} days ahead of the last time that this memory store recorded"
+            f" ({self.seen:%Y-%m-%d}); nothing expires and no version is removed. If the clock is right, run"
+            " `retentive sweep --accept-clock`, or sweep again in a day"
         )
 
 

@@ -192,7 +192,7 @@ def test_differences_between_states(story: MemoryStore) -> None:
     assert pairs(differences(since="HEAD~2")) == [(C, None), (f"{D}/e", None)]
     assert texts(differences(A, since="HEAD~1", until="HEAD")) == [("one", "two")]
     assert pairs(differences(since=story.history.log()[-1].created_at - timedelta(days=1))) == [(None, A)]
-    with pytest.raises(NotFound, match="there is no memory at or below /memories/none"):
+    with pytest.raises(NotFound, match="neither of the compared states has a memory at or below /memories/none"):
         differences("/memories/none", since="r1")
 
 

@@ -74,7 +74,6 @@ _START = Head(0, FIRST)
 
 @dataclass(slots=True)
 class _Verification:
-
     store_id: str
     head: Head = _START
     known: list[AuditEntry] = field(default_factory=list)

@@ -112,9 +112,7 @@ class History:
         """
         with self._context.checking("feed"):
             if limit < 1 or not ((after.isascii() and after.isalnum()) or not after):
-                raise InvalidInput(
-                    "the limit must be at least 1, and the cursor must be an id without its prefix"
-                )
+                raise InvalidInput("the limit must be at least 1, and the cursor must be an id without its prefix")
         return self._context.result_of(feed(after, limit))
 
     def newest(self) -> str:

@@ -116,7 +116,6 @@ class _Stop(Exception):
 
 
 class _Undoing:
-
     def __init__(self, memory_id: str, versions: Sequence[Version], mode: Mode, text: Callable[[str], str]) -> None:
         self._memory_id = memory_id
         self._versions = versions

@@ -115,7 +115,6 @@ class StoreSearch:
 
 
 class _Run:
-
     def __init__(
         self,
         search: StoreSearch,

@@ -52,7 +52,7 @@ class DecisionBlocked(Conflict):
 class Decide(WriteOperation[DecisionOutcome]):
     """Accept or refuse proposals, all or none.
 
-    `wanted` lists the ids of the proposals. If it is None, all pending proposals are selected, or all those of the actor
+    `wanted` lists the ids of the proposals. If it is None, all pending proposals are selected, or all those of
     `proposed_by`. A proposal that was already decided in the other way is an obstacle. Raises `DecisionBlocked` if
     there are obstacles, `NotFound` and `PermissionDenied`.
     """

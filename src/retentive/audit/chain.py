@@ -92,7 +92,10 @@ class AuditEntry:
     facts: Mapping[str, object] = field(default_factory=dict)
 
     def covers(self, version_id: str) -> bool:
-        """Return whether the entry lists this version, or covers it by listing only the first and the last version."""
+        """Return whether the operation recorded this version.
+
+        If the entry lists only the first and the last version, all versions between them count.
+        """
         if len(self.changes) == self.change_count:
             return any(change.version_id == version_id for change in self.changes)
         return self.changes[0].version_id <= version_id <= self.changes[-1].version_id
@@ -114,7 +117,7 @@ def canonical(value: object) -> str:
 
 
 def entry_hash(store_id: str, body: Mapping[str, object]) -> str:
-    """Return the hash of an entry: over its fields, which include the hash of the previous entry, and the store id."""
+    """Return the hash of an entry. It covers the fields, including the hash of the previous entry, and the store id."""
     return hashlib.sha256(canonical({**body, "store": store_id}).encode()).hexdigest()
 
 
@@ -207,7 +210,7 @@ def digest_of_detail(detail: str) -> str:
 
 
 def withhold(tx: Transaction, paths: Collection[str]) -> list[int]:
-    """Remove the detail records that contain one of the paths, or a directory of such a path that no longer exists.
+    """Remove the detail records that contain one of the paths, or a deleted directory above one of the paths.
 
     Returns the numbers of their entries.
     """

@@ -44,8 +44,8 @@ class Difference:
 class Removals:
     """Removals of versions that the audit log records.
 
-    `named` contains the ids of removed versions. `unnamed` is the number of removed versions whose ids it does not
-    record.
+    `named` contains the ids of removed versions. `unnamed` is the number of removed versions whose ids the log does not
+    contain.
     """
 
     named: set[str] = field(default_factory=set)

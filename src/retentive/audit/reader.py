@@ -72,7 +72,7 @@ class Audit:
                 raise InvalidInput("the audit log is off; switch it on with `retentive settings set audit=true`")
             verified = verify(found, context.id, (), anchored if before is not None else None)
             if not verified.is_sound:
-                raise Damaged(f"no anchor was written: verification of the memory store found {verified.findings[0]}")
+                raise Damaged(f"no anchor was written, because the verification failed ({verified.findings[0]})")
             since = found.versions(after=None if before is None else before.newest)
             at = to_datetime(now_us(context.clock))
             leaves = leaves_of(signer, found, list(since))
@@ -96,7 +96,7 @@ class Audit:
 
 
 def stored_entries(snapshot: Snapshot, since: datetime | None) -> Iterator[tuple[str, AuditEntry]]:
-    """Yield the entries since a time, oldest first, each after its stored JSON. Invalid records are skipped."""
+    """Yield the entries since a time, oldest first, as pairs of the stored JSON and the entry. Skip invalid records."""
     details = dict(snapshot.records(DETAIL))
     for key, value in snapshot.records(ENTRY):
         entry = parsed(value, details.get(key))

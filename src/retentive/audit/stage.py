@@ -27,7 +27,7 @@ def audited(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     """
     tx = attempt.tx  # later stages may replace tx
     if attempt.entry is not None and attempt.outcome is not None and _has_entry(tx, *attempt.entry):
-        return attempt.outcome  # the commit succeeded, and only its outcome was lost
+        return attempt.outcome  # an earlier run was committed, and only the reply to its commit was lost
     try:
         outcome = proceed(attempt)
     except REFUSALS as error:

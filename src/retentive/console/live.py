@@ -171,7 +171,7 @@ class Live:
                 self._forget(room)
 
     async def _watch(self, room: _Room) -> None:
-        """Read the changes of a store while it has viewers."""
+        """Read the changes of a store while streams show them."""
         try:
             with self._hub.watching(room.store) as news:
                 room.news = news

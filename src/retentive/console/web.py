@@ -223,7 +223,7 @@ class Console:
         if tag and response.status_code == 200:
             response.headers.update(caching.kept(tag))
         if route.method == "POST" and route.scope == "erase":
-            response.headers["clear-site-data"] = '"cache"'  # pages that the browser has kept
+            response.headers["clear-site-data"] = '"cache"'  # remove pages that the browser has cached
         return response
 
     def _html(self, page: HtmlPage, visit: Visit | None, csrf: str = "") -> Response:

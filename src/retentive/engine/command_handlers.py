@@ -98,7 +98,7 @@ class RunCommand(WriteOperation[CommandResult]):
         return HANDLERS[type(self.command)](tx, writer, self.command)
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the id of the version that the command recorded."""
+        """Return the id of the version that the command made, which is recorded for a repeated request."""
         return {"version": result.version_id}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> CommandResult:

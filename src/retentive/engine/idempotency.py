@@ -7,7 +7,8 @@ digest of the command, and those parts of the reply that cannot be taken from th
 and paths are never stored. The digest of the command is an HMAC with the tool_use id as key. Without the id, nobody can
 use the digest to confirm a guessed text.
 
-Ids of the Claude API are unique. Ids of other models may be numbers that repeat, so such an id counts for one actor.
+Ids of the Claude API are unique. Ids of other models may be numbers that repeat, so such an id counts only for the
+actor that used it.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     key = digest("", scope, tool_use_id)
     record = attempt.tx.get_record(KIND, key)
     if record is not None and record == attempt.remembered and attempt.outcome is not None:
-        return attempt.outcome  # the commit succeeded, and only its outcome was lost
+        return attempt.outcome  # an earlier run was committed, and only the reply to its commit was lost
     repeated = None if record is None else _repeated(attempt, command, record)
     if repeated is not None:
         return repeated

@@ -36,7 +36,7 @@ def once_per_request(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     assert request is not None
     record = attempt.tx.get_record(KIND, request.key)
     if record is not None and record == attempt.remembered and attempt.outcome is not None:
-        return attempt.outcome  # the commit succeeded, and only its outcome was lost
+        return attempt.outcome  # an earlier run was committed, and only the reply to its commit was lost
     if record is not None and not is_old(record, attempt.context.clock()):
         known = parsed(record)
         if known.get("request") != request.digest:

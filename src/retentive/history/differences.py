@@ -222,7 +222,7 @@ def _runs(
             before = last
     for _, before, first, last in sorted(runs, key=lambda run: run[0]):
         if before is None and first.operation != "created":
-            raise InvalidInput(f"{first.id} has no previous version: the retention settings pruned it")
+            raise InvalidInput(f"the version before {first.id} was pruned (setting keep_versions_days)")
         yield before, last
 
 

@@ -75,7 +75,7 @@ class Sweep(WriteOperation[Swept]):
     sighting: str | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the number of pruned versions for the audit entry, their ids if there are few, and a clock jump."""
+        """Return the fields of the audit entry: number of pruned versions, their ids if few, length of a clock jump."""
         facts: dict[str, object] = {"pruned": result.versions_pruned}
         if self.old and len(self.old) <= LISTED_CHANGES:
             facts["pruned_versions"] = [version_id for version_id, _ in self.old]

@@ -44,7 +44,10 @@ def expired(
 
 
 def days_left(memory: Memory, accessed: Mapping[str, float], settings: Settings, now: float) -> float | None:
-    """Return the number of days until an unused memory expires. Negative: the next sweep deletes it. None: never."""
+    """Return the number of days until an unused memory expires, or None if it never expires.
+
+    The number is negative if the next sweep deletes the memory.
+    """
     days = days_allowed(memory.path, settings)
     return days - idle_days(memory, accessed, now) if days else None
 
@@ -57,7 +60,7 @@ def prunable(
     A version is kept if it was the current version at any time in the last `keep_versions_days` days. The store can
     therefore be read as of any time in these days. A version is also kept if it is one of the newest `keep_versions`
     versions of its memory, or if the memory is read-only. `living` maps the ids of existing memories to their paths.
-    Whether a deleted memory is read-only depends on its last known path.
+    The last known path of a deleted memory determines whether it is read-only.
     """
     horizon = (now - settings.keep_versions_days * _DAY_S) * 1e6
     by_memory: dict[str, list[Version]] = {}

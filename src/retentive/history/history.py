@@ -177,9 +177,9 @@ class History:
         """
         with self._context.checking("diff"):
             if (change is None) == (since is None and until is None and only is None):
-                raise InvalidInput("specify a change, or a time span or a filter")
+                raise InvalidInput("specify either a change, or a time span or filter")
             if only is None and change is None and since is None:
-                raise InvalidInput("`since` is missing: give the start of the time span, or a filter")
+                raise InvalidInput("`since` is missing: specify the start of the time span, or a filter")
             change, since, until = (None if each is None else self._named(each) for each in (change, since, until))
             target = None if path is None else self._context.parsed(path)
         return self._context.result_of(Compare(target, change, since, until, only=only, actor=self._context.actor))

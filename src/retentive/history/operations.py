@@ -115,7 +115,7 @@ class Restore(PlannedOperation):
             then = next(found.versions(memory_id=entry.memory.id, before=before, limit=1), None)
             if then is not None and then.operation != "deleted":
                 if then.redacted_at is not None:
-                    raise NotFound(f"the version of {target.text} at that moment was redacted")
+                    raise NotFound(f"the version of {target.text} at that time was redacted")
                 return Plan({entry.memory.id: replace(state_of(then), path=target.text)})
         if then_at.version is not None and (kept := _kept_at(found, target, then_at.version, before)) is not None:
             return Plan({kept.memory_id: state_of(kept)})  # works even if versions of other memories were pruned
@@ -127,7 +127,7 @@ class Restore(PlannedOperation):
         known = partial(_known_paths, found)
         made = restored(found.as_of(before), found.memories(target.text), target.text, known)
         if not made.targets and not made.conflicts and not target.is_root:
-            raise NotFound(f"no memory was at or below {target.written} at that moment")
+            raise NotFound(f"no memory was at or below {target.written} at that time")
         return made
 
     def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
@@ -165,7 +165,7 @@ class Undo(PlannedOperation):
         """Return the target state of each affected memory. Raises `NotFound` for an unknown change."""
         chosen = self._chosen(found)
         if not chosen:
-            raise NotFound("no change has a version with this id")
+            raise NotFound("there is no such change to undo")
         other = next((version for version in chosen if self.own not in {None, str(version.actor)}), None)
         if other is not None:
             raise ReadOnly(f"r{other.revision} is a change by {other.actor or 'another actor'}, not by {self.own}")

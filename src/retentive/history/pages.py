@@ -33,7 +33,10 @@ class ListedVersion:
 
 @dataclass(frozen=True, slots=True)
 class VersionQuery:
-    """Selection of versions to list. They must match `only`, and belong to one memory or have a path below `target`."""
+    """Selection of versions to list. They must match `only`, and belong to one memory or be recorded in `target`.
+
+    `target` is a path; versions recorded below it are selected too.
+    """
 
     only: LogFilter
     target: MemoryPath | None = None
@@ -75,7 +78,7 @@ class VersionQuery:
 def version_page(
     query: VersionQuery, after: str | None, limit: int, settings_of: Callable[[Snapshot], Settings]
 ) -> Read[ListPage[ListedVersion, str]]:
-    """Return a read of one page of versions. The cursor of the next page is the id of a version."""
+    """Return an operation that reads a page of versions. The cursor of the next page is the id of a version."""
 
     def work(snapshot: Snapshot) -> ListPage[ListedVersion, str]:
         settings, only = settings_of(snapshot), replace(query.only, since=None)
@@ -115,7 +118,10 @@ class Feed:
 
 
 def feed(after: str, limit: int) -> Read[Feed]:
-    """Return a read of the changes after a cursor, which is the id of a version or an event without its prefix."""
+    """Return an operation that reads the changes after a cursor.
+
+    The cursor is the id of a version or an event without its prefix.
+    """
 
     def work(snapshot: Snapshot) -> Feed:
         versions = snapshot.versions(after=_VERSION + after, oldest_first=True, limit=limit)

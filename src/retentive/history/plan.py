@@ -16,7 +16,7 @@ from retentive.values import diff
 from retentive.values.paths import ROOT
 
 Mode: TypeAlias = Literal["refuse", "merge", "force"]
-_REDACTED = "its version at that moment was redacted"
+_REDACTED = "its version at that time was redacted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,10 @@ def log(
     limit: int | None,
     settings_of: Callable[[Snapshot], Settings],
 ) -> Read[list[Version]]:
-    """Return a read that lists versions, newest first: of the store, of a memory across renames, or of a directory."""
+    """Return an operation that lists versions, newest first.
+
+    These are the versions of the store, of one memory across renames, or of all memories below a directory.
+    """
     _check_limit(limit)
 
     def work(snapshot: Snapshot) -> list[Version]:
@@ -111,7 +114,7 @@ def log(
 def changes(
     path: MemoryPath | None, only: LogFilter, limit: int | None, settings_of: Callable[[Snapshot], Settings]
 ) -> Read[list[LoggedChange]]:
-    """Return a read that lists the versions of `log`, grouped into changes, newest first."""
+    """Return an operation that lists the versions of `log`, grouped into changes, newest first."""
     _check_limit(limit)
 
     def work(snapshot: Snapshot) -> list[LoggedChange]:
@@ -128,9 +131,9 @@ def _check_limit(limit: int | None) -> None:
 
 
 def show(revision: Revision, path: MemoryPath | None) -> Read[tuple[Version, str | None]]:
-    """Return a read of the one version that a revision names at or below a path, and of its text.
+    """Return an operation that reads the one version that a revision names at or below a path, and its text.
 
-    The text is None for a deletion or a redacted version. The read raises `NotFound` and `InvalidInput`.
+    The text is None for a deletion or a redacted version. The operation raises `NotFound` and `InvalidInput`.
     """
 
     def work(snapshot: Snapshot) -> tuple[Version, str | None]:
@@ -141,7 +144,10 @@ def show(revision: Revision, path: MemoryPath | None) -> Read[tuple[Version, str
 
 
 def text_at(path: MemoryPath, at: Revision) -> Read[tuple[Version, str]]:
-    """Return a read of the version and text of the memory that was at a path at an earlier time. Raises `NotFound`."""
+    """Return an operation that reads the memory that was at a path at an earlier time: its version and its text.
+
+    The operation raises `NotFound` if no memory was there.
+    """
 
     def work(snapshot: Snapshot) -> tuple[Version, str]:
         memory = past_of(snapshot, at, path).get(path.text).memory
@@ -154,7 +160,7 @@ def text_at(path: MemoryPath, at: Revision) -> Read[tuple[Version, str]]:
 
 
 def lineage(path: MemoryPath) -> Read[list[tuple[Version, str]]]:
-    """Return a read of all versions of the memory at a path with their texts, oldest first, for blame."""
+    """Return an operation that reads all versions of the memory at a path with their texts, oldest first, for blame."""
 
     def work(snapshot: Snapshot) -> list[tuple[Version, str]]:
         memory = snapshot.get(path.text).memory

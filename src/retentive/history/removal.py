@@ -63,7 +63,7 @@ class Redact(WriteOperation[tuple[list[str], list[int]]]):
         return {"redacted": result[0], "withheld": result[1]}
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the ids of the versions, and the numbers of the audit entries."""
+        """Return the ids of the versions and the numbers of the audit entries, recorded for a repeated request."""
         return {"redacted": result[0], "withheld": result[1]}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> tuple[list[str], list[int]]:
@@ -98,7 +98,7 @@ def _redactable(tx: Transaction, writer: GuardedWriter, version_id: str) -> Vers
     version = find_version(tx, version_id)
     memory = tx.find(version.memory_id)
     if memory is not None and memory.version_id == version_id:
-        raise InvalidInput(f"{version_id} is the newest version: write a new version first, or delete the memory")
+        raise InvalidInput(f"{version_id} is the newest version; first write a new version, or delete the memory")
     _check_may_change(writer, version if memory is None else memory)
     return version
 
@@ -133,7 +133,7 @@ class Erase(WriteOperation[tuple[str, list[int], list[str]]]):
         return {"memory": result[0], "withheld": result[1], "erased": result[2]}
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the ids of the memory and its versions, and the numbers of the audit entries."""
+        """Return the ids of the memory and its versions and the audit entries, recorded for a repeated request."""
         return {"memory": result[0], "withheld": result[1], "erased": result[2]}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> tuple[str, list[int], list[str]]:

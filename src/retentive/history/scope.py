@@ -38,7 +38,10 @@ def is_directory(found: Snapshot, target: MemoryPath) -> bool:
 
 
 def memory_at(found: Snapshot, target: MemoryPath) -> str | None:
-    """Return the id of the memory at a path. If no memory is at or below it now, return the last memory at the path."""
+    """Return the id of the memory at a path.
+
+    If no memory is at or below the path now, return the id of the last memory at the path.
+    """
     entry = locate(found, target.text)
     if entry.memory is not None:
         return entry.memory.id

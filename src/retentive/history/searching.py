@@ -136,7 +136,7 @@ class _Run:
         search, query = self._search, self._query
         is_proposed = isinstance(query, Query) and query.is_proposed
         if is_proposed + search.history + (search.at is not None) > 1:
-            raise InvalidInput("a search covers either proposals, the history or an earlier state, only one of them")
+            raise InvalidInput("a search covers only one of these: proposals, the history or an earlier state")
         if is_proposed:
             return self._scan(self._proposals())
         if search.history:
@@ -268,7 +268,7 @@ def _is_below(path: str, under: str) -> bool:
 
 
 def _first_versions(found: Results, limit: int | None) -> Results:
-    """Keep, among the versions of a memory with the same matching lines, only the oldest."""
+    """If versions of a memory have the same matching lines, keep only the oldest of these versions."""
     oldest: dict[tuple[str, tuple[str, ...]], Hit] = {}
     for hit in found.hits:
         said = hit.memory_id, tuple(each.text for each in hit.snippets)

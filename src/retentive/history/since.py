@@ -19,10 +19,10 @@ Fate: TypeAlias = Literal["new", "changed", "gone"]
 class SinceMoment:
     """Summary of the changes to a store since an earlier time.
 
-    `fates` has an entry for each memory that is new, changed or gone: this word and the newest version, by memory id. A
-    memory that was created and deleted since that time is left out. `last` is the newest version at that time.
-    `changes` and `actors` are numbers. If `is_cut` is true, there were more versions than the limit, and the oldest of
-    them do not count.
+    `fates` has the memories that are new, changed or gone, by memory id: this word, and the newest version of the
+    memory. A memory that was created and deleted since that time is left out. `last` is the newest version at that
+    time. `changes` and `actors` are the numbers of changes and of their actors. If `is_cut` is true, there were more
+    versions than the limit, and the oldest of them are left out.
     """
 
     last: Version | None
@@ -41,7 +41,7 @@ class SinceMoment:
 
 
 def since(at: Named, limit: int) -> Read[SinceMoment]:
-    """Return a read of at most `limit` versions since an earlier time. The read raises the errors of `moment`."""
+    """Return an operation that reads at most `limit` versions since an earlier time. Raises the errors of `moment`."""
 
     def work(snapshot: Snapshot) -> SinceMoment:
         bound = moment(snapshot, at).bound

@@ -77,7 +77,7 @@ class Decide(WriteOperation[DecisionOutcome]):
         return {"proposals": [*result.done, *result.already, *result.with_them]}
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the ids of the proposals."""
+        """Return the ids of the proposals, which are recorded for a repeated request."""
         return {"done": result.done, "already": result.already, "with_them": result.with_them}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> DecisionOutcome:
@@ -140,7 +140,9 @@ class Decide(WriteOperation[DecisionOutcome]):
         If a proposal has an obstacle, the proposals that build on it are skipped.
         """
         obstacles = [
-            Obstacle(each, "builds_on", None, f"it builds on {', '.join(missing)}, to be accepted first or with it")
+            Obstacle(
+                each, "builds_on", None, f"it builds on {', '.join(missing)}, which must be accepted first or with it"
+            )
             for each in chosen
             if (missing := [other for other in below if other in below[each] - chosen.keys()])
         ]

@@ -47,7 +47,7 @@ def _propose(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
         attempt.proposal = sortable_id(PREFIX, at), at
     proposal_id, at = attempt.proposal
     if attempt.outcome is not None and (tx.get_record(PROPOSAL, proposal_id) or tx.get_record(REVIEWED, proposal_id)):
-        return attempt.outcome  # the commit succeeded, and only its outcome was lost
+        return attempt.outcome  # an earlier run was committed, and only the reply to its commit was lost
     own = ProposedTransaction(
         tx,
         attempt.actor,

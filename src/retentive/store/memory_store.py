@@ -404,7 +404,10 @@ def core_of(store: MemoryStore) -> StoreCore:
 
 
 def for_request(store: MemoryStore, request: RequestKey) -> MemoryStore:
-    """Return the same memory store for one client request. If it is repeated, the operations do not run again."""
+    """Return the same memory store for one client request.
+
+    If the client repeats the request, operations through the returned object do not run again.
+    """
     return store._again(store._core.again(request=request))  # noqa: SLF001 - as above
 
 

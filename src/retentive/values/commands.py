@@ -168,7 +168,7 @@ class _Spec:
     default: object = None
 
     is_text: bool = False
-    """True for a string field. A value that is ASCII without NUL then needs no further check as a string."""
+    """True for a string field. For such a field, ASCII text without NUL needs no conversion and no check."""
 
 
 def _field(command: str, spec: _Spec, raw: Mapping[str, object]) -> object:

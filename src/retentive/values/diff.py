@@ -319,7 +319,7 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[LineChange]:
 
 def _lowered(ranges: Sequence[_Range], old: Sequence[str], new: Sequence[str]) -> list[_Range]:
     """Return the same changes, each moved as far down as the text allows. Changes that become adjacent are merged."""
-    low: list[_Range] = []  # from the last to the first
+    low: list[_Range] = []  # in reverse order
     for change in reversed(ranges):
         old_start, old_end, new_start, new_end = change
         while (old_start == old_end) != (new_start == new_end):  # the change only adds lines, or only removes them

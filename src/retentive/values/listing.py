@@ -20,7 +20,7 @@ class Listing:
 
 
 def human_size(size_bytes: int) -> str:
-    """Format a size in units of 1,024 with one decimal, such as `512B`, `1.5K` or `12.3M`.
+    """Format a size in units of 1,024, such as `512B`, `1.5K` or `12.3M`.
 
     A size that would round to `1024.0K` is shown as `1.0M`.
     """

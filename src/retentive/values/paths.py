@@ -172,7 +172,7 @@ def _check_segment(segment: str, written: str) -> None:
 
 
 def _decoded_forms(segment: str) -> set[str]:
-    """Return every other text that percent-decoding and NFKC normalisation, repeated in any order, make of a segment.
+    """Return all other texts that result from a segment by percent-decoding and NFKC normalisation, in any order.
 
     The loop ends because decoding shortens the text and because a second normalisation changes nothing.
     """

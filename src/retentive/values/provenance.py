@@ -41,7 +41,7 @@ class Contributor(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """Digest by which a confirmation, the record that a person trusts a memory, names this contribution."""
+        """Digest of the contribution. A confirmation (the record that a person trusts a memory) lists such digests."""
         return hashlib.blake2b(json.dumps(self).encode(), digest_size=8).hexdigest()
 
 

@@ -37,7 +37,7 @@ PROPOSED_TEXT = "proposal.after"
 _SORTABLE = re.compile(r"[a-z]+_([0-9a-f]{14})[0-9a-f]{18}")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HIGHEST_COUNTER = 1 << 53
-"""Bound of stored revisions and of stored times in microseconds (the year 2255). Values from it on are damaged."""
+"""Upper bound of stored revisions and times. A value that is not below it is damaged. As a time, it is in 2255."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +381,7 @@ def now_us(clock: Clock = time.time) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RequestKey:
-    """Digests that identify a repeated request: of its idempotency key, and of its content."""
+    """Digests of the idempotency key and of the content of a request. They show whether a request is repeated."""
 
     key: str
     digest: str

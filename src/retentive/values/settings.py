@@ -153,7 +153,7 @@ class Settings:
         0, _number, "days without a view or change after which a memory is deleted; 0 = never"
     )
     expire_paths: Mapping[str, int] = _setting(
-        {}, _days_by_pattern, "expire_after_days by path pattern; the longest of several applies"
+        {}, _days_by_pattern, "expire_after_days by path pattern; if several patterns match, the longest time applies"
     )
     keep_versions_days: int = _setting(30, _number, "days to keep a version after it is replaced; 0 = forever")
     keep_versions: int = _setting(10, _number, "newest versions of each memory to keep regardless of age")
@@ -165,13 +165,13 @@ class Settings:
     review: tuple[str, ...] = _setting((), _actor_patterns, "patterns of actors whose changes await review by a person")
     max_proposals: int = _setting(1_000, _number, "maximum number of changes awaiting review; 0 = no limit")
     max_proposals_each: int = _setting(
-        100, _number, "maximum number of changes of one actor awaiting review; 0 = no limit of its own"
+        100, _number, "maximum number of changes of one actor awaiting review; 0 = no limit for each actor"
     )
     trust: Mapping[str, str] = _setting(
-        {}, _levels, "trusted, unconfirmed or quarantined, by pattern of actors, source:... and flag:...; else trusted"
+        {}, _levels, "trust level by pattern of actors, source:... and flag:...: trusted, unconfirmed or quarantined"
     )
     quarantine: tuple[str, ...] = _setting(
-        (), _trust_patterns, "patterns of actors, source:... and flag:... whose memories nobody sees"
+        (), _trust_patterns, "patterns of actors, source:... and flag:...; memories they contributed to are hidden"
     )
     hide_unconfirmed: tuple[str, ...] = _setting(
         (), _actor_patterns, "patterns of actors who do not see the unconfirmed memories of others"

@@ -100,7 +100,10 @@ def author_of(version: Version) -> Contributor:
 
 
 def unconfirmed_in(levels: Levels, provenance: Provenance, confirmed: Iterable[str]) -> list[Contributor]:
-    """Return the contributors that are neither trusted nor confirmed. `confirmed` lists the confirmed marks."""
+    """Return the contributors that are neither trusted nor confirmed.
+
+    `confirmed` lists the marks (digests) of the confirmed contributions.
+    """
     known = set(confirmed)
     return [each for each in provenance.contributors if each.mark not in known and levels.of(each) != TRUSTED]
 

@@ -64,7 +64,6 @@ class _Room:
     task: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
-        """Wake all streams, so that they send the new changes."""
         for viewer in self.viewers:
             viewer.turn.set()
 
@@ -171,7 +170,6 @@ class Live:
                 self._forget(room)
 
     async def _watch(self, room: _Room) -> None:
-        """Read the changes of a store while streams show them."""
         try:
             with self._hub.watching(room.store) as news:
                 room.news = news

@@ -44,7 +44,6 @@ def _fill(snapshot: Snapshot, starts: Sequence[date], found: dict[int, int], bet
 
 
 def _revision(snapshot: Snapshot, day: date) -> int:
-    """Return the revision at the start of a day."""
     bound = f"{_VERSION}{max(to_us(datetime.combine(day, time(), UTC)), 0):014x}"
     newest = next(snapshot.versions(before=bound, limit=1), None)
     if newest is not None:

@@ -337,5 +337,4 @@ class History:
 
 
 def _named(operation: type[PlannedOperation], dry_run: bool) -> str:
-    """Return the name that the audit log gives to a restore or undo, or to its preview."""
     return f"{operation.name}.preview" if dry_run else operation.name

@@ -319,7 +319,6 @@ def _near(found: Snapshot, newest: Version, number: int) -> Version | None:
 
 
 def _down_to(found: Snapshot, number: int) -> Iterator[Version]:
-    """Yield the versions, newest first, down to a revision number."""
     for version in all_versions(found):
         if version.revision < number:
             return

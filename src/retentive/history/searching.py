@@ -218,7 +218,6 @@ class _Run:
         return replace(found, hits=hits, damaged=named)
 
     def _versions(self) -> Iterator[Document]:
-        """Yield the texts of all versions that the actor may see."""
         assessed = Assessment(self._snapshot, self._settings, self._who)
         for version in all_versions(self._snapshot):
             if version.operation == "deleted" or version.redacted_at is not None or not assessed.shows(version):

@@ -207,7 +207,6 @@ class _ProposalApplier:
         return obstacles
 
     def _apply(self, change: ProposedChange, key: str) -> None:
-        """Apply a change. Raises `_Hindered` and `Refused`."""
         entry = self._present(change.memory_id)
         if change.has_text:
             text = text_of(self.tx, AFTER, key, change.sha256)

@@ -422,7 +422,6 @@ def limited_to(store: MemoryStore, paths: tuple[str, ...]) -> MemoryStore:
 def _checked(
     actor: Actor | str | None, tool_use_id: object, source: object = None, session: object = None
 ) -> Actor | None:
-    """Validate the arguments and return the actor. Raises `InvalidInput`."""
     if tool_use_id is not None and not isinstance(tool_use_id, str):
         raise InvalidInput(f"a tool_use id must be a string, not {type(tool_use_id).__name__}")
     origin_of(source, session)

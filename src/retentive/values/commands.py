@@ -229,7 +229,6 @@ def _range(value: object) -> tuple[int, int]:
 
 
 def _describe(value: object) -> str:
-    """Return a short description of an invalid value for an error message."""
     match value:
         case None:
             return "nothing"

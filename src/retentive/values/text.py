@@ -278,7 +278,6 @@ class _LargeTexts:
         self._known: dict[str, bytes] = {}
 
     def matches(self, data: bytes, sha256: str) -> bool:
-        """Return whether `data` has this hash."""
         known = self._known.get(sha256)
         if known is not None:
             return known == data

@@ -225,7 +225,6 @@ def _kept(visit: Visit, receipt: Receipt) -> Receipt:
 
 
 def _receipts(visit: Visit) -> list[Receipt]:
-    """Return the newest receipts of the store."""
     return list(_listed(visit))[: -RECEIPTS - 1 : -1]
 
 

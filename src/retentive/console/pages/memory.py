@@ -130,7 +130,6 @@ def _gone(visit: Visit, path: MemoryPath) -> PageAnswer:
 
 
 def _neighbour(visit: Visit, memory_id: str, version_id: str, *, is_newer: bool = False) -> str | None:
-    """Return the id of the version before or after a version of a memory."""
     page = visit.store.history.page(memory_id=memory_id, after=version_id, oldest_first=is_newer, limit=1)
     return page.items[0].version.id if page.items else None
 

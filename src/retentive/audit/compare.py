@@ -30,7 +30,7 @@ class Difference:
     - `missing`: the version was removed, and the audit log has no entry for the removal.
     - `unknown`: the version was inserted between anchored versions.
     - `unaudited`: the version is newer than the newest anchor and has no audit entry.
-    - `present differs`: the present memory differs from its newest version.
+    - `present differs`: the current state of a memory differs from the newest version.
     """
 
     what: DifferenceKind
@@ -123,7 +123,7 @@ def _is_removed(version: Version | None) -> bool:
 
 
 def _of_present(snapshot: Snapshot, versions: Sequence[Version]) -> Iterator[Difference]:
-    """Yield a difference for each memory whose present state does not match its newest version."""
+    """Yield a difference for each memory whose current state does not match its newest version."""
     heads: dict[str, Version] = {}
     for version in versions:
         heads.setdefault(version.memory_id, version)

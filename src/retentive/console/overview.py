@@ -23,7 +23,7 @@ DAYS = 14
 FRESH_S = 60.0
 """Age from which cached figures count as old. Each view of the list reads some of the old figures again."""
 AT_ONCE = 40
-"""Maximum number of stores, besides those on the page, whose figures one view reads for the totals."""
+"""Maximum number of stores whose figures one view reads only for the totals."""
 _KEPT = 10_000
 NEAR = 90
 """A store that uses at least this percentage of a limit counts as near the limit."""

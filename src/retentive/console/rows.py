@@ -60,8 +60,8 @@ class Window:
 class WantedRows:
     """Changes that one page shows. `path` is a directory or a memory.
 
-    `rows` is false for a page that only needs to know about events. `waiting` means that the page shows the number of
-    pending proposals.
+    `rows` is false for a page that needs only the messages about events. `waiting` means that the page also gets a
+    message when a proposal is made, accepted or refused.
     """
 
     only: LogFilter = field(default_factory=LogFilter)

@@ -165,7 +165,7 @@ class GuardedWriter(WriteRules):
         already has this text, nothing is recorded, and the memory is not moved.
 
         `lineage` lists the stored provenances of the texts from which `text` was made. The default is the provenance of
-        the memory's present text. `is_removal` means that `text` is the present text with its sensitive values masked.
+        the memory's current text. `is_removal` means that `text` is the current text with its sensitive values masked.
         Size limits then do not apply, because a mask can be longer than the value.
         """
         data = text.encode()
@@ -202,7 +202,7 @@ class GuardedWriter(WriteRules):
             self.recorded += self._tx.record([change], self.actor)
             version_id = self.recorded[-1].version_id
             notes += self._near_limits(entry, path, len(data), usage)
-        elif entry.memory is not None and entry.memory.path != path.text:  # the redacted text is the present text
+        elif entry.memory is not None and entry.memory.path != path.text:  # the redacted text is the current text
             self.move([Change(entry.memory, path.text)])
         return Stored(examined.text, version_id, altered=bool(kinds), notes=tuple(notes))
 

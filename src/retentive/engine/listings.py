@@ -1,7 +1,7 @@
 """Paged lists of memories. All pages show the same state of the store, even if it changes between the pages.
 
 The cursor contains the *pin*: the newest version when the first page was read. Later pages show the state at the pin.
-Memories that have not changed since then are read from the present state, by path range. Changed memories are read from
+Memories that have not changed since then are read from the current state, by path range. Changed memories are read from
 their versions. So each memory that exists throughout the listing is on exactly one page.
 """
 
@@ -106,7 +106,7 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
 
 
 class _State:
-    """Memories below a directory, in the present state or in an earlier one."""
+    """Memories below a directory, in the current state or in an earlier one."""
 
     def __init__(self, snapshot: Snapshot, under: str, *, texts: bool) -> None:
         self._snapshot = snapshot

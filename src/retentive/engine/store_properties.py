@@ -30,7 +30,7 @@ class ChangeProperties(WriteOperation[Properties]):
     is_read_only: bool = False  # true if this process pinned read_only
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Properties:
-        """Store the properties if they differ from the present ones. Raises `InvalidInput` and `ReadOnly`."""
+        """Store the properties if they differ from the current ones. Raises `InvalidInput` and `ReadOnly`."""
         _check_writable(self.is_read_only)
         before = properties_of(tx.properties)
         after = before.changed(name=self.new_name, description=self.description, metadata=self.metadata)

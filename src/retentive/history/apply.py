@@ -158,7 +158,7 @@ def _put(tx: Transaction, write: GuardedWriter, entry: Entry, step: Step, *, aga
     try:
         version, data = tx.version(state.version_id)
         lineage = [version.provenance_text]
-        if state.text is not None and entry.memory is not None:  # merged with the present text
+        if state.text is not None and entry.memory is not None:  # merged with the current text
             lineage.append(entry.memory.provenance_text)
         text = decoded(data) if state.text is None else state.text
         return write.put(entry, MemoryPath.known(step.path), text, again=again, lineage=lineage)

@@ -304,10 +304,10 @@ class History:
         """Permanently remove the text, path, size and hash of versions. Actor and time are kept.
 
         If one version cannot be redacted, none is. `all_of` is a path: it selects all versions of the memories at or
-        below this path, present or deleted, except the newest version of each present memory.
+        below this path, existing or deleted, except the newest version of each existing memory.
 
-        Raises `NotFound`. Raises `InvalidInput` for the newest version of a present memory: to redact it, first write a
-        new version or delete the memory.
+        Raises `NotFound`. Raises `InvalidInput` for the newest version of an existing memory: to redact it, first write
+        a new version or delete the memory.
         """
         with self._context.checking("redact", actor):
             target = None if all_of is None else self._context.parsed(all_of)

@@ -23,7 +23,7 @@ _NOTHING: Mapping[str, datetime] = {}
 
 
 def past_of(found: Snapshot, at: Named, target: MemoryPath | None = None) -> PastSnapshot:
-    """Return a snapshot of the state right after a revision (of `target`, if given). `found` is a present snapshot.
+    """Return a snapshot of the state right after a revision (of `target`, if given). `found` is a current snapshot.
 
     Raises `InvalidInput` if necessary versions were pruned, and the errors of `moment`.
     """

@@ -106,7 +106,7 @@ def _redactable(tx: Transaction, writer: GuardedWriter, version_id: str) -> Vers
 def _older(tx: Transaction, path: MemoryPath) -> list[str]:
     """Return the ids of the versions of all memories at or below a path, including deleted memories.
 
-    The newest version of each present memory is left out.
+    The newest version of each existing memory is left out.
     """
     found = list(versions_of(tx, path))
     if not found:
@@ -177,7 +177,7 @@ def check_erasable(found: Snapshot, rules: WriteRules) -> None:
         raise ReadOnly("the memory store is read-only")
     paths = {memory.path for memory in found.memories(ROOT)} | {version.path for version in all_versions(found)} - {""}
     if not all(map(rules.may_change, paths)):
-        raise ReadOnly("the memory store cannot be erased: one of its memories, present or deleted, is read-only")
+        raise ReadOnly("the memory store cannot be erased: one of its memories, existing or deleted, is read-only")
 
 
 def _id_at(tx: Transaction, path: MemoryPath) -> str:
@@ -198,7 +198,8 @@ def redact(
 ) -> Removed:
     """Remove the text, path, size and hash of versions. Actor and time are kept. If one fails, none is redacted.
 
-    Raises `NotFound` for an unknown version, `InvalidInput` for the newest version of a present memory, and `ReadOnly`.
+    Raises `NotFound` for an unknown version, `ReadOnly`, and `InvalidInput` for the newest version of an existing
+    memory.
     """
     ids = (version_ids,) if isinstance(version_ids, str) else tuple(dict.fromkeys(version_ids))
     redacted, _ = _run(context, Redact(ids, context.clock(), all_of), actor)

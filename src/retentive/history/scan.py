@@ -27,10 +27,10 @@ class Finding:
     """Result of a scan for one path. Sensitive values in `path` are masked.
 
     - `kinds`: the kinds of certain sensitive values in the path and the text, such as API keys, in their order.
-    - `in_path`: true if the path of a present memory contains such a value. A person must rename the memory.
+    - `in_path`: true if the path of an existing memory contains such a value. A person must rename the memory.
     - `likely`: the kinds of likely sensitive values, which only their context suggests.
-    - `instructions`: the numbers of lines in the present text that read as instructions to the model.
-    - `damaged`: true if the present text, or the text of an older version, cannot be read.
+    - `instructions`: the numbers of lines in the current text that read as instructions to the model.
+    - `damaged`: true if the current text, or the text of an older version, cannot be read.
     """
 
     path: str
@@ -48,7 +48,7 @@ class Scanned:
     - `refusals`: reasons why memories could not be rewritten.
     - `withheld`: numbers of the audit entries whose paths were removed.
     - `redacted`: ids of the redacted versions.
-    - `rewritten`: number of memories whose present texts were rewritten without their sensitive values.
+    - `rewritten`: number of memories whose current texts were rewritten without their sensitive values.
     """
 
     findings: list[Finding]
@@ -160,7 +160,7 @@ class _Scanner:
         return self._examiner.examine(self._settings, decoded(data), path=path)
 
     def present(self, snapshot: Snapshot) -> Iterator[tuple[Memory, Finding, bool]]:
-        """Yield the present memories with findings, and whether the text of each contains values to remove."""
+        """Yield the existing memories with findings, and whether the text of each contains values to remove."""
         for memory, data in readable_texts(snapshot):
             if data is None or not is_text(data):
                 yield memory, replace(self._finding(memory.path, None)[0], damaged=True), False
@@ -171,7 +171,7 @@ class _Scanner:
                 yield memory, finding, bool(examined.removed)
 
     def older(self, snapshot: Snapshot) -> Iterator[tuple[Version, Finding]]:
-        """Yield the versions with findings, newest first, except the newest version of each present memory."""
+        """Yield the versions with findings, newest first, except the newest version of each existing memory."""
         present = {memory.version_id for memory in snapshot.memories(ROOT)}
         for version in list(snapshot.versions()):
             if version.id in present or version.redacted_at is not None:

@@ -1,4 +1,4 @@
-"""Searches in one store. A search covers its memories (present or earlier), all versions, or the pending proposals."""
+"""Searches in one store. A search covers its memories (current or earlier), all versions, or the pending proposals."""
 
 from __future__ import annotations
 

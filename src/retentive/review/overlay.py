@@ -1,8 +1,8 @@
-"""Snapshot of a memory store for an actor under review: the present state with the actor's own proposals applied.
+"""Snapshot of a memory store for an actor under review: the current state with the actor's own proposals applied.
 
-Proposals take precedence over the present state. A proposed memory hides memories at, above or below its path. A
+Proposals take precedence over the current state. A proposed memory hides memories at, above or below its path. A
 proposal also hides later changes by others to the same memory. If a proposal only renames a memory, the memory has its
-present text.
+current text.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class ProposedSnapshot(Overlay):
         present = next(iter(self._present([change.memory_id])))
         if present is None:
             return None
-        # Callers cache by version id, so the id must change whenever the present text changes.
+        # Callers cache by version id, so the id must change whenever the current text changes.
         version = f"{own.version_id}.{present.version_id}"
         return replace(present, path=path, version_id=version, updated_at=own.at, seal=None)
 

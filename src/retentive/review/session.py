@@ -50,7 +50,7 @@ class Review:
     def show(self, proposal_id: str) -> tuple[Proposal, Texts]:
         """Return a pending proposal, and each of its changes with the text before and after the change.
 
-        For a deletion or a rename, the text before is the present text of the memory. Raises `NotFound` if the proposal
+        For a deletion or a rename, the text before is the current text of the memory. Raises `NotFound` if the proposal
         is unknown or already decided.
         """
 

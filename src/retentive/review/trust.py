@@ -90,7 +90,7 @@ class Trust:
         return [levels.of(author_of(version)) for version in versions]
 
     def confirm(self, path: str, *, actor: Actor | str | None = None) -> list[str]:
-        """Confirm that a person trusts the present text of a memory, or of all memories below a directory.
+        """Confirm that a person trusts the current text of a memory, or of all memories below a directory.
 
         Returns the paths of the memories. A confirmation does not cover later changes by contributors that are not
         trusted. Raises `NotFound`.
@@ -162,7 +162,7 @@ def _memories(snapshot: Snapshot, path: MemoryPath) -> Iterable[Memory]:
 
 @dataclass(frozen=True, slots=True)
 class Confirm(WriteOperation[list[str]]):
-    """Record that a person trusts the present texts at or below a path."""
+    """Record that a person trusts the current texts at or below a path."""
 
     name = "trust.confirm"
     allowed_when_archived = True

@@ -27,7 +27,7 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class UpdateMemory(WriteOperation[CommandResult]):
-    """Replace the text of a memory, its path, or both in one version. None keeps the present text or path.
+    """Replace the text of a memory, its path, or both in one version. None keeps the current text or path.
 
     If the memory already has the new text and path, nothing changes, and `if_sha256` is not compared with the hash.
     """

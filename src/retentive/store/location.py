@@ -241,8 +241,8 @@ class Retentive:
 
         Raises `ReadOnly` if the store is read-only, or if the actor may not change one of its memories, including
         deleted ones. Raises `PermissionDenied` for an actor under review, `NotFound`, and `InvalidInput` for an invalid
-        store key. Raises `Locked` if the encryption key of the store was not given, unless the key was destroyed or the
-        store has only default settings.
+        store key. Raises `Locked` if an encrypted store has settings of its own and its key was not given, unless the
+        key was destroyed.
         """
         from retentive.history.removal import EraseStore, Removed  # noqa: PLC0415 - rarely needed
 

@@ -58,7 +58,7 @@ class LocationRecords:
     def put(self, kind: str, key: str, value: str | None, *, expected: str | Unchecked | None = ANY) -> None:
         """Write a record. The value None removes the record.
 
-        If `expected` is given and differs from the present value, raises `Conflict` and changes nothing.
+        If `expected` is given and differs from the current value, raises `Conflict` and changes nothing.
         `expected=None` means that there must be no record. A call can be repeated: it always succeeds if the record
         already has the new value.
         """

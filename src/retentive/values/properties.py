@@ -42,7 +42,7 @@ class Properties:
     ) -> Properties:
         """Return a copy with some properties replaced. An argument of None keeps the property.
 
-        `metadata` is merged into the present metadata. An entry with the value None is removed. Raises `InvalidInput`
+        `metadata` is merged into the current metadata. An entry with the value None is removed. Raises `InvalidInput`
         if a new value is invalid or too long.
         """
         merged = {**self.metadata, **(metadata or {})}

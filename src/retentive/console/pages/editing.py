@@ -116,7 +116,7 @@ def _conflict(
 
 
 def _present(visit: Visit, path: str, base_id: str) -> tuple[Memory | None, str]:
-    """Return the present memory and its text, even if the memory was renamed since. None if it was deleted."""
+    """Return the existing memory and its text, even if the memory was renamed since. None if it was deleted."""
     try:
         return visit.store.load(path)
     except NotFound:

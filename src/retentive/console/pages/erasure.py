@@ -44,7 +44,7 @@ class ToErase:
 
     @property
     def path(self) -> str:
-        """Present path of the memory, or its last path if it was deleted."""
+        """Current path of the memory, or its last path if it was deleted."""
         return self.present or next((each.path for each in self.versions if each.path), "")
 
     @property
@@ -61,7 +61,7 @@ class Receipt:
 
     - `left`: memories that could not be erased, each with the code of its error.
     - `answering`: number of erased memories and versions that can still be read.
-    - `same_text`: number of present memories with an erased text. None if this was not checked.
+    - `same_text`: number of existing memories with an erased text. None if this was not checked.
     - `found`: number of memories that the search still finds. None if nothing was searched for.
     """
 

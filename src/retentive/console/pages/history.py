@@ -67,7 +67,7 @@ def show_change(visit: Visit) -> PageAnswer:
 
 
 def show_since(visit: Visit) -> PageAnswer:
-    """Show the differences between an earlier state and the present one.
+    """Show the differences between an earlier state and the current one.
 
     For a directory, only the newest versions of the store are read, because versions have no index by directory.
     """

@@ -30,7 +30,7 @@ class EntryRow:
     """Row of a listing. For a directory, `below` is the path of its last change, relative to the directory.
 
     On a page of an earlier state, `marks` has the number of memories that are new, changed or gone since that time. If
-    `is_new` is true, the entry did not exist at that time, and the row links to the present entry.
+    `is_new` is true, the entry did not exist at that time, and the row links to the current entry.
     """
 
     path: str

@@ -135,7 +135,7 @@ def _neighbour(visit: Visit, memory_id: str, version_id: str, *, is_newer: bool 
 
 
 def by_id(visit: Visit) -> PageAnswer:
-    """Redirect from the id of a memory to its present path, so that links survive renames."""
+    """Redirect from the id of a memory to its current path, so that links survive renames."""
     try:
         found, _ = core_of(visit.store).peek(read_memory(visit.ids["memory_id"]))
     except NotFound:

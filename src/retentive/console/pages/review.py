@@ -131,7 +131,7 @@ class ProposedFile:
 
     `state` is set only if somebody edited the memory after the proposal, and `by` is that actor. If both texts can be
     merged, `state` is `merged` and the difference shows the merged text. Otherwise `state` is `clash`. `version_id` is
-    the present version of the memory.
+    the current version of the memory.
     """
 
     difference: Shown
@@ -213,7 +213,7 @@ def trust(visit: Visit) -> PageAnswer:
 
 
 def confirm(visit: Visit) -> PageAnswer:
-    """Confirm that the person trusts the present text of a memory."""
+    """Confirm that the person trusts the current text of a memory."""
     try:
         visit.store.trust.confirm(visit.given("path"))
     except NotFound:

@@ -1,4 +1,4 @@
-"""Pages for directories, in the present or an earlier state of the store."""
+"""Pages for directories, in the current or an earlier state of the store."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parsed(path: str) -> MemoryPath:
 
 
 def read(visit: Visit, operation: ReadOperation[R]) -> R:
-    """Run a read on the present state, or on the earlier state that the URL names."""
+    """Run a read on the current state, or on the earlier state that the URL names."""
     at = visit.query.get("at")
     return core_of(visit.store).found(operation if not at else AsOf(operation, moment(at)))
 
@@ -147,7 +147,7 @@ def show_directory(visit: Visit) -> PageAnswer:
 
 
 def since_moment(visit: Visit) -> SinceMoment | None:
-    """Return the changes since the earlier state that the URL names, or None for a page of the present state."""
+    """Return the changes since the earlier state that the URL names, or None for a page of the current state."""
     at = visit.query.get("at")
     return core_of(visit.store).peek(since(moment(at), SINCE)) if at else None
 

@@ -29,7 +29,7 @@ def is_used(settings: Settings) -> bool:
 
 
 def doubted_names(settings: Settings) -> tuple[str, ...] | None:
-    """Return texts by which untrusted memories can be found in storage, or None if there are no such texts.
+    """Return texts by which untrusted memories can be found in storage. None means that all must be examined.
 
     Each text is the literal beginning of a pattern for untrusted contributors. The stored provenance of an untrusted
     memory contains one of these texts, or it contains a backslash, because JSON escapes some characters of names.

@@ -73,7 +73,7 @@ def test_errors_name_the_right_forms(text: str) -> None:
 
 
 def test_times_need_a_zone() -> None:
-    with pytest.raises(InvalidInput, match="needs a zone"):
+    with pytest.raises(InvalidInput, match="must have a time zone"):
         as_revision(NOW.replace(tzinfo=None))
     assert as_revision(NOW).base == At(NOW)
 

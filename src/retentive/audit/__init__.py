@@ -1,1 +1,1 @@
-"""Audit log of a memory store: a chain of hashed entries, each written in the transaction of the change."""
+"""Audit log of a memory store: a hash chain of entries. Each entry is written in the transaction of its operation."""

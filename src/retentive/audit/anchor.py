@@ -1,9 +1,9 @@
-"""Anchors: signed heads of the audit log with digests of all versions, in a file kept away from the storage.
+"""Anchors: signed states of the audit log and of all versions, in a file that is kept away from the storage.
 
-Anybody who can write to the storage can rewrite the log together with the versions it lists, or restore an older copy
-of both. Each line of an anchor file contains the head of the chain and a keyed digest of each version since the
-previous line, and is signed with HMAC-SHA256. Without the key, nobody can forge a line or use a digest to confirm a
-guessed text.
+Anybody who can write to the storage can rewrite the audit log together with the versions, or replace both with an older
+copy. Anchors make this detectable. Each line of an anchor file is one anchor: the head of the audit log, a keyed digest
+of each version since the previous line, and a signature (HMAC-SHA256). Without the key, nobody can forge a line, or use
+a digest to confirm a guessed text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from retentive.values.records import to_us
 
 FORMAT = 1
 KEY_BYTES = 32
-LEAF_DIGITS = 32  # 128 bits of a keyed digest: nobody can search for a second text with the same digest
+LEAF_DIGITS = 32  # 128 bits, too many to search for a second text with the same keyed digest
 _KEY_PREFIX = "retentive-anchor-key:"
 
 
@@ -45,10 +45,7 @@ class AnchorKey:
 
     @classmethod
     def create(cls, path: str) -> AnchorKey:
-        """Write a new random key to a new file that only its owner may read.
-
-        Raises `InvalidInput` if the file exists.
-        """
+        """Write a random key to a new file that only its owner may read. Raises `InvalidInput` if the file exists."""
         key = cls(os.urandom(KEY_BYTES))
         text = _KEY_PREFIX + base64.b64encode(key.secret).decode() + "\n"
         try:
@@ -65,7 +62,7 @@ class AnchorKey:
 
     @classmethod
     def read(cls, path: str) -> AnchorKey:
-        """Read a key file. Raises `NotFound`, `InvalidInput`."""
+        """Read a key file. Raises `NotFound`, and `InvalidInput` if the file is not an anchor key."""
         prefix, _, encoded = _content(path, "key file").strip().partition(":")
         try:
             secret = base64.b64decode(encoded, validate=True)
@@ -76,11 +73,11 @@ class AnchorKey:
         return cls(secret)
 
     def sign(self, text: str) -> str:
-        """HMAC-SHA256 of a text, in hexadecimal."""
+        """Return the HMAC-SHA256 of a text, in hexadecimal."""
         return hmac.new(self.secret, text.encode(), hashlib.sha256).hexdigest()
 
     def leaf(self, version: Version, data: bytes | None) -> str:
-        """Keyed digest of all fields of a version and of `data`, its text as read from the storage."""
+        """Return a keyed digest of all fields of a version and of its text `data`, as read from the storage."""
         redacted = None if version.redacted_at is None else to_us(version.redacted_at)
         facts = [
             version.id, version.memory_id, version.operation, version.path, version.size_bytes, version.sha256,
@@ -92,7 +89,12 @@ class AnchorKey:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """One line of an anchor file: a head of the audit log, and digests of the versions since the previous line."""
+    """One line of an anchor file.
+
+    `head` is the head of the audit log at `time`. `versions` maps the ids of the versions since the previous anchor of
+    the store to their digests. `newest` is the id of the newest version. `previous` is the signature of the previous
+    anchor of the store.
+    """
 
     store: str
     time: str
@@ -103,7 +105,7 @@ class Anchor:
     signature: str
 
     def body(self, key: AnchorKey) -> str:
-        """Text of the line that the signature covers."""
+        """Return the part of the line that the signature covers."""
         return canonical({
             "format": FORMAT,
             "key": key.id,
@@ -123,7 +125,10 @@ class Anchor:
 def new_anchor(
     key: AnchorKey, store: str, *, at: datetime, head: Head, before: Anchor | None, leaves: Mapping[str, str]
 ) -> Anchor:
-    """Create an anchor with the digests of the versions that are newer than the previous anchor of the store."""
+    """Create a signed anchor. `before` is the previous anchor of the store.
+
+    Of the digests in `leaves`, the anchor contains those of versions that are newer than the previous anchor.
+    """
     last = "" if before is None else before.newest
     added = {version: leaf for version, leaf in leaves.items() if version > last}
     newest = max(added, default=last)
@@ -136,7 +141,7 @@ def new_anchor(
 def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = False) -> list[Anchor]:
     """Read the anchors of a store from a file, oldest first.
 
-    Raises `NotFound`, `InvalidInput` for a malformed file or a wrong key, and `Damaged` for a modified line.
+    Raises `NotFound`, `InvalidInput` for a malformed file or a wrong key, and `Damaged` for a modified or missing line.
     """
     if missing_ok and not os.path.lexists(path):
         return []
@@ -166,7 +171,7 @@ def append_anchor(path: str, key: AnchorKey, anchor: Anchor) -> None:
 
 
 def leaves_of(key: AnchorKey, snapshot: Snapshot, versions: Iterable[Version]) -> dict[str, str]:
-    """Digests of versions by version id. The digest is `damaged` for a version whose text cannot be read."""
+    """Return the digests of versions by version id. A version whose text cannot be read has the digest `damaged`."""
     return {version.id: _leaf(key, snapshot, version) for version in versions}
 
 

@@ -1,8 +1,10 @@
-"""The hash chain of an audit log. Each memory store has one chain, stored as records.
+"""Hash chain of an audit log. Each memory store has one chain, stored as records.
 
-An entry is one line of canonical JSON that contains the hash of the previous entry, so changing, removing or inserting
-an entry breaks the chain. The paths of an operation are stored in a separate record; the entry contains only their
-salted digest. When a memory is erased, its path can therefore be removed from the log without breaking the chain.
+An entry is one line of canonical JSON that contains the hash of the previous entry. If an entry is changed, removed or
+inserted, the hashes no longer match.
+
+The paths of an operation are stored in a separate detail record, and the entry contains only a salted digest of them.
+When a memory is erased, its path can therefore be removed from the log without changing the entry.
 """
 
 from __future__ import annotations
@@ -24,17 +26,17 @@ from retentive.values.paths import ancestors
 from retentive.values.records import Recorded
 
 ENTRY, HEAD, DETAIL = "audit", "audit.head", "audit.detail"
-"""Kinds of records: entries and details have the entry number as key; there is one record for the head of the chain."""
-FIRST = "0" * 64  # hash of the previous entry, as stored in the first entry
-LISTED_CHANGES = 500  # for more versions, an entry lists the first and the last, and contains their number and a digest
-_ENDS = 2  # number of versions listed if there are too many: the first and the last
+"""Record kinds. Entries and details have the entry number as key. One record contains the head of the chain."""
+FIRST = "0" * 64  # the first entry contains this instead of the hash of a previous entry
+LISTED_CHANGES = 500  # an entry with more versions lists only the first and the last, with their number and a digest
+_ENDS = 2  # number of versions that such an entry lists
 _HEAD_KEY = "head"
 _DIGITS = 12  # digits of the entry number in a key, so that keys sort as numbers
 _HEAD = re.compile(r"([0-9]{1,12}):([0-9a-f]{64})", re.ASCII)
 
 
 class Head(NamedTuple):
-    """Last entry of a chain, identified by its number (from 1) and its hash. Its text form is `SEQ:HASH`."""
+    """Head of a chain: the number (from 1) and the hash of its last entry. The text form is `SEQ:HASH`."""
 
     seq: int
     hash: str
@@ -53,20 +55,21 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One operation: time, actor, name, integration, and the code of its outcome (`ok` without an error).
+    """Entry for one operation. `outcome` is the code of its error, or `ok`.
 
-    - `changes`: the memories and versions that the operation created. If there are more than 500, only the first and
-      the last are listed.
-    - `change_count`: the number of versions that the operation created.
-    - `paths`: the paths of the operation; None if they were removed because the memory was erased.
-    - `read`: the version that a view showed. `listed`: true for a view of a directory.
-    - `repeated`: true if the call was a retry and got the reply of the first call. `proposed`: true if the changes
-      await review.
-    - `audit`: the new value of the setting `audit`, if the operation changed it.
-    - `newest`: the newest version when the entry was written. It shows which versions are older than the entry, and is
-      recorded only in the first entry and in entries with `audit`.
-    - `withheld`: the numbers of earlier entries whose paths the operation removed from the log.
-    - `facts`: further fields, such as the names of changed settings.
+    - `changes`: ids of the versions that the operation recorded, with the ids of their memories. If there are more than
+      500, only the first and the last are listed.
+    - `change_count`: number of versions that the operation recorded.
+    - `paths`: paths of the operation. None if they were removed from the log, because a memory was redacted or erased.
+    - `read`: version that a view showed.
+    - `listed`: true for a view of a directory.
+    - `repeated`: true if the call was a retry and got the reply of the first call.
+    - `proposed`: true if the changes wait for review.
+    - `audit`: new value of the setting `audit`, if the operation changed this setting.
+    - `newest`: id of the newest version when the entry was written, so that later versions can be recognised. Only the
+      first entry and entries with `audit` have this field.
+    - `withheld`: numbers of earlier entries whose paths the operation removed from the log.
+    - `facts`: other fields, such as the names of changed settings.
     """
 
     seq: int
@@ -89,42 +92,46 @@ class AuditEntry:
     facts: Mapping[str, object] = field(default_factory=dict)
 
     def covers(self, version_id: str) -> bool:
-        """Return whether the entry lists this version."""
+        """Return whether the operation recorded this version.
+
+        If the entry lists only the first and the last version, all versions between them count.
+        """
         if len(self.changes) == self.change_count:
             return any(change.version_id == version_id for change in self.changes)
         return self.changes[0].version_id <= version_id <= self.changes[-1].version_id
 
 
 def key_of(seq: int) -> str:
-    """Record key of an entry."""
+    """Return the record key of the entry with this number."""
     return f"{seq:0{_DIGITS}}"
 
 
 def seq_of(key: str) -> int:
-    """Entry number of a record key; 0 for a key that retentive did not write."""
+    """Return the entry number in a record key, or 0 for a key that retentive did not write."""
     return int(key) if len(key) == _DIGITS and key.isascii() and key.isdecimal() else 0
 
 
 def canonical(value: object) -> str:
-    """Canonical JSON of a value."""
+    """Return the canonical JSON of a value: sorted names and no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def entry_hash(store_id: str, body: Mapping[str, object]) -> str:
-    """Hash of an entry, computed from the fields of the entry, the hash of the previous entry, and the store id."""
+    """Return the hash of an entry. It covers the fields, including the hash of the previous entry, and the store id."""
     return hashlib.sha256(canonical({**body, "store": store_id}).encode()).hexdigest()
 
 
 def head_of(snapshot: Snapshot) -> Head:
-    """Head of the chain. Raises `InvalidInput` if the record of the head is damaged."""
+    """Return the head of the chain. Raises `InvalidInput` if the record of the head is damaged."""
     text = snapshot.get_record(HEAD, _HEAD_KEY)
     return Head(0, FIRST) if text is None else Head.parse(text)
 
 
 def newest_entries(snapshot: Snapshot, before: str, limit: int) -> ListPage[AuditEntry, str]:
-    """Entries with keys lower than `before` (empty for the newest), newest first, and `before` for the next page.
+    """Return a page of the entries with keys lower than `before`, newest first. An empty `before` means the newest.
 
-    Reads at most the records of two pages. Records that cannot be parsed are skipped.
+    The cursor of the next page is its `before`. Reads at most as many records as two pages have. Records that cannot be
+    parsed are skipped.
     """
     try:
         last = seq_of(before) - 1 if before else head_of(snapshot).seq
@@ -138,9 +145,10 @@ def newest_entries(snapshot: Snapshot, before: str, limit: int) -> ListPage[Audi
 
 
 def oldest_entries(snapshot: Snapshot, after: str, limit: int) -> ListPage[AuditEntry, str]:
-    """Entries with keys greater than `after`, oldest first, and `after` for the next page.
+    """Return a page of the entries with keys greater than `after`, oldest first.
 
-    Reads one record more than a page. Records that cannot be parsed are skipped.
+    The cursor of the next page is its `after`. Reads one record more than the page has. Records that cannot be parsed
+    are skipped.
     """
     records = list(snapshot.records(ENTRY, after=after, limit=limit + 1))
     items = _with_details(snapshot, records[:limit])
@@ -148,7 +156,7 @@ def oldest_entries(snapshot: Snapshot, after: str, limit: int) -> ListPage[Audit
 
 
 def _with_details(snapshot: Snapshot, records: Sequence[tuple[str, str]]) -> list[AuditEntry]:
-    """Parse adjacent entries with the detail records in the same range."""
+    """Parse consecutive entries, and add the paths from their detail records."""
     if not records:
         return []
     first, last = records[0][0], records[-1][0]
@@ -160,10 +168,7 @@ def _with_details(snapshot: Snapshot, records: Sequence[tuple[str, str]]) -> lis
 
 
 def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Sequence[str]) -> int:
-    """Append an entry to the chain in `tx`, the transaction of the audited operation.
-
-    Returns the number of the entry.
-    """
+    """Append an entry to the chain and return its number. `tx` is the transaction of the audited operation."""
     head = head_of(tx)
     seq, detail = head.seq + 1, None
     if paths:
@@ -182,16 +187,13 @@ def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Se
 
 
 def has_entry(snapshot: Snapshot, seq: int, entry_id: str) -> bool:
-    """Return whether the entry with this number has this id.
-
-    True means that a commit with an unknown outcome succeeded.
-    """
+    """Return whether the entry with this number has this id. If so, the commit that wrote the entry has succeeded."""
     text = snapshot.get_record(ENTRY, key_of(seq))
     return text is not None and json.loads(text).get("id") == entry_id
 
 
 def changes_field(recorded: Sequence[Recorded]) -> dict[str, object]:
-    """Fields of an entry that list the versions which the operation created."""
+    """Return the fields of an entry that list the recorded versions."""
     if not recorded:
         return {}
     if len(recorded) <= LISTED_CHANGES:
@@ -203,12 +205,12 @@ def changes_field(recorded: Sequence[Recorded]) -> dict[str, object]:
 
 
 def digest_of_detail(detail: str) -> str:
-    """Digest of a detail record, as stored in its entry."""
+    """Return the digest of a detail record that its entry contains."""
     return hashlib.sha256(detail.encode()).hexdigest()
 
 
 def withhold(tx: Transaction, paths: Collection[str]) -> list[int]:
-    """Remove the detail records that contain one of these paths or the path of a deleted directory above one of them.
+    """Remove the detail records that contain one of the paths, or a deleted directory above one of the paths.
 
     Returns the numbers of their entries.
     """
@@ -222,7 +224,7 @@ def withhold(tx: Transaction, paths: Collection[str]) -> list[int]:
 
 
 def paths_of_detail(detail: str | None) -> tuple[str, ...] | None:
-    """Paths in a detail record; None for a missing or damaged record."""
+    """Return the paths in a detail record, or None for a missing or damaged record."""
     try:
         return tuple(_text(path) for path in json.loads(detail or "")["paths"])
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -230,7 +232,7 @@ def paths_of_detail(detail: str | None) -> tuple[str, ...] | None:
 
 
 def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
-    """Parse an entry from its record without checking its hash. None if the record is not an entry."""
+    """Parse an entry from its record, without checking its hash. Return None if the record is not an entry."""
     try:
         said = json.loads(value)
         changes = tuple(_recorded(each) for each in said.get("changes", ()))

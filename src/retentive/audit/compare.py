@@ -1,7 +1,7 @@
 """Comparison of a memory store with its anchors, to find modified, missing and inserted versions.
 
-A version may be missing or redacted if the audit log has an entry for its removal after the anchor (`redact`, `erase`,
-`scan --redact --history` or `sweep`). The entry of a large sweep has only the number of pruned versions.
+A version may be missing or redacted if the audit log has a later entry for its removal (`redact`, `erase`, `scan
+--redact --history` or `sweep`). The entry of a large sweep contains only the number of pruned versions.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ DifferenceKind: TypeAlias = Literal["altered", "missing", "unknown", "unaudited"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A version that differs from the anchors, and the kind of difference.
+    """Version that differs from the anchors, and the kind of difference.
 
     - `altered`: a field or the text was modified.
     - `missing`: the version was removed, and the audit log has no entry for the removal.
-    - `unknown`: the version was inserted among anchored versions.
-    - `unaudited`: the version is newer than the anchor and has no audit entry.
-    - `present differs`: the present memory differs from its newest version.
+    - `unknown`: the version was inserted between anchored versions.
+    - `unaudited`: the version is newer than the newest anchor and has no audit entry.
+    - `present differs`: the current state of a memory differs from the newest version.
     """
 
     what: DifferenceKind
@@ -42,7 +42,11 @@ class Difference:
 
 @dataclass(slots=True)
 class Removals:
-    """Versions removed according to the audit log: their ids if the entries list them, otherwise their number."""
+    """Removals of versions that the audit log records.
+
+    `named` contains the ids of removed versions. `unnamed` is the number of removed versions whose ids the log does not
+    contain.
+    """
 
     named: set[str] = field(default_factory=set)
     unnamed: int = 0
@@ -79,9 +83,10 @@ def differences(
     *,
     has_files: bool,
 ) -> list[Difference]:
-    """Compare one state of a store with its anchors.
+    """Compare one state of a store with its anchors, and return the differences.
 
-    `has_files` means that people may edit the memories as plain files.
+    `entries` are all audit entries. `unaudited` are the versions without an audit entry. `has_files` means that people
+    may edit the memories as plain files, so that external edits are allowed.
     """
     versions = list(all_versions(snapshot))
     leaves = leaves_of(key, snapshot, versions)
@@ -118,7 +123,7 @@ def _is_removed(version: Version | None) -> bool:
 
 
 def _of_present(snapshot: Snapshot, versions: Sequence[Version]) -> Iterator[Difference]:
-    """Yield a difference for each memory whose present state does not match its newest version."""
+    """Yield a difference for each memory whose current state does not match its newest version."""
     heads: dict[str, Version] = {}
     for version in versions:
         heads.setdefault(version.memory_id, version)

@@ -33,32 +33,35 @@ class Audit:
         return f"<Audit of {self._context.id}>"
 
     def entries(self, since: datetime | None = None) -> Iterator[AuditEntry]:
-        """Entries since a time, oldest first. Records that cannot be parsed are skipped."""
+        """Return the entries since a time, oldest first. Records that cannot be parsed are skipped."""
         return (entry for _, entry in self._found(since))
 
     def export(self, since: datetime | None = None) -> Iterator[str]:
-        """Stored audit entries since a time, each as one line of JSON."""
+        """Return the stored audit entries since a time, each as one line of JSON."""
         return (value for value, _ in self._found(since))
 
     def verify(
         self, *, expect: Iterable[Head | str] = (), anchor: str | None = None, key: AnchorKey | str | None = None
     ) -> Verified:
-        """Verify that every entry is present, unchanged and in order; see docs/audit.md.
+        """Verify that every entry is present, unchanged and in order (docs/audit.md).
 
-        `expect` lists heads of earlier verifications, as `SEQ:HASH`. `anchor` is the path of a file written by the
-        method `anchor`, and `key` is its key. With them, all versions are compared with the anchors too. Raises
-        `InvalidInput` for a malformed head or file, `NotFound`, and `Damaged` for a modified anchor file.
+        `expect` lists heads from earlier verifications, as `SEQ:HASH`; the log must still contain these entries.
+        `anchor` is the path of a file that the method `anchor` wrote, and `key` is the key of this file. If they are
+        given, all versions are compared with the anchors. Raises `InvalidInput` for a malformed head or file,
+        `NotFound`, and `Damaged` for a modified anchor file.
         """
         expected = [Head.parse(each) if isinstance(each, str) else each for each in expect]
         anchored = None if anchor is None else self._anchored(anchor, _key(key))
         return self._context.read(lambda found: verify(found, self._context.id, expected, anchored))
 
     def anchor(self, path: str, key: AnchorKey | str) -> Anchor | None:
-        """Sign the head of the log and the versions since the last anchor, and append the signed anchor to a file.
+        """Append an anchor to a file: the signed head of the log and digests of the versions since the last anchor.
 
-        Returns the new anchor, or None if nothing changed since the last one. Keep the file and the key where nobody
-        with write access to the storage can change them. Raises `InvalidInput` if the audit log is off. If the store
-        differs from the anchors in the file, raises `Damaged` and writes no anchor.
+        Returns the new anchor, or None if nothing changed since the last anchor. Keep the file and the key where nobody
+        with write access to the storage can change them.
+
+        Raises `InvalidInput` if the audit log is off. If the store differs from the anchors in the file, raises
+        `Damaged` and writes no anchor.
         """
         context, signer = self._context, _key(key)
         anchored = self._anchored(path, signer, missing_ok=True)
@@ -69,7 +72,7 @@ class Audit:
                 raise InvalidInput("the audit log is off; switch it on with `retentive settings set audit=true`")
             verified = verify(found, context.id, (), anchored if before is not None else None)
             if not verified.is_sound:
-                raise Damaged(f"no anchor was written: verification of the memory store found {verified.findings[0]}")
+                raise Damaged(f"no anchor was written, because the verification failed ({verified.findings[0]})")
             since = found.versions(after=None if before is None else before.newest)
             at = to_datetime(now_us(context.clock))
             leaves = leaves_of(signer, found, list(since))
@@ -93,7 +96,7 @@ class Audit:
 
 
 def stored_entries(snapshot: Snapshot, since: datetime | None) -> Iterator[tuple[str, AuditEntry]]:
-    """The entries since a time, oldest first, each with its stored form. Records that cannot be parsed are skipped."""
+    """Yield the entries since a time, oldest first, as pairs of the stored JSON and the entry. Skip invalid records."""
     details = dict(snapshot.records(DETAIL))
     for key, value in snapshot.records(ENTRY):
         entry = parsed(value, details.get(key))

@@ -1,4 +1,4 @@
-"""Stage `audited`: writes one audit entry for each operation, in the transaction of its change."""
+"""Stage `audited` of the pipeline, which writes one audit entry for each operation in the transaction of its change."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from retentive.values.replies import ERROR_CODES
 
 
 def needs_entry(attempt: Attempt[Any]) -> bool:
-    """Return whether the audit log is on for this operation, and its transaction has begun."""
+    """Return whether the transaction of the operation has begun and the audit log is on."""
     return attempt.has_begun and attempt.settings.audit
 
 
 def audited(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     """Stage: if the setting `audit` is on, write an entry with the outcome in the same transaction.
 
-    If the operation is refused before it records a change, this stage writes the entry. A later refusal passes through,
-    because its transaction must be rolled back first.
+    If the operation is refused before it records a change, this stage writes the entry. If it is refused later, this
+    stage only raises the refusal again: the transaction must be rolled back before the entry is written.
     """
     tx = attempt.tx  # later stages may replace tx
     if attempt.entry is not None and attempt.outcome is not None and _has_entry(tx, *attempt.entry):
-        return attempt.outcome  # the commit succeeded, and only its outcome was lost
+        return attempt.outcome  # an earlier run was committed, and only the reply to its commit was lost
     try:
         outcome = proceed(attempt)
     except REFUSALS as error:
@@ -48,10 +48,7 @@ def _write_entry(attempt: Attempt[Any], tx: Transaction, outcome: Outcome[Any]) 
 def entry_of_read(
     context: StoreContext, operation: Operation[Any], invocation: Invocation, outcome: Outcome[Any]
 ) -> None:
-    """Write the audit entry of a read in its own transaction.
-
-    If that fails, the read raises the error and returns no data.
-    """
+    """Write the audit entry of a read in its own transaction. If this fails, the read fails too."""
     entry_id, written = os.urandom(8).hex(), list[int]()
 
     def work(tx: Transaction) -> None:
@@ -62,7 +59,7 @@ def entry_of_read(
 
 
 def entry_of_failure(attempt: Attempt[Any], error: RetentiveError) -> bool:
-    """Write the entry of an operation that failed in storage. Returns True if the entry is written or not needed."""
+    """Write the entry of an operation that failed in storage. Returns False if the entry cannot be written."""
     if not needs_entry(attempt):
         return True
     outcome: Outcome[Any] = Outcome(attempt.settings, error=error)

@@ -1,4 +1,4 @@
-"""Verification of an audit log: every entry is present, unchanged and in order."""
+"""Verification that every entry of an audit log is present, unchanged and in order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ProblemKind: TypeAlias = Literal["altered", "missing", "reordered", "unknown", "
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The first problem in an audit log: the number of the entry, and the kind of problem."""
+    """Problem in an audit log: the number of the entry, and the kind of problem."""
 
     what: ProblemKind
     seq: int
@@ -45,11 +45,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Result of a verification: the number of entries, the first problem, and the head of the chain.
+    """Result of a verification. `entries` is the number of entries, and `problem` is the first problem.
 
-    Keep a copy of `head` elsewhere: only the copy can later prove that no entries were cut off the end. `unaudited`
-    lists the versions that were recorded while the log was on but have no entry. `differences` lists the versions that
-    differ from the anchors.
+    `head` is the head of the chain. Keep a copy of it elsewhere: only with this copy can a later verification detect
+    that entries were removed from the end. `unaudited` lists versions without an entry that were recorded while the log
+    was on. `differences` lists the versions that differ from the anchors.
     """
 
     entries: int
@@ -74,8 +74,6 @@ _START = Head(0, FIRST)
 
 @dataclass(slots=True)
 class _Verification:
-    """State of one verification of an audit log."""
-
     store_id: str
     head: Head = _START
     known: list[AuditEntry] = field(default_factory=list)
@@ -85,7 +83,7 @@ class _Verification:
     hashes: dict[int, str] = field(default_factory=dict)
 
     def add(self, key: str, value: str) -> None:
-        """Check the next entry, in key order."""
+        """Check the next entry. Entries must be added in the order of their keys."""
         seq = seq_of(key)
         entry = parsed(value)
         what, at = self._difference(seq, value, entry)
@@ -135,13 +133,13 @@ class _Verification:
         self.problems += [self._without_entry(seq) for seq in present]
 
     def _without_entry(self, seq: int) -> Problem:
-        """Problem to report for a detail record whose entry has no digest or does not exist."""
+        """Return the problem to report for a detail record whose entry has no digest or does not exist."""
         if seq in self.hashes:
             return Problem("detail altered", seq)
         return Problem("missing" if seq else "unknown", seq)
 
     def check_heads(self, expected: Iterable[Head]) -> None:
-        """Check that the entries of known heads are present and have the same hashes."""
+        """Check that the entries that were once heads of the chain are present and have the same hashes."""
         for head in expected:
             if head.seq and head.seq not in self.hashes:
                 self.problems.append(Problem("missing", head.seq))
@@ -151,7 +149,7 @@ class _Verification:
 
 @dataclass(frozen=True, slots=True)
 class Anchored:
-    """The anchors of a store, oldest first, and the key that signed them.
+    """Anchors of a store, oldest first, and the key that signed them.
 
     `has_files` is true if people may edit the memories as plain files.
     """
@@ -168,10 +166,11 @@ def verify(
     anchored: Anchored | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Verified:
-    """Verify the log in one state of the store. `expected` lists heads of earlier verifications.
+    """Verify the log in one state of the store. `expected` lists heads from earlier verifications.
 
-    A log without entries fails if the stored setting `audit` is on. With `anchored`, the heads of the anchors must
-    exist, and all versions are compared with the anchors.
+    A log without entries is a problem if the stored setting `audit` is on. With `anchored`, the log must contain the
+    heads of the anchors, and all versions are compared with the anchors. `progress` is called with the number of
+    checked entries.
     """
     heads = [] if anchored is None else [anchor.head for anchor in anchored.anchors]
     run = _Verification(store_id)
@@ -207,7 +206,7 @@ def _differences(
 
 
 def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Version]:
-    """Versions recorded while the log was on that have no audit entry, oldest first.
+    """Yield the versions without an audit entry that were recorded while the log was on, oldest first.
 
     Versions from external edits need no entry.
     """
@@ -227,6 +226,6 @@ def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Ve
 def _was_on(version_id: str, switches: Sequence[tuple[str, bool]]) -> bool:
     """Return whether the log was on when a version was recorded.
 
-    `switches` are the entries that turned it on or off.
+    `switches` are the times at which the log was turned on or off: the newest version at that time, and the new state.
     """
     return next((state for newest, state in reversed(switches) if newest < version_id), True)

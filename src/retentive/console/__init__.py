@@ -1,1 +1,1 @@
-"""Web console: pages for people who look after what agents remember. docs/console.md describes it."""
+"""Web console: pages for people who inspect and manage the memories of agents (docs/console.md)."""

@@ -1,6 +1,7 @@
-"""ETags of pages that a browser may keep, made from the state of the store, the key and the build.
+"""ETags for console pages that a browser may cache. An ETag is a digest of the store's state, the key and the build.
 
-The tag is compared before a page is made. Pages of a store with an audit log have none, since each view adds an entry.
+The ETag is compared before the page is rendered. Pages of a store with an audit log have no ETag, because each view
+must add an audit entry.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ _LISTED = re.compile(r'(?:W/)?"([0-9a-f]{1,64})"')
 
 
 def tag_of(visit: Visit, route: PageRoute, token: str) -> str:
-    """Return the ETag of a page for a sign-in, or an empty string if the browser may not keep the page.
+    """Return the ETag of a page, or an empty string if the browser may not cache the page.
 
-    The state is read before the page, so a page may be newer than its tag, but never older.
+    `token` identifies the sign-in. The state of the store is read before the page is rendered, so a page may be newer
+    than its ETag, but never older.
     """
     at = visit.query.get("at", "")
     if not route.is_kept or visit.method not in {"GET", "HEAD"} or (at and not _FIXED.fullmatch(at)):
@@ -38,7 +40,7 @@ def tag_of(visit: Visit, route: PageRoute, token: str) -> str:
     try:
         state = _state(visit)
     except (HttpError, RetentiveError):
-        return ""  # the page itself says what is wrong
+        return ""  # the page itself reports the error
     if not state:
         return ""
     key = visit.caller.key
@@ -51,14 +53,14 @@ def tag_of(visit: Visit, route: PageRoute, token: str) -> str:
         route.path,
         repr(sorted(visit.ids.items())),
         repr(sorted(visit.query.items())),
-        datetime.now(UTC).date().isoformat(),  # times of today are shown without the day
+        datetime.now(UTC).date().isoformat(),  # pages show times of today without the date
         build(),
     )
     return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:_TAG_CHARS]
 
 
 def _state(visit: Visit) -> tuple[str, ...]:
-    """Return the state that the pages of a store depend on, or an empty tuple if the store has an audit log."""
+    """Return the state of a store on which its pages depend, or an empty tuple if the store has an audit log."""
     settings = visit.store.settings()
     if settings.audit:
         return ()
@@ -72,7 +74,7 @@ def _state(visit: Visit) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def build() -> str:
-    """Version of the package, with a digest of templates and static files."""
+    """Return the version of the package with a digest of the templates and static files."""
     found = hashlib.sha256()
     for folder in ("templates", "static"):
         for each in sorted(resources.files("retentive.console").joinpath(folder).iterdir(), key=lambda file: file.name):
@@ -81,10 +83,10 @@ def build() -> str:
 
 
 def is_known(headers: Mapping[str, str], tag: str) -> bool:
-    """Return whether the browser already has the page with this tag."""
+    """Return whether the request headers show that the browser already has the page with this ETag."""
     return bool(tag) and tag in _LISTED.findall(headers.get("if-none-match", ""))
 
 
 def kept(tag: str) -> dict[str, str]:
-    """Headers of a page that the browser may keep, but must revalidate each time."""
+    """Return the headers of a page that the browser may cache, but must revalidate before each use."""
     return {**KEPT, "etag": f'"{tag}"'}

@@ -1,4 +1,4 @@
-"""Places of a memory that two people changed differently, and the text that results from a person's choices."""
+"""Conflicts between two edits of a memory: the conflicting places, and the text that results from the choices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ PICKS: Mapping[str, Pick] = {"mine": "mine", "theirs": "theirs", "both": "both"}
 
 @dataclass(frozen=True, slots=True)
 class ChoicePlace:
-    """A place to decide: its lines in both texts, with different words marked. `line` is its line in the own text."""
+    """One conflicting place: its lines in the person's own text (`mine`) and in the other text (`theirs`).
+
+    Words that differ are marked. `line` is the number of the first line in the own text. `pick` is the current choice.
+    """
 
     line: int
     mine: tuple[Markup, ...]
@@ -26,7 +29,7 @@ class ChoicePlace:
 
 
 def chosen(parts: Sequence[MergePart], picks: Sequence[str]) -> str:
-    """Return the merged text with the picked side of each place. Without a valid pick, it is the own side."""
+    """Return the merged text with the picked side of each conflicting place. Without a valid pick, use the own side."""
     left = iter(picks)
     return "".join(part.ours if part.conflict is None else _picked(part, next(left, "mine")) for part in parts)
 
@@ -40,7 +43,7 @@ def _picked(part: MergePart, pick: str) -> str:
 
 
 def places(parts: Sequence[MergePart], picks: Sequence[str]) -> list[ChoicePlace]:
-    """The places of a page, each with its pick."""
+    """Return the conflicting places, each with its pick."""
     left = iter(picks)
     found = list[ChoicePlace]()
     for part in parts:

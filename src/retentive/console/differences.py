@@ -1,4 +1,4 @@
-"""Differences of two texts as rows for a page, with the changed words marked."""
+"""Differences between two texts as rows for a page, with the changed words marked."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from retentive.history.differences import MemoryDifference
 from retentive.values import diff
 
 MAX_ROWS = 2_000
-"""Maximum of rows that a page shows for one memory."""
+"""Maximum number of rows that a page shows for one memory."""
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _BLANK = re.compile(r"\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One line. `kind` is `context`, `removed`, `added`, or `fold` for unchanged lines that are left out."""
+    """One row of a difference. `kind` is `context`, `removed`, `added`, or `fold` in place of unchanged lines."""
 
     kind: str
     html: Markup
@@ -31,7 +31,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The difference of one memory, as a page shows it."""
+    """Difference of one memory, as a page shows it. `is_cut` is true if rows beyond `MAX_ROWS` are left out."""
 
     path: str
     rows: tuple[TableRow, ...]
@@ -53,7 +53,7 @@ class Shown:
 
     @property
     def pairs(self) -> list[tuple[TableRow | None, TableRow | None]]:
-        """The rows side by side."""
+        """Pairs of rows for a view of both texts side by side."""
         found: list[tuple[TableRow | None, TableRow | None]] = []
         for is_changed, group in groupby(self.rows, key=lambda row: row.kind in {"removed", "added"}):
             rows = list(group)
@@ -67,14 +67,14 @@ class Shown:
 
 
 def shown(path: str, old: str | None, new: str | None, *, note: str = "") -> Shown:
-    """The difference of two texts. None stands for a text that does not exist."""
+    """Return the difference between two texts. A text of None does not exist."""
     lines = diff.unified(old, new, old_name="old", new_name="new")
     rows = tuple(_rows(lines))
     return Shown(path, rows[:MAX_ROWS], note=note, is_cut=len(rows) > MAX_ROWS)
 
 
 def of_memory(found: MemoryDifference) -> Shown:
-    """The difference of two versions."""
+    """Return the difference between two versions."""
     made = shown(found.path, found.old_text, found.new_text, note=found.reason or _note(found))
     known = found.new or found.old
     return replace(
@@ -117,7 +117,7 @@ def _rows(lines: Iterable[diff.DiffLine]) -> Iterator[TableRow]:
 
 
 def _joined(text: str, marks: Sequence[Span]) -> list[Span]:
-    """Join marks that have only blanks between them."""
+    """Join marks that are separated only by white space."""
     found: list[Span] = []
     for start, end in marks:
         if found and _BLANK.fullmatch(text, found[-1][1], start):

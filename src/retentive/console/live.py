@@ -1,4 +1,7 @@
-"""Live pages: the changes of a memory store as server-sent events, read once for all pages of a process."""
+"""Live pages: new changes of a memory store as server-sent events.
+
+A process reads the changes of a store once for all pages that show them.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +30,14 @@ from retentive.storage.contract import Snapshot, Version
 from retentive.store import MemoryStore, core_of
 
 GAP_S = 1.0
-"""Shortest time between two sends to one page.
-
-A send has at most three messages, and the last message of a stream may follow: at most four messages a second.
-"""
+"""Shortest time between two sends to one page. A send has at most three messages."""
 READ_GAP_S = 0.5
-"""Shortest time between two reads of a store. Changes in between are read together."""
+"""Shortest time between two reads of a store. The second read gets all changes since the first."""
 CHECK_S = 5.0
-"""Sign-ins are checked this often, even if the store does not change."""
+"""Time between two checks of the sign-ins, if the store does not change."""
 KEEP_ALIVE_S = 15.0
 STREAMS = 4
-"""Maximum of streams of one sign-in in one process."""
+"""Maximum number of streams of one sign-in in one process."""
 EVENT_STREAM = "text/event-stream"
 SIGNED_OUT = rows.message(None, "sign-in ended", "signed-out")
 CONNECTED, KEEP_ALIVE = b": connected\n\n", b": keep-alive\n\n"
@@ -45,7 +45,7 @@ CONNECTED, KEEP_ALIVE = b": connected\n\n", b": keep-alive\n\n"
 
 @dataclass(eq=False)
 class _Viewer:
-    """One stream. `turn` wakes it."""
+    """One stream of events to a page. Setting `turn` wakes the stream."""
 
     token: str
     turn: asyncio.Event = field(default_factory=asyncio.Event)
@@ -54,7 +54,7 @@ class _Viewer:
 
 @dataclass(eq=False)
 class _Room:
-    """A watched store: its newest changes, and the streams that show them."""
+    """A store that is watched for changes: its newest changes (`window`), and the streams that send them."""
 
     store: MemoryStore
     viewers: set[_Viewer] = field(default_factory=set)
@@ -64,13 +64,12 @@ class _Room:
     task: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
-        """Wake all streams, so that they read the window."""
         for viewer in self.viewers:
             viewer.turn.set()
 
 
 class Live:
-    """The live pages of a process. It belongs to one event loop."""
+    """Live pages of a process. The object belongs to one event loop."""
 
     def __init__(
         self,
@@ -93,7 +92,7 @@ class Live:
         self._streams: Counter[str] = Counter()
 
     def response(self, changes: LiveChanges, token: str, headers: Mapping[str, str]) -> LiveResponse:
-        """The answer that sends the changes to the page of a sign-in."""
+        """Return the response that streams the changes to a page."""
         return LiveResponse(self, changes, token, headers)
 
     def check_limit(self, token: str) -> None:
@@ -111,14 +110,14 @@ class Live:
                     viewer.turn.set()
 
     def check(self) -> None:
-        """Check all sign-ins now, since a key may have been revoked."""
+        """Check all sign-ins now, because a key may have been revoked."""
         for room in self._rooms.values():
             if room.news is not None:
                 room.news.set()
 
     @contextmanager
     def counted(self, token: str) -> Iterator[None]:
-        """Count a stream of a sign-in."""
+        """Count a stream of a sign-in while the context is open."""
         self._streams[token] += 1
         try:
             yield
@@ -129,7 +128,7 @@ class Live:
                 self._known.pop(token, None)
 
     async def stream(self, changes: LiveChanges, token: str) -> AsyncGenerator[bytes, None]:
-        """The bytes of a stream, until the sign-in ends or the server stops."""
+        """Yield the bytes of a stream, until the sign-in ends or the server stops."""
         yield CONNECTED
         with self._viewing(changes.store, token) as (room, viewer):
             seen: Position | None = None
@@ -171,7 +170,6 @@ class Live:
                 self._forget(room)
 
     async def _watch(self, room: _Room) -> None:
-        """Read the changes of a store while it has viewers."""
         try:
             with self._hub.watching(room.store) as news:
                 room.news = news
@@ -193,7 +191,7 @@ class Live:
             del self._rooms[name]
 
     async def _look(self, room: _Room) -> bool:
-        """Read the new rows, then check the sign-ins, so that nothing is sent after a sign-in ends.
+        """Read the new changes, then check the sign-ins, so that nothing is sent after a sign-in has ended.
 
         Returns whether there was a change.
         """
@@ -217,7 +215,10 @@ class Live:
         return found, {token for token in tokens if self._has_ended(token)}
 
     def _has_ended(self, token: str) -> bool:
-        """Return whether a sign-in has ended. Its record is read now and then, its key each time, from a cache."""
+        """Return whether a sign-in has ended.
+
+        The record of the sign-in is read only every few seconds. Its key is checked each time, from a cache.
+        """
         since, record = self._known.get(token, (float("-inf"), None))
         if time.monotonic() - since > self._check_s:
             record = self._sessions.key_of(token)
@@ -226,7 +227,10 @@ class Live:
 
 
 class LiveResponse(StreamingResponse):
-    """A stream of one sign-in. It ends when the browser disconnects, so that it no longer counts towards the limit."""
+    """Response with the stream of a live page.
+
+    The stream ends when the browser disconnects, so that it no longer counts towards the limit of the sign-in.
+    """
 
     def __init__(self, live: Live, changes: LiveChanges, token: str, headers: Mapping[str, str]) -> None:
         super().__init__(live.stream(changes, token), headers=headers, media_type=EVENT_STREAM)
@@ -251,20 +255,20 @@ class LiveResponse(StreamingResponse):
                 raise error
 
     async def stream_response(self, send: Send) -> None:
-        """Send the pieces, and close the generator even if the browser has disconnected."""
+        """Send the stream, and close its generator even if the browser has disconnected."""
         async with aclosing(self.body_iterator):  # type: ignore[type-var] # it is the generator of `Live.stream`
             await super().stream_response(send)
 
 
 def _start(found: Window, changes: LiveChanges) -> Position:
-    """Return the position of a page: the revision that it shows, or its last message if it connects again."""
+    """Return the position of a page: the revision it shows, or its last message if the page connects again."""
     if changes.is_resumed:
         return rows.position_at(found, changes.after)
     return Position(changes.after, found.newest_event)
 
 
 def _room_of(store: MemoryStore) -> tuple[str, tuple[str, ...]]:
-    """Return the key of a room. Viewers of a store share a room if they may see the same paths of the store."""
+    """Return the key of a room. Streams share a room if their callers may see the same paths of the same store."""
     return store.id, core_of(store).reach
 
 

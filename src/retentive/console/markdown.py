@@ -1,4 +1,4 @@
-"""Markdown of memories as harmless HTML: no raw HTML, images, ids or scripts; links show their host."""
+"""Markdown of memories as safe HTML, without raw HTML, images, ids and scripts. Each link shows its host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 from retentive.console.visible import plain
 
 MAX_RENDERED_BYTES = 256 << 10
-"""Longer texts are shown raw: rendering 100 KB takes a quarter of a second."""
+"""Longer texts are shown raw, because rendering 100 KB takes a quarter of a second."""
 _TAGS = frozenset(
     "p h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong s hr br table thead tbody tr th td a span".split()  # noqa: SIM905 - shorter
 )
@@ -29,7 +29,7 @@ _TASKS = re.compile(r"<li>(\s*<p>)?\[([ xX])\] ")
 
 @lru_cache(maxsize=256)
 def rendered(text: str, base: str) -> Markup:
-    """The text as HTML. `base` is the URL of the memories, for links to paths such as /memories/notes.md."""
+    """Render a text as HTML. `base` is the URL of the memories; links to paths such as /memories/notes.md use it."""
     raw = _parser().render(text, {"base": base, "hosts": []})
     clean = nh3.clean(
         raw,
@@ -88,7 +88,7 @@ def _close(
 
 
 def _host(href: str) -> str:
-    """Host that a link leads to; empty for a memory."""
+    """Return the host that a link leads to. Empty for a link to a memory."""
     try:
         parts = urlsplit(href)
         return parts.path.rpartition("@")[2] if parts.scheme == "mailto" else parts.hostname or ""

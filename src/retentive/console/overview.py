@@ -1,4 +1,4 @@
-"""Figures for the list of memory stores. They are read for the stores on a page, and remembered for the totals."""
+"""Figures for the list of memory stores. They are read for the stores on a page, and cached for the totals."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from retentive.values.settings import Settings
 
 DAYS = 14
 FRESH_S = 60.0
-"""Remembered figures of stores that are not on the page are read again after this time, some at each view."""
+"""Age from which cached figures count as old. Each view of the list reads some of the old figures again."""
 AT_ONCE = 40
-"""Maximum of stores whose figures are read only for the totals of one view."""
+"""Maximum number of stores whose figures one view reads only for the totals."""
 _KEPT = 10_000
 NEAR = 90
 """A store that uses at least this percentage of a limit counts as near the limit."""
 SCANNED, VERIFIED = "console.scan", "console.audit"
-"""Kinds of location records for the last scan and the last verification of a store."""
+"""Kinds of location records: the last scan of a store, and the last verification of its audit log."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreRow:
-    """One store of the list. `full` is the used percentage of the nearest limit, `waiting` the number of proposals.
+    """One store in the list. `full` is the used percentage of the limit that is nearest.
 
-    `days` has the number of changes on each of the last days, today last. It is empty if the key sees only a part of
-    the store.
+    `waiting` is the number of pending proposals. `days` has the number of changes on each of the last days, today last.
+    It is empty if the key may see only some paths of the store. If the figures cannot be read, `problem` is the code of
+    the error.
     """
 
     info: StoreInfo
@@ -54,13 +55,13 @@ class StoreRow:
 
     @property
     def today(self) -> int:
-        """Changes of today."""
+        """Number of changes today."""
         return self.days[-1] if self.days else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Totals of the listed stores. The figures of `uncounted` stores have not been read yet, and are left out."""
+    """Totals of the listed stores. `uncounted` stores are left out, because their figures have not been read yet."""
 
     stores: int
     memories: int
@@ -75,14 +76,14 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class LastCheck:
-    """The last scan or verification of a store: its time, and the number of findings."""
+    """Last scan or verification of a store: its time, and the number of findings."""
 
     at: datetime
     findings: int
 
 
 def fullness(info: StoreInfo, settings: Settings) -> int:
-    """Return the used percentage of the nearest limit."""
+    """Return the used percentage of the limit that is nearest: number of memories, or total size."""
     pairs = (info.memories, settings.max_memories), (info.size_bytes, settings.max_store_bytes)
     return max((100 * used // limit for used, limit in pairs if limit), default=0)
 
@@ -105,12 +106,12 @@ def read_row(info: StoreInfo, store: MemoryStore, today: date) -> StoreRow:
 
 
 def number_waiting(store: MemoryStore) -> int:
-    """Number of proposals that wait in a memory store."""
+    """Return the number of pending proposals in a memory store."""
     return core_of(store).peek(Read("review.list", lambda snapshot: sum(1 for _ in snapshot.records(PROPOSAL))))
 
 
 class Overview:
-    """The figures of stores that a process has read. Threads share it."""
+    """Cache of the figures of stores. Threads may share it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -118,13 +119,13 @@ class Overview:
         self._lock = Lock()
 
     def known(self, info: StoreInfo, reach: tuple[str, ...]) -> StoreRow | None:
-        """The remembered figures of a store, if they are from today."""
+        """Return the cached figures of a store, or None if they are not from today."""
         with self._lock:
             _, day, row = self._rows.get((info.id, reach), (0.0, None, None))
         return row if day == _today() else None
 
     def is_fresh(self, info: StoreInfo, reach: tuple[str, ...]) -> bool:
-        """Return whether the remembered figures of a store are new enough for totals."""
+        """Return whether the cached figures of a store are new enough for the totals."""
         with self._lock:
             at, day, row = self._rows.get((info.id, reach), (0.0, None, None))
         if row is None or day != _today() or self._clock() - at > FRESH_S:
@@ -132,7 +133,7 @@ class Overview:
         return (row.info.memories, row.info.size_bytes) == (info.memories, info.size_bytes)
 
     def read(self, info: StoreInfo, reach: tuple[str, ...], opened: Callable[[StoreInfo], MemoryStore]) -> StoreRow:
-        """Read the figures of a store, and remember them. A store that was erased meanwhile gets no figures."""
+        """Read and cache the figures of a store. If the store was erased meanwhile, the row has no figures."""
         today = _today()
         try:
             row = read_row(info, opened(info), today)
@@ -148,7 +149,7 @@ class Overview:
     def read_some(
         self, infos: Iterable[StoreInfo], reach: tuple[str, ...], opened: Callable[[StoreInfo], MemoryStore], count: int
     ) -> None:
-        """Read some of the stores whose figures are missing or old."""
+        """Read the figures of up to `count` stores whose cached figures are missing or old."""
         for info in infos:
             if count <= 0:
                 return
@@ -158,7 +159,7 @@ class Overview:
 
 
 def totals(infos: Sequence[StoreInfo], rows: Mapping[str, StoreRow]) -> Totals:
-    """Compute the totals of stores from the known rows, given by store id."""
+    """Compute the totals of the stores `infos`. `rows` has the known rows by store id."""
     found = [rows[each.id] for each in infos if each.id in rows]
     return Totals(
         stores=len(infos),
@@ -174,12 +175,12 @@ def totals(infos: Sequence[StoreInfo], rows: Mapping[str, StoreRow]) -> Totals:
 
 
 def note_check(records: LocationRecords, kind: str, store_id: str, findings: int) -> None:
-    """Record that a scan or verification has ended, for the list of stores. The record names no memory."""
+    """Record that a scan or verification has ended, for the list of stores. The record does not name any memory."""
     records.put(kind, store_id, json.dumps({"at": datetime.now(UTC).isoformat(), "findings": findings}))
 
 
 def last_checks(records: LocationRecords, kind: str, infos: Iterable[StoreInfo]) -> dict[str, LastCheck]:
-    """The last scans or verifications of these stores, by id."""
+    """Return the last scans or verifications of the given stores, by store id."""
     wanted = {each.id for each in infos}
     return {name: check for name, check in _checks(records, kind) if name in wanted}
 

@@ -1,4 +1,4 @@
-"""Progress of a long call, for a page that is sent while the call runs."""
+"""Progress of a long call, for a page that is streamed while the call runs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from retentive.errors import RetentiveError
 R = TypeVar("R")
 ReportDone: TypeAlias = Callable[[int], None]
 CALLS = 2
-"""Maximum of long calls that a process runs at the same time."""
+"""Maximum number of long calls that a process runs at the same time."""
 GAP_S = 0.5
-"""Shortest time between two steps that a page shows."""
+"""Shortest time between two reports of progress."""
 _running = BoundedSemaphore(CALLS)
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressStep(Generic[R]):
-    """A step of a long call: the number done so far. The last step has the result, or the code of an error."""
+    """Progress of a long call. `done` is the number of items done so far.
+
+    The last step has the result of the call, or the code of an error as `problem`.
+    """
 
     done: int = 0
     result: R | None = None
@@ -30,13 +33,14 @@ class ProgressStep(Generic[R]):
 
 
 class _StoppedError(Exception):
-    """The page was closed, so nobody waits for the call."""
+    """Raised to stop a call because the page was closed."""
 
 
 def steps_of(work: Callable[[ReportDone], R]) -> Generator[ProgressStep[R], None, None]:
-    """Run a call in a thread and yield its steps. The call starts when the first step is requested.
+    """Run a call in a thread and yield its progress. The call starts when the first step is requested.
 
-    When the iterator is closed, the call stops at its next report of progress.
+    `work` gets a function by which it reports the number of items done. When the generator is closed, the call stops at
+    its next report. If too many long calls are running, the only step has the problem `overloaded`.
     """
     if not _running.acquire(blocking=False):
         yield ProgressStep(problem="overloaded")

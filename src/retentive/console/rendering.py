@@ -1,4 +1,4 @@
-"""Templates and their filters: paths, actors, times and sizes. Stored texts are escaped, with hidden characters."""
+"""Templates and their filters for paths, actors, times and sizes. Hidden characters in stored texts are shown."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ STATIC = {
 _KINDS = {"session": "session", "user": "user", "service_account": "job", "job": "job", "api_key": "key"}
 _COLOURS = 8
 FLUSH = Markup("\0")
-"""Mark in a streamed page: all before it is sent at once, the mark is not. No other value has control characters."""
+"""Marker in the template of a streamed page. Everything before it is sent at once; the marker itself is not sent."""
 
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
-    """The templates. In values that are not markup, hidden characters are replaced, and then the value is escaped."""
+    """Return the template environment. It escapes values that are not markup, and replaces their hidden characters."""
     found = Environment(
         loader=PackageLoader("retentive.console", "templates"),
         autoescape=True,
@@ -62,12 +62,12 @@ def _shown(value: object) -> object:
 
 
 def colour(actor: str) -> int:
-    """Colour of an actor, the same on all pages."""
+    """Return the number of the colour of an actor. It is the same on all pages."""
     return hashlib.blake2b(actor.encode("utf-8", "replace"), digest_size=4).digest()[0] % _COLOURS
 
 
 def who(actor: Actor | str | None) -> Markup:
-    """An actor. The shape shows its kind, and the colour helps to tell actors apart."""
+    """Render an actor. The shape shows the kind of actor, and the colour helps to distinguish actors."""
     if actor is None or actor == "":
         return Markup('<span class="who">unknown</span>')
     text = str(actor)
@@ -76,7 +76,7 @@ def who(actor: Actor | str | None) -> Markup:
 
 
 def when(at: datetime | str | None) -> Markup:
-    """A short form of a time, with the exact time in the attributes."""
+    """Render a short form of a time, with the exact time in the attributes."""
     if not at:
         return Markup("")
     exact = datetime.fromisoformat(at) if isinstance(at, str) else at
@@ -90,14 +90,14 @@ def when(at: datetime | str | None) -> Markup:
 
 
 def exact_time(at: datetime) -> Markup:
-    """A time with its date, for pages that are read later."""
+    """Render a time with its date, for pages that are read later."""
     exact = at.astimezone(UTC)
     iso = exact.isoformat(timespec="seconds").replace("+00:00", "Z")
     return Markup('<time datetime="{0}">{1:%Y-%m-%d %H:%M} UTC</time>').format(iso, exact)
 
 
 def size(count: int | None) -> str:
-    """A number of bytes, such as `1.5 KB`."""
+    """Format a number of bytes, such as `1.5 KB`."""
     if count is None:
         return ""
     if count < 1_000:
@@ -111,17 +111,17 @@ def size(count: int | None) -> str:
 
 
 def inner(text: str) -> str:
-    """A path without `/memories/`."""
+    """Return a path without `/memories/`."""
     return text.removeprefix(ROOT).lstrip("/") or "/"
 
 
 @lru_cache
 def static_file(name: str) -> bytes:
-    """Content of a static file."""
+    """Return the content of a static file."""
     return resources.files("retentive.console").joinpath("static", name).read_bytes()
 
 
 @lru_cache
 def static_url(name: str) -> str:
-    """URL of a static file. It changes with the content, so browsers may keep the file."""
+    """Return the URL of a static file. The URL changes with the content, so browsers may cache the file."""
     return f"/console/static/{hashlib.sha256(static_file(name)).hexdigest()[:12]}/{name}"

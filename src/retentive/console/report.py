@@ -1,4 +1,4 @@
-"""A report: one HTML file of a memory store, or of selected changes, that needs no server, script or network."""
+"""Reports on a memory store or on selected changes. A report is one HTML file that needs no server or script."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
 MAX_TEXT_BYTES = 8 << 20
-"""Maximum size of all texts in a report. A browser shows such a file at once, and it can be attached to a message."""
+"""Maximum size of all texts in a report, so that browsers show it quickly and it can be attached to a message."""
 NEWEST = 50
 """Number of newest changes in the report of a whole store."""
 MAX_ROWS = 20_000
-"""Maximum of rows in all differences of a report together."""
+"""Maximum number of rows in all differences of a report together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report as HTML. `left_out` counts the memories whose text or differences are left out."""
+    """Report as HTML. `left_out` is the number of memories whose text or differences are left out."""
 
     html: str
     memories: int
@@ -49,7 +49,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class ReportedMemory:
-    """A memory with its text as HTML or as lines. `is_left_out` means that the report has no room for the text."""
+    """Memory with its text as HTML or as lines. `is_left_out` means that the report has no room for the text."""
 
     memory: Memory
     html: Markup | None = None
@@ -58,10 +58,10 @@ class ReportedMemory:
 
 
 def of_store(store: MemoryStore) -> Report:
-    """The report of a whole store at one revision: its figures, its newest changes, and the texts of all memories.
+    """Return a report on a whole store: its figures, its newest changes, and the texts of all memories.
 
-    Sensitive values are masked, even if the settings of the store allow them. Texts beyond `MAX_TEXT_BYTES` are left
-    out, and the report says how many.
+    The report shows one state of the store. Sensitive values are masked, even if the settings of the store allow them.
+    Texts beyond `MAX_TEXT_BYTES` are left out, and the report says how many.
     """
     mask = _masks(store)
 
@@ -85,7 +85,7 @@ def of_store(store: MemoryStore) -> Report:
 def of_changes(
     store: MemoryStore, only: LogFilter, *, since: Named | None = None, until: Named | None = None
 ) -> Report:
-    """The report of selected changes: who changed what and when, and the differences of each memory.
+    """Return a report on selected changes: their actors and times, and the differences of each memory.
 
     Consecutive changes of a memory are shown as one difference. Sensitive values are masked. Raises `InvalidInput`.
     """
@@ -115,7 +115,7 @@ def of_changes(
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """Masks certain and likely sensitive values, whatever the settings of the store say about new texts."""
+    """Masking of certain and likely sensitive values, even if the settings of the store allow them in texts."""
 
     context: StoreCore
     settings: Settings

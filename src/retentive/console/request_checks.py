@@ -25,7 +25,7 @@ PRIVATE = {"cache-control": "no-store", "vary": "cookie"}
 
 
 def host_of(headers: Mapping[str, str]) -> str:
-    """Host name of a request without its port; empty if it is malformed."""
+    """Return the host name of a request without its port. Empty if it is malformed."""
     try:
         return (urlsplit(f"//{headers.get('host', '')}").hostname or "").lower()
     except ValueError:
@@ -33,9 +33,10 @@ def host_of(headers: Mapping[str, str]) -> str:
 
 
 def is_known_host(host: str, allowed: frozenset[str]) -> bool:
-    """Return whether a host name may be used.
+    """Return whether requests may use this host name.
 
-    Another site can point its own name at this server (DNS rebinding), so names must be listed. Addresses are safe.
+    Another site can make its own host name resolve to this server (DNS rebinding). So only listed names are allowed. IP
+    addresses are always allowed.
     """
     if host in LOOPBACK or host in allowed:
         return True
@@ -47,7 +48,7 @@ def is_known_host(host: str, allowed: frozenset[str]) -> bool:
 
 
 def is_foreign(headers: Mapping[str, str]) -> bool:
-    """Return whether another site sent a request that changes something. Browsers send at least one of the headers."""
+    """Return whether another site sent a POST request. Browsers send at least one of the headers checked here."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site not in {None, "same-origin"}:
         return True
@@ -55,16 +56,16 @@ def is_foreign(headers: Mapping[str, str]) -> bool:
 
 
 def is_secure(scheme: str, host: str) -> bool:
-    """Return whether cookies need TLS: always, except over plain HTTP on this machine."""
+    """Return whether cookies are sent only over TLS. The only exception is plain HTTP on this machine."""
     return scheme == "https" or host not in LOOPBACK
 
 
 def cookie_name(kind: str, *, secure: bool) -> str:
-    """Name of a cookie. Browsers accept the prefix `__Host-` only over TLS and only from the host itself."""
+    """Return the name of a cookie. Browsers accept the prefix `__Host-` only over TLS and from the host itself."""
     return f"__Host-{COOKIE}{kind}" if secure else f"{COOKIE}{kind}"
 
 
 def cookie(kind: str, value: str, *, secure: bool, max_age: int) -> str:
-    """The header that sets a cookie. It is `Lax`, so that links from other sites work; no GET changes anything."""
+    """Return the header that sets a cookie. With `SameSite=Lax`, links from other sites work; no GET changes data."""
     ending = "; Secure" if secure else ""
     return f"{cookie_name(kind, secure=secure)}={value}; Path=/; Max-Age={max_age}; HttpOnly; SameSite=Lax{ending}"

@@ -1,4 +1,4 @@
-"""The table of all pages and actions. Each needs the same scope as the same operation in the HTTP API."""
+"""Table of all pages and actions. Each one needs the scope that the same operation needs in the HTTP API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of live pages: the changes of a memory store that a page has not seen, and the messages that send them."""
+"""Rows of live pages: the changes of a memory store that a page has not shown yet, and the messages that send them."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from retentive.storage.contract import Snapshot, Version
 from retentive.values.paths import ROOT
 
 KEPT = 500
-"""Maximum of versions in a window."""
+"""Maximum number of versions in a `Window`."""
 ROWS = 200
-"""Maximum of rows in one message."""
+"""Maximum number of rows in one message."""
 _EVENTS = 100
 _LINE_END = re.compile(r"\r\n|\r|\n")
 WAITING = frozenset({"proposed", "accepted", "refused"})
 
 Rendered = Callable[[Version], str]
-"""Makes the HTML of the row of a version."""
+"""Function that returns the HTML of the row for a version."""
 
 
 @dataclass(frozen=True)
 class LiveRow:
-    """A version, and its row as HTML, rendered once for all pages."""
+    """Version with its row as HTML. The row is rendered once for all pages."""
 
     version: Version
     rendered: Rendered
 
     @cached_property
     def html(self) -> str:
-        """The row."""
+        """The row as HTML."""
         return self.rendered(self.version)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The newest part of a history. `rows` has all versions after the revision `complete_after`, newest first.
+    """Newest part of the history of a store. `rows` has all versions after the revision `complete_after`, newest first.
 
-    `events` are the positions and types of the newest changes without a version, oldest first.
+    `events` has the positions and types of the newest events (changes that add no version), oldest first.
     """
 
     revision: int
@@ -58,7 +58,11 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class WantedRows:
-    """The changes that one page shows. `path` is a directory or a memory; `waiting` adds changes of proposals."""
+    """Changes that one page shows. `path` is a directory or a memory.
+
+    `rows` is false for a page that needs only the messages about events. `waiting` means that the page also gets a
+    message when a proposal is made, accepted or refused.
+    """
 
     only: LogFilter = field(default_factory=LogFilter)
     path: str = ROOT
@@ -74,14 +78,14 @@ class WantedRows:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Position of a page, which has seen all changes up to `revision` and all events up to `event`."""
+    """Position of a page in the history: it has received all changes up to `revision` and all events up to `event`."""
 
     revision: int
     event: str
 
 
 def window(snapshot: Snapshot, rendered: Rendered) -> Window:
-    """Read the newest part of a history."""
+    """Read the newest part of the history."""
     versions = list(snapshot.versions(limit=KEPT + 1))
     rows = tuple(LiveRow(each, rendered) for each in versions[:KEPT])
     oldest = versions[KEPT].revision if len(versions) > KEPT else 0
@@ -89,7 +93,7 @@ def window(snapshot: Snapshot, rendered: Rendered) -> Window:
 
 
 def moved(snapshot: Snapshot, before: Window, rendered: Rendered) -> Window:
-    """Extend a window by the new rows. After a commit without a version, such as a removal, read the window again."""
+    """Add the new rows to a window. If a commit added no version, such as a removal, read the whole window again."""
     if not before.rows:
         return window(snapshot, rendered)
     events = _events(snapshot, before.newest_event)
@@ -110,7 +114,10 @@ def _events(snapshot: Snapshot, after: str) -> tuple[tuple[str, str], ...]:
 
 
 def position_at(found: Window, revision: int) -> Position:
-    """The position of a page that has seen a revision. Events after its last version may be sent once more."""
+    """Return the position of a page that has received a revision.
+
+    The events that it has received are not known, so events after the last version may be sent again.
+    """
     seen = (position_of(each.version.id) for each in found.rows if each.version.revision <= revision)
     return Position(revision, next(seen, ""))
 
@@ -118,7 +125,7 @@ def position_at(found: Window, revision: int) -> Position:
 def messages(found: Window, seen: Position, wanted: WantedRows, note: Callable[[int | None], str]) -> list[bytes]:
     """Return the messages for a page: at most one with rows, one named `changed` and one named `waiting`.
 
-    `note` makes the row for changes that are not shown, with their number if it is known.
+    `note` returns a row in place of changes that are not shown. Its argument is their number, if it is known.
     """
     kinds = {kind for position, kind in found.events if position > seen.event}
     rows = [each.html for each in found.rows if each.version.revision > seen.revision and wanted.fits(each.version)]
@@ -139,7 +146,7 @@ def messages(found: Window, seen: Position, wanted: WantedRows, note: Callable[[
 
 
 def message(revision: int | None, data: str, name: str = "") -> bytes:
-    """A message of the stream. Only `data` may contain stored text; each of its lines becomes a field."""
+    """Return a message of the stream. Only `data` may contain stored text. Each line of `data` becomes a field."""
     return ("".join(f"{each}\n" for each in _fields(revision, data, name)) + "\n").encode("utf-8", "replace")
 
 

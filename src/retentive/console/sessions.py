@@ -1,4 +1,4 @@
-"""Sign-ins: a random token in a cookie, tied to the API key. Only the hash of the token is stored."""
+"""Sign-ins to the console. A cookie contains a random token that belongs to an API key. Only its hash is stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retentive.server.keys import SCOPES, KeyRecord
 KIND = "console_session"
 IDLE_S, LONGEST_S = 3_600, 12 * 3_600
 SEEN_EVERY_S = 60
-"""The time of the last request is stored once a minute."""
+"""The time of the last request is stored at most once a minute."""
 CODE_S, CODE_TRIES = 60, 5
 LOCAL = "apikey_local"
 _ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
@@ -30,40 +30,40 @@ class Records(Protocol):
     """Storage of sign-ins, such as `LocationRecords`."""
 
     def get(self, kind: str, key: str) -> str | None:
-        """Value of a record."""
+        """Return the value of a record, or None."""
 
     def put(self, kind: str, key: str, value: str | None) -> None:
-        """Write a record; None removes it."""
+        """Write a record. The value None removes the record."""
 
     def list(self, kind: str) -> list[tuple[str, str]]:
-        """Keys and values of the records of a kind."""
+        """Return the keys and values of all records of a kind."""
 
 
 class InProcess:
-    """Records in memory, which end with the process, for the console of a local location."""
+    """Storage of sign-ins in the memory of the process, for the console of a local location."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], str] = {}
 
     def get(self, kind: str, key: str) -> str | None:
-        """Value of a record."""
+        """Return the value of a record, or None."""
         return self._found.get((kind, key))
 
     def put(self, kind: str, key: str, value: str | None) -> None:
-        """Write a record; None removes it."""
+        """Write a record. The value None removes the record."""
         if value is None:
             self._found.pop((kind, key), None)
         else:
             self._found[kind, key] = value
 
     def list(self, kind: str) -> list[tuple[str, str]]:
-        """Keys and values of the records of a kind."""
+        """Return the keys and values of all records of a kind."""
         return [(key, value) for (known, key), value in self._found.items() if known == kind]
 
 
 @dataclass
 class OneTimeCode:
-    """Code that a person types once, within a minute, to sign in to a local location as an actor."""
+    """Code with which a person signs in to a local location as an actor. It works once, within a minute."""
 
     actor: str
     text: str = field(default_factory=lambda: "".join(secrets.choice(_ALPHABET) for _ in range(8)))
@@ -71,7 +71,7 @@ class OneTimeCode:
     tries: int = 0
 
     def accepts(self, given: str, now: float) -> bool:
-        """Return whether `given` is the code, which is accepted only once. Five wrong codes make it invalid."""
+        """Return whether `given` is the code. It is accepted only once, and becomes invalid after five wrong tries."""
         self.tries += 1
         plain = given.strip().upper().replace("-", "")
         is_right = hmac.compare_digest(plain.encode("utf-8", "replace"), self.text.encode())
@@ -82,7 +82,7 @@ class OneTimeCode:
 
 
 class Sessions:
-    """The sign-ins of a server. Threads may share it."""
+    """Sign-ins of a server. Threads may share the object."""
 
     def __init__(
         self, keys: KeyStore, records: Records, code: OneTimeCode | None = None, clock: Callable[[], float] = time.time
@@ -99,7 +99,7 @@ class Sessions:
         return self._code is not None
 
     def is_blocked(self, who: str) -> bool:
-        """Return whether this address or key had ten failures in this process within the last minute."""
+        """Return whether a client address or key had ten failed sign-ins in this process within the last minute."""
         now = self._clock()
         recent = [at for at in self._failures.get(who, ()) if now - 60 < at <= now]
         self._failures[who] = recent
@@ -111,9 +111,10 @@ class Sessions:
         self._failures.setdefault(who, []).append(self._clock())
 
     def authenticated(self, given: str, who: str) -> KeyRecord | None:
-        """Return the key with this text. For the one-time code, this is the key of a local location.
+        """Return the API key that has the text `given`, or None. `who` is the address of the client.
 
-        `who` is the address of the client.
+        If people sign in with a one-time code, `given` is compared with the code, and the key of a local location is
+        returned.
         """
         if self._code is not None:
             found = _local(self._code.actor) if self._code.accepts(given, time.monotonic()) else None
@@ -124,7 +125,7 @@ class Sessions:
         return found
 
     def is_own_key(self, record: KeyRecord, given: str) -> bool:
-        """Return whether `given` is the text of the key, which a person types again before an irreversible change."""
+        """Return whether `given` is the text of the key. A person types it again before an irreversible change."""
         if self._code is not None:
             return True
         if self.is_blocked(record.id):
@@ -136,7 +137,7 @@ class Sessions:
         return True
 
     def begin(self, record: KeyRecord) -> str:
-        """Sign in, and return a new token. Nothing of an earlier sign-in is reused."""
+        """Start a sign-in and return its new token. Expired sign-ins are removed."""
         now, token = self._clock(), secrets.token_urlsafe(32)
         for name, value in self._records.list(KIND):
             if not _is_valid(json.loads(value), now):
@@ -145,7 +146,7 @@ class Sessions:
         return token
 
     def found(self, token: str) -> KeyRecord | None:
-        """The key of a sign-in, if both are still valid."""
+        """Return the key of a sign-in, or None if the sign-in or the key is no longer valid. Prolongs the sign-in."""
         name = _digest(token)
         text = self._records.get(KIND, name)
         if text is None:
@@ -160,7 +161,7 @@ class Sessions:
         return record
 
     def key_of(self, token: str) -> KeyRecord | None:
-        """The key of a sign-in, if both are still valid. Unlike `found`, this does not prolong the sign-in."""
+        """Return the same as `found`, without prolonging the sign-in."""
         text = self._records.get(KIND, _digest(token))
         if text is None:
             return None
@@ -168,7 +169,7 @@ class Sessions:
         return self._record(known["key"]) if _is_valid(known, self._clock()) else None
 
     def is_active(self, record: KeyRecord) -> bool:
-        """Return whether a key is active. The answer may come from the cache of keys."""
+        """Return whether a key is active. The result may come from the cache of keys."""
         return self._code is not None or self._keys.is_active(record)
 
     def end(self, token: str) -> None:
@@ -186,13 +187,13 @@ class Sessions:
 
 
 def form_token(secret: str, mask: str = "") -> str:
-    """CSRF token of a cookie, masked anew in each page, so that compression reveals nothing about it."""
+    """Return a CSRF token for a cookie. It differs on each page, so that compression reveals nothing about it."""
     mask = mask or secrets.token_hex(_MASK_CHARS // 2)
     return mask + hmac.new(secret.encode(), b"form" + mask.encode(), "sha256").hexdigest()
 
 
 def is_form_token(secret: str, given: str) -> bool:
-    """Return whether the token of a form belongs to the cookie."""
+    """Return whether `given` is a CSRF token for the cookie."""
     return given.isascii() and hmac.compare_digest(given, form_token(secret, given[:_MASK_CHARS] or "-"))
 
 
@@ -205,7 +206,7 @@ def _digest(token: str) -> str:
 
 
 def _local(actor: str) -> KeyRecord:
-    """The key of a local location. It has all scopes, because its owner can change the files anyway."""
+    """Return the key of a local location. It has all scopes, because its owner can change the files anyway."""
     return KeyRecord(
         id=LOCAL,
         name="this machine",

@@ -1,4 +1,4 @@
-"""The keys of the console. The help of the pages and docs/console.md are made from this table."""
+"""Keyboard shortcuts of the console. The help on the pages and in docs/console.md is generated from this table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """Keys and their actions, one key for each action. A key presses a visible link or button, or moves the focus."""
+    """Keys with a description of their actions. A key activates a visible link or button, or moves the focus."""
 
     keys: tuple[str, ...]
     meaning: str
@@ -31,6 +31,6 @@ SHORTCUTS = (
 
 
 def as_table() -> str:
-    """The table of the documentation, as Markdown."""
+    """Return the table for the documentation, as Markdown."""
     rows = (f"| {' '.join(f'`{key}`' for key in each.keys)} | {each.meaning} |" for each in SHORTCUTS)
     return "\n".join(["| keys | |", "| --- | --- |", *rows])

@@ -1,4 +1,4 @@
-"""Stored text for display. Control, bidirectional and invisible characters are escaped: they can deceive readers."""
+"""Stored text for display. Invisible, control and bidirectional characters are shown, because they can deceive."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from markupsafe import Markup, escape
 
 Span = tuple[int, int]
 _FILLERS = "\u115f\u1160\u3164\uffa0\u2800"
-"""Characters that look like blanks, though Unicode counts them as letters or symbols."""
+"""Characters that look like spaces, although Unicode counts them as letters or symbols."""
 _RISKY = re.compile(r"[^\n\t -~]")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 
 def is_hidden(char: str) -> bool:
-    """Return whether a character is invisible or changes how others are shown."""
+    """Return whether a character is invisible, or changes the display of other characters."""
     return unicodedata.category(char) in _HIDDEN or char in _FILLERS or 0xFE00 <= ord(char) <= 0xFE0E
 
 
 def plain(text: str) -> str:
-    """The text with each hidden character replaced by its code point, such as `⟦U+202E⟧`."""
+    """Replace each hidden character by its code point, such as `⟦U+202E⟧`."""
     return _RISKY.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧" if is_hidden(found[0]) else found[0], text)
 
 
 def boxed(text: str) -> Markup:
-    """The text as HTML, with each hidden character as a box."""
+    """Return the text as HTML. Each hidden character becomes a box with its code point."""
     return Markup("").join(_pieces(text))
 
 
@@ -45,7 +45,7 @@ def _box(char: str) -> Markup:
 
 
 def marked(text: str, spans: Sequence[Span], tag: str = "mark") -> Markup:
-    """The text as HTML, with hidden characters as boxes, and with each span in an element."""
+    """Return the same HTML as `boxed`, with each span inside an element such as `<mark>`."""
     found, at = Markup(""), 0
     for start, end in spans:
         found += boxed(text[at:start]) + Markup("<{0}>{1}</{0}>").format(tag, boxed(text[start:end]))

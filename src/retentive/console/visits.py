@@ -1,4 +1,4 @@
-"""The arguments and results of pages."""
+"""Argument and results of the functions that make pages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INTEGRATION = "console"
 
 @dataclass(frozen=True)
 class Visit:
-    """One request of a signed-in person."""
+    """One request by a signed-in person."""
 
     location: ServedLocation
     sessions: Sessions
@@ -37,11 +37,11 @@ class Visit:
     form: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
     overview: Overview = field(default_factory=Overview, repr=False)
     last_event_id: str = ""
-    """The header `Last-Event-ID` of a live page that connects again."""
+    """Header `Last-Event-ID`, which a live page sends when it connects again."""
 
     @cached_property
     def info(self) -> StoreInfo:
-        """The memory store of the URL. Raises `HttpError` 404 if the key may not see it."""
+        """The memory store that the URL names. Raises `HttpError` 404 if the key may not see it."""
         try:
             found = self.location.info(self.ids["store_id"])
         except NotFound:
@@ -52,19 +52,19 @@ class Visit:
 
     @cached_property
     def store(self) -> MemoryStore:
-        """The open memory store of the URL. Raises `HttpError` like `info`."""
+        """The open memory store that the URL names. Raises `HttpError` like `info`."""
         return self.opened(self.info)
 
     @cached_property
     def waiting(self) -> int:
-        """Number of proposals that wait in the memory store of the URL, if the key may review."""
+        """Number of pending proposals in the memory store. 0 if the key may not review."""
         try:
             return number_waiting(self.store) if self.can("review") else 0
-        except RetentiveError:  # the page itself names the problem of the store
+        except RetentiveError:  # the page itself reports the error
             return 0
 
     def opened(self, info: StoreInfo) -> MemoryStore:
-        """Open a memory store that the key may see. Changes are attributed to the actor of the key."""
+        """Open a memory store that the key may see. Changes are recorded with the actor of the key."""
         return self.location.store(info.id, self.caller)[1].through(INTEGRATION)
 
     def can(self, scope: Scope) -> bool:
@@ -77,7 +77,7 @@ class Visit:
             raise forbidden(f"the key needs the scope {scope}")
 
     def given(self, name: str, default: str = "") -> str:
-        """Value of a field of the form."""
+        """Return the value of a field in the form."""
         return next(iter(self.form.get(name, ())), default)
 
     def check_key(self) -> None:
@@ -91,17 +91,17 @@ class Visit:
         return tool_path(self.ids.get("path", ""))
 
     def url(self, *parts: str, **query: str | int | None) -> str:
-        """URL of a page of the memory store."""
+        """Return the URL of a page of the memory store."""
         return store_url(self.info.id, *parts, **query)
 
     def proposed_url(self) -> str:
-        """URL of the page to show after a change became a proposal: the review, if the key may see it."""
+        """Return the URL to open after a change became a proposal: the review page, if the key may review."""
         return self.url("review" if self.can("review") else "activity")
 
 
 @dataclass(frozen=True, slots=True)
 class HtmlPage:
-    """An answer in HTML: a template and its values. A streamed page is sent while its template is rendered."""
+    """Answer in HTML: a template and its values. A streamed page is sent while its template is rendered."""
 
     template: str
     values: Mapping[str, object] = field(default_factory=dict)
@@ -112,14 +112,14 @@ class HtmlPage:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """The page to open after a change (303). Always a URL of the console."""
+    """Redirect (status 303) to another page of the console."""
 
     url: str
 
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A file for the browser to save; it is never shown."""
+    """File for the browser to save. The browser never displays it."""
 
     name: str
     pieces: Iterator[bytes]
@@ -128,9 +128,9 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class LiveChanges:
-    """An answer that sends the changes of a store after a revision, as they happen.
+    """Answer that streams the changes of a store after a revision, as they happen.
 
-    `is_resumed` means that the page was connected before, and may also have missed events without a version.
+    `is_resumed` means that the page connects again. It may then have missed events (changes that add no version) too.
     """
 
     store: MemoryStore
@@ -145,10 +145,10 @@ PageHandler: TypeAlias = Callable[[Visit], PageAnswer]
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """One page or action below `/console`. The key needs the scope.
+    """One page or action below `/console`. `scope` is the scope that the key needs.
 
-    `is_kept` is True for a page of a store that depends only on the address and on the store, so that the browser may
-    keep it. `seen` is called when the browser shows its kept page again.
+    `is_kept` is true for a page that depends only on the URL and the store, so that the browser may cache it. `seen` is
+    called when the browser shows its cached page again.
     """
 
     method: str
@@ -160,35 +160,35 @@ class PageRoute:
 
 
 def call_of(visit: Visit, **ids: str) -> RouteCall:
-    """Return the same request as a call of the HTTP API, for its handlers with their rules."""
+    """Convert the request to a call of the HTTP API, so that the handlers of the API can answer it."""
     return RouteCall(visit.location, visit.caller, visit.method, BASE, ids=ids)
 
 
 def tool_path(path: str) -> str:
-    """Path of the tool for the path in a URL."""
+    """Convert a path in a URL to a memory path."""
     return f"{ROOT}/{path}".rstrip("/")
 
 
 def page_path(text: str) -> str:
-    """Path in the URL for a path of the tool, encoded segment by segment."""
+    """Convert a memory path to a path in a URL, percent-encoded."""
     return quote(text.removeprefix(ROOT).lstrip("/"), safe="/")
 
 
 def store_url(store_id: str, *parts: str, **query: str | int | None) -> str:
-    """URL of a page of a memory store. The parts are encoded already."""
+    """Return the URL of a page of a memory store. `parts` must be percent-encoded already."""
     asked = {name: value for name, value in query.items() if value not in {None, ""}}
     return "/".join([BASE, "s", store_id, *parts]) + (f"?{urlencode(asked)}" if asked else "")
 
 
 def number(text: str, low: int, high: int, default: int) -> int:
-    """Parse a number of the query. Raises `HttpError` 400."""
+    """Parse a number in the query. Raises `HttpError` 400."""
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 10 and low <= int(text) <= high):
-        raise invalid(f"a number from {low} to {high} is needed in the address")
+        raise invalid(f"the number in the URL must be from {low} to {high}")
     return int(text)
 
 
 def not_found(what: str) -> HttpError:
-    """The error for something that does not exist."""
+    """Return the error for something that does not exist."""
     return missing(what)

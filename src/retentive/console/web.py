@@ -1,4 +1,4 @@
-"""ASGI side of the console: sign-in, checks of requests, and answers. Pages run in worker threads."""
+"""ASGI part of the console: sign-in, checks of requests, and responses. Pages are made in worker threads."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MAX_FIELDS = 1_100
 
 @dataclass
 class Console:
-    """The console of one server process."""
+    """Console of one server process."""
 
     server: Server
     sessions: Sessions
@@ -65,7 +65,7 @@ class Console:
         self.live = Live(self.server.hub, self.server.workers.run, self.sessions)
 
     def routes(self) -> list[BaseRoute]:
-        """The routes, to be added to those of the server."""
+        """Return the routes of the console, to add to those of the server."""
         for route in PAGES:
             self.by_path.setdefault(BASE + route.path, {})[route.method] = route
         known: list[BaseRoute] = [
@@ -78,11 +78,11 @@ class Console:
         return [*known, HttpRoute(f"{BASE}/{{rest:path}}", _Endpoint(partial(self.page, path="")))]
 
     async def start(self, _: Request) -> Response:
-        """Redirect from `/console`."""
+        """Redirect from `/console` to `/console/`."""
         return RedirectResponse(f"{BASE}/", 303)
 
     async def static(self, request: Request) -> Response:
-        """A static file."""
+        """Send a static file."""
         name = request.path_params["name"]
         if name not in STATIC:
             return self.failed(request, missing("page"), None)
@@ -90,7 +90,7 @@ class Console:
         return Response(static_file(name), headers=headers, media_type=STATIC[name])
 
     async def login(self, request: Request) -> Response:
-        """Show the sign-in page; with POST, sign a person in."""
+        """Show the sign-in page. With POST, sign a person in."""
         refusal = self._refused(request)
         if refusal is not None:
             return self.failed(request, refusal, None)
@@ -144,7 +144,7 @@ class Console:
         return response
 
     async def page(self, request: Request, path: str) -> Response:
-        """Answer a request of a signed-in person for a page or an action."""
+        """Answer a request for a page or an action. A person who is not signed in is redirected to the sign-in page."""
         key: KeyRecord | None = None
         try:
             refusal = self._refused(request)
@@ -223,7 +223,7 @@ class Console:
         if tag and response.status_code == 200:
             response.headers.update(caching.kept(tag))
         if route.method == "POST" and route.scope == "erase":
-            response.headers["clear-site-data"] = '"cache"'  # pages that the browser has kept
+            response.headers["clear-site-data"] = '"cache"'  # remove pages that the browser has cached
         return response
 
     def _html(self, page: HtmlPage, visit: Visit | None, csrf: str = "") -> Response:
@@ -239,14 +239,14 @@ class Console:
         return Response(body, page.status, headers, media_type="text/html")
 
     def failed(self, request: Request, error: HttpError, key: KeyRecord | None) -> Response:
-        """The page for an error."""
+        """Return the page for an error."""
         request.scope["state"]["code"] = error.code
         return self._html(_error_page(error), None)
 
     def _refused(self, request: Request) -> HttpError | None:
-        """The reason to refuse a request before its form is read."""
+        """Return the error if a request must be refused before its form is read, otherwise None."""
         if not request_checks.is_known_host(request_checks.host_of(request.headers), self.hosts):
-            return invalid("the server does not know this host name; --console-hosts lists those of the console")
+            return invalid("the console does not accept this host name; add it to the option --console-hosts")
         if request.method not in {"GET", "HEAD", "POST"}:
             return HttpError(405, "invalid_request_error", "method not allowed", "method_not_allowed")
         if request.method == "POST" and request_checks.is_foreign(request.headers):
@@ -275,7 +275,7 @@ class Console:
         return request.cookies.get(request_checks.cookie_name("", secure=_is_secure(request)), "")
 
     async def _form(self, request: Request) -> Mapping[str, list[str]]:
-        """Read the fields of a form. Raises `HttpError` for another media type or a body that is too long."""
+        """Read the fields of a form. Raises `HttpError` for another media type, or if the body is too long."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if kind != "application/x-www-form-urlencoded":
             raise invalid("the body must be a form")
@@ -319,7 +319,7 @@ def _is_secure(request: Request) -> bool:
 
 
 def _info(visit: Visit | None) -> StoreInfo | None:
-    """The memory store of a page; None for other pages and for a store that the key may not see."""
+    """Return the memory store of a page. None for other pages, and for a store that the key may not see."""
     if visit is None or "store_id" not in visit.ids:
         return None
     try:
@@ -333,7 +333,7 @@ def _first(form: Mapping[str, list[str]], name: str) -> str:
 
 
 def _pieces(parts: Iterator[str]) -> Iterator[str]:
-    """The parts of a streamed page, joined up to each `FLUSH`."""
+    """Yield the parts of a streamed page, joined up to each `FLUSH`."""
     held: list[str] = []
     for part in parts:
         if part == FLUSH:
@@ -345,7 +345,7 @@ def _pieces(parts: Iterator[str]) -> Iterator[str]:
 
 
 def _own_url(wanted: str) -> str:
-    """Return the requested URL if it belongs to the console, otherwise the first page. Never a URL of another site."""
+    """Return `wanted` if it is a URL of the console, otherwise the URL of the first page."""
     parts = urlsplit(wanted)
     is_own = wanted.startswith(f"{BASE}/") and not (parts.scheme or parts.netloc) and wanted.isprintable()
     return wanted if is_own and "\\" not in wanted else f"{BASE}/"
@@ -358,12 +358,12 @@ def _error_page(error: HttpError) -> HtmlPage:
 
 
 def console(server: Server, *, hosts: frozenset[str] = frozenset(), code: OneTimeCode | None = None) -> Console:
-    """The console of a server, or with a one-time code, the console of a local location."""
+    """Return the console of a server. With a one-time code, it is the console of a local location."""
     records = server.location.opened.records if code is None else InProcess()
     return Console(server, Sessions(server.location.keys, records, code), hosts)
 
 
 def routes(server: Server, options: ServeOptions) -> list[BaseRoute]:
-    """The routes of the console, for `retentive serve`."""
+    """Return the routes of the console for `retentive serve`."""
     names = (each.strip().lower() for each in (options.console_hosts or "").split(","))
     return console(server, hosts=frozenset(filter(None, names))).routes()

@@ -1,1 +1,1 @@
-"""Engine: runs operations on one memory store (handlers, guarded writer, idempotency, queries, access times)."""
+"""Engine: operations on one memory store (command handlers, guarded writer, idempotency, queries, access times)."""

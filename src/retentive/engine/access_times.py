@@ -1,7 +1,7 @@
-"""Access times of memories, used for expiry. They are recorded in batches, at most once an hour for each memory.
+"""Access times of memories, used for expiry.
 
-Expiry needs view times, but a view must not cause a write. If a process is killed, the views of its last minute are
-lost.
+Not every view may cause a write, so view times are recorded in batches, and at most once an hour for each memory. If a
+process is killed, the views of its last minute are lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _A_TIME = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 
 
 class Accesses:
-    """Views of memories by this process, for all memory stores of one backend. Threads may share the object."""
+    """View times that this process collects for all memory stores of one backend. Threads may share the object."""
 
     def __init__(self, backend: Backend, *, clock: Clock = time.time) -> None:
         self._backend = backend
@@ -44,7 +44,7 @@ class Accesses:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Hold the lock during a fork."""
+        """Hold the lock during a fork, so that no thread changes this object meanwhile."""
         with self._lock:
             yield
 
@@ -76,15 +76,15 @@ class Accesses:
             except RetentiveError as error:
                 import logging  # noqa: PLC0415 - not needed at startup
 
-                logging.getLogger("retentive").warning("views were not noted: %s", error.code)
-                if isinstance(error, Unavailable):  # otherwise each store would wait for its own timeout
+                logging.getLogger("retentive").warning("view times were not recorded: %s", error.code)
+                if isinstance(error, Unavailable):  # do not wait for the timeout of every other store
                     return
 
     def of(self, store_id: str, *, now: float | None = None) -> dict[str, float]:
         """Return the latest time at which each memory may have been viewed, in seconds since 1970, by memory id.
 
         Times of views by this process are exact. Other processes record a view at most once an hour, so an hour is
-        added to the times they recorded. The sum is limited to `now` (by default the clock of this process).
+        added to the times they recorded, but no time is later than `now` (by default the clock of this process).
         """
         self.flush()
         latest, noted = self._clock() if now is None else now, self._noted(store_id)
@@ -96,10 +96,7 @@ class Accesses:
             self._backend.put_side_records(store_id, KIND, dict.fromkeys(memory_ids))
 
     def _noted(self, store_id: str) -> dict[str, float]:
-        """Recorded view times by memory id.
-
-        An invalid value becomes 0, so that neither a view nor closing the store fails.
-        """
+        """Return the recorded view times by memory id. An invalid value becomes 0, so that it causes no error."""
         noted = self._backend.side_records(store_id, KIND)
         return {key: float(at) if _A_TIME.fullmatch(at) else 0.0 for key, at in noted}
 

@@ -1,4 +1,4 @@
-"""State of write operations while they pass through the pipeline."""
+"""State of a write operation while it passes through the pipeline."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ R = TypeVar("R")
 class Attempt(Generic[R]):
     """State of one write operation while it passes through the stages.
 
-    The transaction may run more than once. `tx`, `settings` and `writer` belong to the current run. If the reply to a
-    commit was lost, `outcome`, `remembered`, `proposal` and `entry` of the earlier run show whether that commit
-    succeeded. If `failure` is set, the last stage raises it instead of applying the operation, so that a second
-    transaction can record a refusal that came after changes. `examiner` finds sensitive values in the texts that the
-    operation writes. If `is_idempotent` is true, the outcome is recorded under the tool_use id of the call.
+    The transaction may run more than once. `tx`, `settings` and `writer` belong to the current run. `outcome`,
+    `remembered`, `proposal` and `entry` contain what an earlier run stored. If the reply to the commit of that run was
+    lost, the next run looks for these records to determine whether the commit succeeded.
+
+    If `failure` is set, the last stage raises this error instead of applying the operation. This is used if a refusal
+    came after changes: the changes are rolled back, and a second transaction records the refusal. `examiner` finds
+    sensitive values in the texts that the operation writes. If `is_idempotent` is true, the outcome is recorded under
+    the tool_use id of the call.
     """
 
     context: StoreContext
@@ -48,14 +51,14 @@ class Attempt(Generic[R]):
 
     @property
     def first_path(self) -> str | None:
-        """Path of the entry that a command reads first, for storage that reads the entries of several jobs together."""
+        """Path of the entry that the command reads first, or None. Database servers read many such entries at once."""
         command = getattr(self.operation, "command", None)
         path = None if command is None else paths_of(command)[0]
         return None if path is None or path.is_root else path.text
 
     @property
     def has_written(self) -> bool:
-        """True if the storage was asked to record changes in this run. A refusal must then roll back the run."""
+        """True if the storage was asked to record changes in this run. A later refusal must then roll them back."""
         return self.writer is not None and self.writer.tried
 
 

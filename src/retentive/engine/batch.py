@@ -1,4 +1,4 @@
-"""Batches: several commands run as one change, all or none."""
+"""Batches: several commands that run as one change. Either all take effect, or none does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_BATCH = 100
 
 @dataclass(frozen=True, slots=True)
 class BatchStep:
-    """Result of one command of a batch, and the versions that it recorded."""
+    """Result of one command of a batch, and the ids of the versions that the command recorded."""
 
     result: CommandResult
     recorded: tuple[Recorded, ...]
@@ -31,7 +31,7 @@ class BatchStep:
 class Batch(WriteOperation[list[BatchStep]]):
     """Run commands in order, in one transaction. Each command sees the changes of the commands before it.
 
-    If a command is refused, nothing is changed, and the `position` of the `Refused` is the index of the command.
+    If a command is refused, nothing changes. The `position` of the `Refused` error is the index of that command.
     """
 
     name = "batch"
@@ -45,7 +45,7 @@ class Batch(WriteOperation[list[BatchStep]]):
         return all(each.allowed_when_archived for each in self.commands)
 
     def paths(self) -> tuple[str, ...]:
-        """Canonical paths in the commands."""
+        """Return the canonical paths in the commands."""
         return tuple(dict.fromkeys(path for each in self.commands for path in each.paths()))
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> list[BatchStep]:
@@ -62,11 +62,11 @@ class Batch(WriteOperation[list[BatchStep]]):
         return steps
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """The versions of each command."""
+        """Return the ids of the versions of each command, which are recorded for a repeated request."""
         return {"steps": [[each.result.version_id, each.recorded] for each in result]}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> list[BatchStep]:
-        """Results without the notes and the snippets of the replies."""
+        """Return the results of the first run, without the notes and snippets for replies."""
         return [
             BatchStep(CommandResult(version_id=version_id), tuple(Recorded(*each) for each in recorded))
             for version_id, recorded in kept["steps"]
@@ -74,10 +74,10 @@ class Batch(WriteOperation[list[BatchStep]]):
 
 
 def batch_of(context: StoreContext, commands: Sequence[object]) -> Batch:
-    """Build a batch. A command is parsed, or is the raw input of a tool call with an optional `if_version`.
+    """Build a batch. Each command is a parsed command, or the raw input of a tool call with an optional `if_version`.
 
-    Raises `InvalidInput` if the batch is empty, too long, or contains `view` or `clear`. For a malformed command,
-    raises the error of its reply. The `position` of an error is the index of the command that caused it.
+    Raises `InvalidInput` if the batch is empty or too long, or if it contains `view` or `clear`. For a malformed
+    command, raises the error that belongs to the reply. The `position` of an error is the index of the command.
     """
     if isinstance(commands, str | bytes) or not 0 < len(commands) <= MAX_BATCH:
         raise InvalidInput(f"a batch is a list of 1 to {MAX_BATCH} commands")
@@ -106,7 +106,7 @@ def _run_command(given: object) -> RunCommand:
 
 
 def parse_for_applications(raw: object) -> Command:
-    """Parse the input of a tool call, or a `write` or `append` with the same fields as `create`. Raises `Refused`."""
+    """Parse the input of a tool call, or of `write` or `append` with the fields of `create`. Raises `Refused`."""
     name = raw.get("command") if isinstance(raw, Mapping) else None
     if not isinstance(raw, Mapping) or name not in {"write", "append"}:
         return parse(raw)

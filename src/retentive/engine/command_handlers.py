@@ -1,4 +1,4 @@
-"""Command handlers: one operation for each command of the memory tool, run in one transaction."""
+"""Command handlers: one function for each command that changes memories, and the operation for views."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from retentive.values.settings import Settings
 from retentive.values.text import LineCounts, TextPage, count_lines, decoded, insert, replace, snippet, view
 
 ABSENT: Final = ""
-"""Value of `if_version` that requires that no memory is at the path."""
+"""Value of `if_version` if there must be no memory at the path."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """Result of a write command: the data that the reply needs in addition to the command.
+    """Result of a write command: the data that its reply needs in addition to the command.
 
-    `version_id` is the newest version of the memory, or one of the versions of a change to a directory. `snippet`
-    contains numbered lines of the text around character `at`.
+    `version_id` is the newest version of the memory. For a directory, it is one of the versions of the change.
+    `snippet` contains numbered lines of the text around character `at`.
     """
 
     notes: tuple[Phrase, ...] = ()
@@ -51,15 +51,15 @@ class CommandResult:
     is_new: bool = False
     """True if `write` or `append` created the memory."""
     memory: Memory | None = None
-    """The memory after an update by id, or its last state before a deletion by id."""
+    """Only for changes by id: the memory after an update, or its last state before a deletion."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunCommand(WriteOperation[CommandResult]):
     """Run a command that changes memories.
 
-    With `if_version`, it runs only if the memory's newest version has this id; `ABSENT` requires that no memory is at
-    the path.
+    If `if_version` is set, the command runs only if the newest version of the memory has this id. `ABSENT` means that
+    there must be no memory at the path.
     """
 
     is_replayable = True
@@ -75,12 +75,12 @@ class RunCommand(WriteOperation[CommandResult]):
 
     @property
     def allowed_when_archived(self) -> bool:  # type: ignore[override]  # depends on the command
-        """True for commands that only delete."""
+        """True if the command only deletes."""
         return isinstance(self.command, Delete | Clear)
 
     @property
     def first_path(self) -> str | None:  # type: ignore[override]  # depends on the command
-        """The path of the command, or its old path for a rename; None for the root."""
+        """Path that the command reads first. This is the old path of a rename. None for the root."""
         command = self.command
         if isinstance(command, Clear):
             return None
@@ -88,7 +88,7 @@ class RunCommand(WriteOperation[CommandResult]):
         return None if path == ROOT else path
 
     def paths(self) -> tuple[str, ...]:
-        """Canonical paths in the command."""
+        """Return the canonical paths in the command."""
         return tuple(path.text for path in paths_of(self.command))
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
@@ -98,11 +98,11 @@ class RunCommand(WriteOperation[CommandResult]):
         return HANDLERS[type(self.command)](tx, writer, self.command)
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Version of the change."""
+        """Return the id of the version that the command made, which is recorded for a repeated request."""
         return {"version": result.version_id}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> CommandResult:
-        """Result without the notes and the snippet of the reply."""
+        """Return the result of the first run, without the notes and the snippet for the reply."""
         return CommandResult(version_id=kept["version"])
 
 
@@ -118,7 +118,7 @@ class Viewed:
 
 @dataclass(frozen=True, slots=True)
 class RunView(ReadOperation[Viewed]):
-    """Run the command `view`. `counts` caches the line counts of texts."""
+    """Run the command `view`. `counts` is a cache of the line counts of texts."""
 
     name = "view"
     for_paths = True
@@ -132,17 +132,17 @@ class RunView(ReadOperation[Viewed]):
         return None if path == ROOT else path
 
     def paths(self) -> tuple[str, ...]:
-        """The viewed path."""
+        """Return the viewed path."""
         return (self.command.path.text,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Facts for the audit entry: the ids of the viewed memory and version, or `listed` for a directory."""
+        """Return the ids of the viewed memory and version for the audit entry, or `listed` for a directory."""
         if result.memory is None:
             return {"listed": True}
         return {"read": [result.memory.id, result.memory.version_id]}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Viewed:
-        """Read a page or a listing. Raises `Refused` for a missing path or an invalid range, and `Damaged`."""
+        """Read the lines of a memory or list a directory. Raises `Refused` for a missing path or an invalid range."""
         path = self.command.path
         if not path.is_root:
             entry = snapshot.get(path.text)
@@ -163,7 +163,7 @@ def _is_unconfirmed(snapshot: Snapshot, settings: Settings, memory: Memory) -> b
 
 
 def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts) -> TextPage:
-    """Return the requested lines. Raises `Refused` for an invalid range, and `Damaged`."""
+    """Return the requested lines. Raises `Refused` for an invalid range, and `Damaged` for text that is not UTF-8."""
     data, version = entry.data or b"", entry.memory.version_id if entry.memory else ""
     try:
         lines = counts.count(version, data)
@@ -173,7 +173,7 @@ def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts)
 
 
 def check_free(entry: Entry) -> None:
-    """Raise `Refused` if the path of `entry` is a directory or below a memory, so that no memory can be created."""
+    """Raise `Refused` if the path of `entry` is a directory, or if it leads through a memory."""
     if entry.below:
         raise Refused("exists")
     if entry.above is not None:
@@ -181,7 +181,10 @@ def check_free(entry: Entry) -> None:
 
 
 def taken(key: str, snapshot: Snapshot, path: MemoryPath, entry: Entry, **values: object) -> Refused:
-    """Return the refusal for a path that is not free. Its `conflicting` is the memory at, above or below the path."""
+    """Return the refusal for a path that is not free.
+
+    The `conflicting` of the refusal is the memory at the path, or else a memory above or below it.
+    """
     refusal, memory = Refused(key, **values), entry.memory
     if entry.above is not None:
         memory = snapshot.get(entry.above).memory
@@ -192,7 +195,7 @@ def taken(key: str, snapshot: Snapshot, path: MemoryPath, entry: Entry, **values
 
 
 def brought_by(operation: object) -> str:
-    """Return the text in the input of an operation, such as `file_text`; empty if the input has no text."""
+    """Return the text that the input of an operation contains, such as `file_text`; empty for other operations."""
     if not isinstance(operation, RunCommand):
         return ""
     text = _TEXT_OF.get(type(operation.command))
@@ -209,13 +212,13 @@ _TEXT_OF: Mapping[type[WriteCommand], Callable[[Any], str]] = {
 
 
 def _check_version(tx: Transaction, writer: GuardedWriter, command: WriteCommand, if_version: str) -> None:
-    """Raise `Refused` unless `if_version` is the newest version of the memory that a command changes."""
+    """Raise `Refused` unless `if_version` is the id of the newest version of the memory that the command changes."""
     path = paths_of(command)[0]
     writer.check(path)
     entry = Entry(below=True) if path.is_root else tx.get(path.text)
     takes_directories = isinstance(command, Delete | Rename)
     if entry.above is not None or (entry.below and not takes_directories):
-        return  # the handler names the problem
+        return  # the handler raises a more exact error
     if (ABSENT if entry.memory is None else entry.memory.version_id) != if_version:
         raise Refused("changed_meanwhile")
 
@@ -249,7 +252,7 @@ def _append(tx: Transaction, writer: GuardedWriter, command: Append) -> CommandR
 
 
 def _writable(tx: Transaction, writer: GuardedWriter, path: MemoryPath) -> Entry:
-    """The entry of the memory to write, which may be new. Raises `Refused` if no memory can be at the path."""
+    """Return the entry at the path, which may be empty. Raises `Refused` if no memory may be written there."""
     check_file_path(path)
     writer.check(path)
     entry = Entry(below=True) if path.is_root else tx.get(path.text)
@@ -276,7 +279,7 @@ def _str_replace(tx: Transaction, writer: GuardedWriter, command: StrReplace) ->
 
 
 def _harmless(refusal: Refused, writer: GuardedWriter) -> Refused:
-    """Return the refusal with sensitive values masked in the input that it echoes."""
+    """Mask the sensitive values in the `old_str` that a refusal contains."""
     echoed = refusal.values.get("old_str")
     if not isinstance(echoed, str):
         return refusal
@@ -291,7 +294,6 @@ def _insert(tx: Transaction, writer: GuardedWriter, command: Insert) -> CommandR
 
 
 def _edited(tx: Transaction, writer: GuardedWriter, path: MemoryPath, *, missing: str) -> Entry:
-    """Return the entry of the memory to edit. Raises `Refused` if the memory does not exist."""
     writer.check(path)
     entry = Entry() if path.is_root else tx.get(path.text)
     if entry.memory is None:

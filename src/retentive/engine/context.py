@@ -1,4 +1,4 @@
-"""The context in which the operations of a memory store run."""
+"""Context in which the operations of a memory store run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StoreOptions(TypedDict, total=False):
 
 
 class StoreContext(ABC):
-    """One memory store: its backend, effective settings, actor and clock. Threads may share it."""
+    """Context of the operations on one memory store: backend, settings, actor and clock. Threads may share it."""
 
     integration = "python"
     exact = False
@@ -71,9 +71,9 @@ class StoreContext(ABC):
         self.lines = LineCounts()
         self.accesses = accesses or Accesses(backend, clock=clock)
         self.usual_invocation = Invocation(integration=self.integration)
-        """Invocation of a call that names no actor, tool_use id, source or session."""
+        """Invocation for a call that names no actor, tool_use id, source or session."""
         self.known_settings: tuple[str | None, Settings | None] = (None, None)
-        """Text of the stored settings at the last read, and the effective settings derived from it."""
+        """Text of the stored settings when they were last read, and the effective settings that follow from it."""
 
     def again(
         self,
@@ -85,11 +85,11 @@ class StoreContext(ABC):
         request: RequestKey | None = None,
         reach: tuple[str, ...] = (),
     ) -> Self:
-        """Return the same memory store with other pinned settings, integration, actor, request or reach.
+        """Return a context for the same memory store, with other pinned settings, integration, actor, request or reach.
 
-        With `exact`, a text is stored unchanged or refused: the mode `redact` acts like `reject`, and `create` never
-        overwrites. `request` is the key of the request that runs the operations. `reach` limits the caller to some
-        paths.
+        With `exact`, a text is either stored unchanged or refused: the mode `redact` acts like `reject`. `create` then
+        never overwrites. `request` identifies the client request that runs the operations. `reach` contains the
+        patterns of the paths that the caller may see and change.
         """
         other = copy(self)
         other.exact = exact
@@ -115,12 +115,15 @@ class StoreContext(ABC):
         return self.run(operation, self.invocation(actor, **origin)).value()
 
     def invocation(self, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Invocation:
-        """The invocation of an operation by an actor, through the integration of this object. Raises `InvalidInput`."""
+        """Return an invocation with this actor and origin and the integration of this object. Raises `InvalidInput`."""
         return Invocation(as_actor(actor), None, self.integration, **origin_of(**origin), request=self.request)
 
     @contextmanager
     def checking(self, name: str | None, actor: Actor | str | None = None) -> Iterator[None]:
-        """Check arguments inside this context. The audit log records an error under the name of the operation."""
+        """Context manager for checks of the arguments of the operation `name`.
+
+        An error inside it is recorded in the audit log under this name and raised again.
+        """
         try:
             yield
         except RetentiveError as error:
@@ -137,16 +140,16 @@ class StoreContext(ABC):
             raise self.raised(refusal) from None
 
     def raised(self, refusal: Refused) -> RetentiveError:
-        """Exception for a refusal. It has the sentence and the code of the error reply that a model would get."""
+        """Return the exception for a refusal. It has the text and code of the error reply that a model would get."""
         said = self.replies.error(refusal.key, refusal.values)
         return error_of(said.text, said.code)
 
     def read(self, work: Callable[[Snapshot], T]) -> T:
-        """Run `work` on one consistent state, outside the stages. Used for bookkeeping of the engine."""
+        """Run `work` on one consistent state of the store, outside the stages. The engine uses this for bookkeeping."""
         return self.backend.read(self.id, work)
 
     def settings_of(self, snapshot: Snapshot) -> Settings:
-        """Effective settings: the stored settings, overridden by the settings pinned in this process."""
+        """Return the effective settings: the stored settings, overridden by the settings pinned in this process."""
         stored, known, settings = snapshot.settings, *self.known_settings
         if settings is None or stored != known:
             settings = from_text(stored).changed(self.pins)
@@ -157,19 +160,19 @@ class StoreContext(ABC):
         return settings
 
     def settings(self) -> Settings:
-        """Effective settings: the stored settings, overridden by the settings pinned in this process."""
+        """Return the effective settings: the stored settings, overridden by the settings pinned in this process."""
         return self.read(self.settings_of)
 
     def redacted(self, text: str, settings: Settings | None = None) -> str:
-        """Input text with its sensitive values masked, for replies that echo it.
+        """Mask the sensitive values in input text, for replies that repeat the text.
 
-        Without `settings`, the settings of the last read apply: a command may fail before the store is read.
+        Without `settings`, the settings read last apply, because a command may fail before it reads the store.
         """
         if settings is None:
             settings = self.known_settings[1] or DEFAULTS.changed(self.pins)
         try:
             return self.examiner(settings, text)[0]
-        except Refused:  # a detector failed, which was logged
+        except Refused:  # a detector failed, and has logged this
             return "…"
 
     def record_external_edits(self, snapshot: Snapshot) -> None:

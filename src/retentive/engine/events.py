@@ -1,6 +1,6 @@
 """Events of a memory store: changes that add no version, such as redactions, settings and decisions on proposals.
 
-Ids of events and versions sort together by time if their prefixes are removed. A store keeps its newest `MAX_EVENTS`
+Without their prefixes, the ids of events and versions sort together by time. A store keeps its newest `MAX_EVENTS`
 events. If the storage commits a change but its reply is lost, the change may have two events.
 """
 
@@ -16,7 +16,7 @@ from retentive.errors import Damaged
 from retentive.storage.contract import Actor, Snapshot, Transaction, sortable_id, to_datetime
 from retentive.values.records import time_in_id
 
-EVENT, HEAD = "store.event", "store.head"  # sort after `audit`, so that events are never stored between audit entries
+EVENT, HEAD = "store.event", "store.head"  # record kinds; they sort after `audit`, so audit entries stay together
 MAX_EVENTS = 1_000
 _MAX_IDS = 100
 EventType: TypeAlias = Literal[
@@ -26,9 +26,10 @@ EventType: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class StoreEvent:
-    """A change that adds no version. `ids` lists at most 100 of the affected versions, memories or proposals.
+    """Change that adds no version. `ids` lists the affected versions, memories or proposals.
 
-    For the type `settings`, `ids` lists the names of the changed settings. `count` is the number before the cut to 100.
+    For the type `settings`, `ids` lists the names of the changed settings. `ids` has at most 100 items; `count` is the
+    number of all items.
     """
 
     id: str
@@ -41,14 +42,14 @@ class StoreEvent:
 
 @dataclass(frozen=True, slots=True)
 class EventHead:
-    """Number of events so far, and the id of the newest."""
+    """Number of events that the store ever had, and the id of the newest event."""
 
     count: int = 0
     newest: str = ""
 
 
 def record_event(tx: Transaction, kind: EventType, actor: Actor | None, ids: Sequence[str] = ()) -> None:
-    """Record an event, and remove the oldest one if there are too many."""
+    """Record an event. Remove the oldest event if there are more than `MAX_EVENTS`."""
     number, event_id = head_of(tx).count + 1, sortable_id("evt_", tx.tick())
     value = {"type": kind, "number": number, "by": None if actor is None else str(actor), "count": len(ids)}
     tx.put_record(EVENT, event_id, json.dumps(value | {"ids": list(ids[:_MAX_IDS])}, separators=(",", ":")))
@@ -65,12 +66,12 @@ def head_of(snapshot: Snapshot) -> EventHead:
 
 
 def events_of(snapshot: Snapshot, *, after: str, limit: int | None = None) -> list[StoreEvent]:
-    """Events with ids greater than `after`, oldest first. Raises `Damaged`."""
+    """Return the events with ids greater than `after`, oldest first. Raises `Damaged`."""
     return [_event(key, text) for key, text in snapshot.records(EVENT, after=after, limit=limit)]
 
 
 def has_lost_events(snapshot: Snapshot, after: str) -> bool:
-    """Return whether events after an id may have been removed."""
+    """Return whether events with ids greater than `after` may have been removed."""
     oldest = next(iter(snapshot.records(EVENT, limit=1)), None)
     return oldest is not None and oldest[0] > after and int(parsed(oldest[1])["number"]) > 1
 

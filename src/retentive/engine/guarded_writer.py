@@ -25,7 +25,7 @@ from retentive.values.text import decoded
 if TYPE_CHECKING:
     from retentive.engine.trust.overlay import HiddenMemories
 
-NEAR = 0.8  # share of a limit; above it, replies show the space left, so that a model can tidy up in time
+NEAR = 0.8  # from this share of a limit on, replies mention the limit, so that a model can tidy up in time
 _MAX_TOOL_USE_ID = 255  # longer ids are cut before they are recorded with a version
 _MAX_FLAGS = 100
 _NO_FLAGS: Flags = ()
@@ -34,7 +34,10 @@ _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Result of a write: the stored text, its version, whether a guard modified it, and notes for the reply."""
+    """Result of a write. `text` is the stored text. `altered` is true if a guard modified it.
+
+    `notes` are for the reply.
+    """
 
     text: str = field(repr=False)
     version_id: str
@@ -55,11 +58,11 @@ class WriteRules:
         self._reach: tuple[str, ...] = ()
 
     def limit_to(self, paths: tuple[str, ...]) -> None:
-        """Refuse changes of memories outside of these path patterns."""
+        """Allow changes only to memories whose paths match one of these patterns."""
         self._reach, self._is_limited = paths, True
 
     def shown(self, text: str) -> str:
-        """Mask the sensitive values in input text, for replies that echo it."""
+        """Mask the sensitive values in input text, for replies that repeat the text."""
         return self._examiner(self.settings, text)[0]
 
     def check(self, path: MemoryPath) -> None:
@@ -78,7 +81,10 @@ class WriteRules:
         return found
 
     def may_change(self, path: str) -> bool:
-        """True if the actor may change the memory at a canonical path, and the change would affect no hidden memory."""
+        """Return whether the actor may change the memory at a canonical path.
+
+        A change that would affect a memory hidden from the actor is not allowed.
+        """
         return self._is_allowed(path) and not self._is_hidden(path)
 
     def _is_allowed(self, path: str) -> bool:
@@ -87,7 +93,10 @@ class WriteRules:
         return self._allowed is None or covers(self._allowed, path)
 
     def setting_against(self, path: str) -> str:
-        """Name of the setting that forbids the actor to change the memory at a canonical path; empty if none does."""
+        """Return the name of the setting that forbids the actor to change the memory at a canonical path.
+
+        Return an empty text if no setting forbids it.
+        """
         if self._is_allowed(path):
             return ""
         if self.settings.read_only:
@@ -113,10 +122,10 @@ class WriteRules:
 
 
 class GuardedWriter(WriteRules):
-    """Changes to one store by one actor, in one transaction. Refusals are raised before any change is recorded.
+    """Writer of changes by one actor, in one transaction. A change that a guard refuses is not recorded.
 
-    `recorded` lists the ids of the recorded versions. `tried` is true after the backend was asked to record a change,
-    even if the backend refused the change.
+    `recorded` lists the ids of the recorded versions. `tried` becomes true when the backend is asked to record a
+    change, even if the backend refuses it.
     """
 
     def __init__(
@@ -150,19 +159,21 @@ class GuardedWriter(WriteRules):
         is_removal: bool = False,
         lineage: Sequence[str | None] | None = None,
     ) -> Stored:
-        """Write `text` to the memory of `entry` if it passes the guards. The memory is created at or moved to `path`.
+        """Write `text` to the memory in `entry`, if the guards allow it. Raises `Refused`.
 
-        If `text` is the present text, nothing is recorded, not even a move. `lineage` lists the provenances of the
-        texts from which `text` was made; by default, only the provenance of the present text. `is_removal` means that
-        `text` is the present text with its sensitive values masked. Size limits do not apply to it, because masks may
-        be longer than the values.
+        A new memory is created at `path`. An existing memory is moved to `path` if it is at another path. If the memory
+        already has this text, nothing is recorded, and the memory is not moved.
+
+        `lineage` lists the stored provenances of the texts from which `text` was made. The default is the provenance of
+        the memory's current text. `is_removal` means that `text` is the current text with its sensitive values masked.
+        Size limits then do not apply, because a mask can be longer than the value.
         """
         data = text.encode()
         if data == entry.data:
             return Stored(text, "" if entry.memory is None else entry.memory.version_id)
         if self.is_archived:
             raise Refused("archived")
-        if not is_removal:  # before the text is examined, which takes long for a long text
+        if not is_removal:  # checked first, because examining a long text takes long
             self._check_bytes(entry, len(data))
         before = "" if entry.data is None else entry.data.decode("utf-8", "replace")
         examined = (
@@ -191,13 +202,13 @@ class GuardedWriter(WriteRules):
             self.recorded += self._tx.record([change], self.actor)
             version_id = self.recorded[-1].version_id
             notes += self._near_limits(entry, path, len(data), usage)
-        elif entry.memory is not None and entry.memory.path != path.text:  # a guard restored the present text
+        elif entry.memory is not None and entry.memory.path != path.text:  # the redacted text is the current text
             self.move([Change(entry.memory, path.text)])
         return Stored(examined.text, version_id, altered=bool(kinds), notes=tuple(notes))
 
     @property
     def version_id(self) -> str:
-        """The version recorded last; empty if nothing was recorded."""
+        """Id of the version recorded last; empty if nothing was recorded."""
         return self.recorded[-1].version_id if self.recorded else ""
 
     def delete(self, memories: Sequence[Memory]) -> None:
@@ -211,7 +222,7 @@ class GuardedWriter(WriteRules):
         self._record([self._moved(change) for change in changes])
 
     def _moved(self, change: Change) -> Change:
-        """Add the provenance to a rename. The flags of the text are kept."""
+        """Return a rename with its provenance, which keeps the flags of the text."""
         before, flags = change.before, _NO_FLAGS
         if before is not None and before.provenance_text is not None and '"flags"' in before.provenance_text:
             flags = before.provenance.flags
@@ -224,10 +235,7 @@ class GuardedWriter(WriteRules):
         self.recorded += self._tx.record(changes, self.actor)
 
     def _check_changes(self, changes: Sequence[Change]) -> None:
-        """Raise `Refused` for paths that the actor may not change.
-
-        This catches operations that did not check their paths.
-        """
+        """Raise `Refused` for paths that the actor may not change, in case an operation did not check its paths."""
         for change in changes:
             before = None if change.before is None else change.before.path
             for path in (before, change.path):
@@ -235,7 +243,7 @@ class GuardedWriter(WriteRules):
                     raise Refused("read_only", path=path)
 
     def _flags(self, examined: Examined, entry: Entry) -> tuple[Flags, Sequence[str]]:
-        """Return all flagged lines, and the kinds of instructions to the model that new lines contain."""
+        """Return all flagged lines of the text, and the kinds of flags for instructions in lines that are new."""
         from retentive.engine.trust.instructions import flags_of  # noqa: PLC0415 - rarely needed
 
         found, new = flags_of(examined.text, "" if entry.data is None else decoded(entry.data))
@@ -247,7 +255,7 @@ class GuardedWriter(WriteRules):
         lineage: Sequence[str | None] | None = None,
         flagged: tuple[Flags, Sequence[str]] = ((), ()),
     ) -> str:
-        """Provenance to store with a change: this call, the flags, and everybody who contributed to the text so far."""
+        """Return the provenance to store with a change: this call, the flags, and all contributors to the text."""
         call, actor = self._call, self.actor
         if lineage is None and before is not None:
             lineage = (before.provenance_text,)
@@ -270,13 +278,13 @@ class GuardedWriter(WriteRules):
         return _to_json({name: value for name, value in made.items() if value})
 
     def _check_bytes(self, entry: Entry, size: int) -> None:
-        """Raise `Refused` if a text exceeds the size limit of a memory, unless the change makes the memory smaller."""
+        """Raise `Refused` if the text is too large for one memory, unless the change makes the memory smaller."""
         held, limit = len(entry.data or b""), self.settings.max_memory_bytes
         if limit and size > limit and (entry.memory is None or size >= held):
             raise Refused("too_large", size=size, limit=limit, present=held)
 
     def _check_size(self, entry: Entry, size: int, usage: Usage) -> None:
-        """Raise `Refused` if a text exceeds a limit. A change that makes a memory smaller is always allowed."""
+        """Raise `Refused` if the change exceeds a limit. A change that makes a memory smaller is always allowed."""
         settings, held = self.settings, len(entry.data or b"")
         if settings.max_memory_bytes and size > settings.max_memory_bytes:
             self._check_bytes(entry, size)
@@ -289,7 +297,7 @@ class GuardedWriter(WriteRules):
             raise Refused("store_too_large", size=after, limit=limit, present=usage.size_bytes)
 
     def _near_limits(self, entry: Entry, path: MemoryPath, size: int, before: Usage) -> list[Phrase]:
-        """Notes for the reply about limits that are nearly reached after this change."""
+        """Return notes for the reply about limits that are nearly reached after this change."""
         settings, held = self.settings, len(entry.data or b"")
         if size <= held and entry.memory is not None:
             return []
@@ -310,9 +318,9 @@ def _listed(kinds: Iterable[str]) -> str:
 
 
 def _allowed(settings: Settings, who: Actor | None) -> tuple[str, ...] | None:
-    """Return the patterns of the paths to which the setting `allow_write` limits an actor.
+    """Return the path patterns to which the setting `allow_write` limits an actor.
 
-    Return None if the actor is not limited: no rule matches it, or it is a job of retentive.
+    Return None if the actor is not limited, because no rule matches it or because it is a job of retentive.
     """
     if who is not None and who.kind == "job":
         return None

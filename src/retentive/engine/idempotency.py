@@ -1,12 +1,14 @@
 """Idempotency: a command repeated under the same tool_use id returns its first reply and changes nothing.
 
-An agent loop that crashes after a command took effect but before it received the reply sends the command again. The
-record of a command is written in the transaction of its change. It contains digests of the id and the command, and the
-parts of the reply that neither the repeated command nor the history can supply. Texts and paths are never stored. The
-digest of the command is an HMAC with the id as key, so nobody without the id can use the digest to confirm a guessed
-text.
+An agent loop may crash after a command took effect and before the reply arrived. It then sends the command again.
 
-Ids of the Claude API are unique. Ids of other models may be numbers that repeat, so two actors may use the same one.
+A record of each command is written in the transaction of its change. The record contains a digest of the tool_use id, a
+digest of the command, and those parts of the reply that cannot be taken from the repeated command or the history. Texts
+and paths are never stored. The digest of the command is an HMAC with the tool_use id as key. Without the id, nobody can
+use the digest to confirm a guessed text.
+
+Ids of the Claude API are unique. Ids of other models may be numbers that repeat, so such an id counts only for the
+actor that used it.
 """
 
 from __future__ import annotations
@@ -35,18 +37,18 @@ from retentive.values.text import decoded, snippet
 
 KIND = "idempotency"
 KEPT_S = 86_400.0
-CLEAN_AFTER = 256  # commands that this process recorded for one store
+CLEAN_AFTER = 256  # commands recorded by this process for one store, after which old records are removed
 CLEAN_AFTER_S = 3_600.0
 _AT_ONCE = 500
-_MANY = 8  # a record lists the versions of changes up to this size; replies to larger changes need none
+_MANY = 8  # a record lists the versions of at most this number of changes; replies to larger changes need no ids
 _PROPOSAL, _VERSION = "prop_", "memver_"
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError)  # errors that a damaged record may raise
-_UNIQUE = re.compile("toolu_(?:[a-z]+_)?[0-9A-Za-z]{20,}")  # ids of the Claude API: no two calls have the same one
-_PLAIN = {"kinds", "line_numbers", "insert_line", "view_range"}  # values that are numbers or rule names
+_UNIQUE = re.compile("toolu_(?:[a-z]+_)?[0-9A-Za-z]{20,}")  # ids of the Claude API: every call has another id
+_PLAIN = {"kinds", "line_numbers", "insert_line", "view_range"}  # numbers and rule names, which may be stored
 
 
 def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage: if a command is repeated under its tool_use id, return its first reply.
+    """Stage: if the command already ran under its tool_use id, return the first outcome.
 
     Otherwise run and record the command.
     """
@@ -57,7 +59,7 @@ def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     key = digest("", scope, tool_use_id)
     record = attempt.tx.get_record(KIND, key)
     if record is not None and record == attempt.remembered and attempt.outcome is not None:
-        return attempt.outcome  # the commit succeeded, and only its outcome was lost
+        return attempt.outcome  # an earlier run was committed, and only the reply to its commit was lost
     repeated = None if record is None else _repeated(attempt, command, record)
     if repeated is not None:
         return repeated
@@ -76,10 +78,7 @@ def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 
 def forget_old(context: StoreContext, *, now: float | None = None) -> int:
-    """Remove records older than 24 hours at `now` (by default the time of this host).
-
-    Returns the number of removed records.
-    """
+    """Remove the records older than 24 hours and return their number. `now` is by default the time of this host."""
     now = context.clock() if now is None else now
     old = context.read(lambda found: [key for key, value in found.records(KIND) if is_old(value, now)])
     for start in range(0, len(old), _AT_ONCE):
@@ -97,7 +96,8 @@ def _forget(tx: Transaction, *, keys: list[str], now: float) -> None:
 def _writer(attempt: Attempt[Any]) -> GuardedWriter:
     """Return the writer of the attempt.
 
-    If the operation was refused before its writer was created, return a new writer, which can mask echoed input.
+    If the operation was refused before it had a writer, return a new writer. It is needed to mask sensitive values in
+    the input.
     """
     who = attempt.actor, attempt.examiner, attempt.invocation
     return attempt.writer or GuardedWriter(attempt.tx, attempt.settings, *who)
@@ -118,7 +118,7 @@ def _result_record(outcome: Outcome[CommandResult]) -> dict[str, Any]:
 
 
 def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outcome[Any] | None:
-    """Return the outcome of the first call. None if the record is damaged, expired, or that of another command."""
+    """Return the outcome of the first call. None if the record is damaged or expired, or belongs to another command."""
     known = parsed(record)
     if known.get("command") != _command_digest(attempt, command) or is_old(record, attempt.context.clock()):
         return None
@@ -138,7 +138,7 @@ def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outc
 
 
 def _snippet(tx: Transaction, command: WriteCommand, known: Mapping[str, Any]) -> str | None:
-    """Snippet of the recorded version. None if the text of the version has been redacted or pruned since."""
+    """Return the snippet of the first reply, from the text of its version. None if that text has been removed since."""
     version, length = str(known["text_of"]), len(getattr(command, "new_str", ""))
     inner = version.rpartition(".")[2]
     try:
@@ -153,7 +153,7 @@ def _snippet(tx: Transaction, command: WriteCommand, known: Mapping[str, Any]) -
 
 
 def _command_digest(attempt: Attempt[Any], command: WriteCommand) -> str:
-    """Digest of the command and the store: an HMAC with the tool_use id as key."""
+    """Return a digest of the command and the store: an HMAC with the tool_use id as key."""
     fields = [_plain(value) for value in _values(command)]
     return digest(str(attempt.invocation.tool_use_id), attempt.context.id, command.name, json.dumps(fields))
 
@@ -167,14 +167,14 @@ def _plain(value: object) -> object:
 
 
 def digest(key: str, *parts: str) -> str:
-    """HMAC-SHA256 of several texts, each prefixed with its length."""
+    """Return the HMAC-SHA256 of several texts, each preceded by its length."""
     data = [part.encode("utf-8", "surrogatepass") for part in parts]
     whole = b"".join(len(each).to_bytes(8, "big") + each for each in data)
     return hmac.new(b"retentive idempotency" + key.encode("utf-8", "surrogatepass"), whole, hashlib.sha256).hexdigest()
 
 
 def parsed(note: str) -> Mapping[str, Any]:
-    """Parse the fields of a record; empty if the record is not a JSON object."""
+    """Return the fields of a record; empty if the record is not a JSON object."""
     try:
         found = json.loads(note)
     except (ValueError, RecursionError):
@@ -189,9 +189,9 @@ def is_old(note: str, now: float) -> bool:
 
 
 def _refusal_record(command: WriteCommand, refusal: Refused, write: GuardedWriter) -> dict[str, Any] | None:
-    """Record of a refusal. It refers to the texts of the command instead of containing them.
+    """Return the record of a refusal. It refers to the texts of the command instead of containing them.
 
-    Returns None if the refusal echoes a text that is not in the command.
+    Returns None if the refusal contains a text that is not in the command.
     """
     kept = _values_kept(refusal.values, _texts(command, write))
     return None if kept is None else {"refused": [refusal.key, kept]}
@@ -216,10 +216,7 @@ def _values_kept(values: Mapping[str, object], texts: Mapping[str, Callable[[], 
 
 
 def _refusal_again(command: WriteCommand, kept: object, write: GuardedWriter) -> Refused | None:
-    """Rebuild a refusal from its record.
-
-    Returns None if another version of retentive wrote the record; the command then runs again.
-    """
+    """Rebuild a refusal from its record. Returns None if another version of retentive wrote the record."""
     try:
         key, values = cast("tuple[str, dict[str, Any]]", kept)
         return Refused(key, **_values_again(values, _texts(command, write))) if key in ERROR_CODES else None
@@ -241,7 +238,10 @@ def _values_again(kept: Mapping[str, Any], texts: Mapping[str, Callable[[], str]
 
 
 def _texts(command: WriteCommand, write: GuardedWriter) -> dict[str, Callable[[], str]]:
-    """Functions that return the arguments an error reply can echo, by the placeholders of the arguments in a record."""
+    """Return functions for the texts of a command that an error reply can repeat.
+
+    The keys are the names by which the record of a refusal refers to these texts.
+    """
     texts: dict[str, Callable[[], str]] = {}
     for number, path in enumerate(paths_of(command)):
         texts |= {f"written {number}": partial(str, path.written), f"path {number}": partial(str, path.text)}
@@ -260,12 +260,15 @@ class _Remembered:
     cleaned_at: float | None = None
 
 
-_remembered: dict[str, _Remembered] = {}  # by store; commands that this process recorded since its last cleanup
+_remembered: dict[str, _Remembered] = {}  # by store id: commands that this process recorded since its last cleanup
 _MAX_STORES = 10_000
 
 
 def forget_now_and_then(context: StoreContext) -> None:
-    """Count a recorded command, and remove old records every `CLEAN_AFTER` commands. Failures are only logged."""
+    """Count a recorded command. After `CLEAN_AFTER` commands, remove old records, but at most once an hour.
+
+    Failures are only logged.
+    """
     if len(_remembered) >= _MAX_STORES:
         _remembered.clear()
     mine, now = _remembered.setdefault(context.id, _Remembered()), context.clock()

@@ -1,8 +1,8 @@
 """Paged lists of memories. All pages show the same state of the store, even if it changes between the pages.
 
-The cursor contains the *pin*: the newest version at the time of the first page. Later pages show the state at the pin.
-Memories that have not changed since are read from the present state, by path range. The others are read from their
-versions. So each memory that exists throughout the listing is on exactly one page.
+The cursor contains the *pin*: the newest version when the first page was read. Later pages show the state at the pin.
+Memories that have not changed since then are read from the current state, by path range. Changed memories are read from
+their versions. So each memory that exists throughout the listing is on exactly one page.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from retentive.values.records import time_in_id
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
-HISTORY, PRUNED = "history", "pruned_until"  # record of the latest time at which a version, pruned since, was replaced
-_FEW = 50  # memories whose earlier versions are looked up one at a time
+HISTORY, PRUNED = "history", "pruned_until"  # kind and key of the record of the time from which all versions are kept
+_FEW = 50  # up to this number of memories, their earlier versions are looked up one at a time
 _Found: TypeAlias = tuple[Memory, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
 class ListingCursor:
-    """Position in a listing: the newest version or event at its first page, and the last path shown.
+    """Position in a listing. `last` is the last path shown; the path of a directory ends with `/`.
 
-    The path of a directory ends with `/`.
+    `pin` is the id of the newest version or event when the first page was read.
     """
 
     pin: str
@@ -63,7 +63,7 @@ Listed: TypeAlias = ListedMemory | ListedDirectory
 
 @dataclass(frozen=True, slots=True)
 class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
-    """List the memories below a directory, in byte order. With `depth` 1, list one level, including its directories."""
+    """List the memories below a directory, in byte order. With `depth` 1, list one level, including directories."""
 
     name = "list"
     for_paths = True
@@ -74,7 +74,7 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
     texts: bool = False
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Fact of the audit entry: `listed`."""
+        """Return `listed` for the audit entry."""
         return {"listed": True}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> ListPage[Listed, ListingCursor]:
@@ -87,7 +87,7 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
         return ListPage.of(found, self.limit, [ListingCursor(pin, each) for each in last])
 
     def _page(self, state: _State) -> tuple[list[Listed], list[str]]:
-        """Read up to one entry more than the limit, which shows if a next page exists. Also return the paths."""
+        """Return up to `limit` + 1 entries and their paths. The additional entry shows that there is a next page."""
         start, wanted = "" if self.cursor is None else path_after(self.cursor.last), self.limit + 1
         if self.depth == 1:
             batch = islice(state.one_level(start, wanted), wanted)
@@ -106,7 +106,7 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
 
 
 class _State:
-    """The memories below a directory, at present or at an earlier version."""
+    """Memories below a directory, in the current state or in an earlier one."""
 
     def __init__(self, snapshot: Snapshot, under: str, *, texts: bool) -> None:
         self._snapshot = snapshot
@@ -116,7 +116,7 @@ class _State:
         self._past: list[Memory] = []
 
     def go_back(self, pin: str, *, hides: bool) -> None:
-        """Show the state right after version `pin`. Raises `CursorExpired` if its versions were removed."""
+        """Switch to the state right after version `pin`. Raises `CursorExpired` if versions of it were removed."""
         _check_kept(self._snapshot, pin)
         first = _first_changes(self._snapshot, pin)
         self._changed = set(first)
@@ -209,7 +209,11 @@ def _first_changes(snapshot: Snapshot, pin: str) -> dict[str, Version]:
 
 
 def _versions_at(snapshot: Snapshot, pin: str, memory_ids: set[str], *, hides: bool) -> list[Version]:
-    """Return the newest version of each memory at `pin`. With `hides`, leave out memories hidden from the actor."""
+    """Return the newest version of each memory in the state at `pin`.
+
+    `hides` means that the snapshot leaves out memories hidden from the actor. Otherwise a missing version raises
+    `CursorExpired`.
+    """
     before = pin + "~"
     if hides or len(memory_ids) > _FEW:
         found = [version for version in snapshot.as_of(before) if version.memory_id in memory_ids]

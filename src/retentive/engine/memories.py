@@ -1,4 +1,4 @@
-"""Methods for people that `MemoryStore` and `Mounts` share."""
+"""Methods for applications that `MemoryStore` and `Mounts` share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class MemoryTree(Protocol):
-    """Runs commands on one tree of memories: a `MemoryStore` or a `Mounts`."""
+    """Tree of memories on which commands run: a `MemoryStore` or a `Mounts`."""
 
     @property
     def replies(self) -> Replies:
@@ -56,14 +56,14 @@ class MemoryTree(Protocol):
 
 
 class Memories(ABC):
-    """A tree of memories. Threads may share it.
+    """Tree of memories. Threads may share it.
 
-    Models use it through `execute`, which returns errors as replies. The other methods are for people: they return
-    values and raise `RetentiveError`, with the sentence and the code of the reply.
+    Models use `execute`, which returns errors as replies. Applications use the other methods, which return values and
+    raise `RetentiveError` with the text and code of the reply.
 
-    Methods that write return a `Written` when the change is durable. They record its actor (by default the actor given
-    when the location was opened), `source` and `session` (docs/trust.md). If `if_version` is given and is not the id of
-    the newest version of the memory, they raise `Conflict` and change nothing.
+    Methods that write return a `Written` when the change is durable. They record `actor` (by default the actor that the
+    location was opened with), `source` and `session` with the change (docs/trust.md). If `if_version` is given, it must
+    be the id of the newest version of the memory; otherwise they raise `Conflict` and change nothing.
     """
 
     @property
@@ -108,7 +108,7 @@ class Memories(ABC):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> Written:
-        """Create a memory, or replace its whole text. Writing the present text again adds no version."""
+        """Create a memory, or replace its whole text. If the memory already has this text, no version is added."""
         return self._write("write", lambda: Write(_file(path), _text("text", text)), if_version, actor, origin)
 
     def append(
@@ -120,7 +120,7 @@ class Memories(ABC):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> Written:
-        """Append a text as new lines to a memory. If the memory does not exist, it is created."""
+        """Append a text as new lines to a memory, or create the memory with this text."""
         return self._write("append", lambda: Append(_file(path), _text("text", text)), if_version, actor, origin)
 
     def edit(
@@ -184,7 +184,7 @@ class Memories(ABC):
         return self.execute(command).raise_for_error().text
 
     def read(self, path: str) -> str:
-        """The text of the memory at `path`. Raises `NotFound`."""
+        """Return the text of the memory at `path`. Raises `NotFound`."""
         return self.load(path)[1]
 
     def _write(

@@ -1,4 +1,4 @@
-"""Operations on a memory store, as frozen dataclasses, with their invocations and outcomes."""
+"""Base classes of all operations on a memory store, and the outcome of an operation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class RolledBack(RetentiveError):
-    """Carries the result of a dry run out of a transaction that is rolled back."""
+    """Error that a dry run raises to roll back its transaction. `result` is the result of the dry run."""
 
     code = "dry_run"
 
@@ -31,19 +31,19 @@ class RolledBack(RetentiveError):
 
 
 REFUSALS = (RolledBack, Refused, InvalidInput, NotFound, Conflict)
-"""Errors of the request itself. All others are failures of storage or missing permissions."""
+"""Errors of the request itself. All other errors are failures of storage or missing permissions."""
 
 
 class Operation(ABC, Generic[R_co]):
     """One operation on a memory store. Subclasses are frozen dataclasses.
 
     - `name`: name of the operation in the audit log.
-    - `needs_external_edits`: external edits of plain files are recorded before the operation runs, so that it sees
-      them.
-    - `first_path`: canonical path of the entry that the operation reads first, or None. Never the root.
-    - `for_paths`: callers that are limited to some paths may run the operation, because it reads only memories and
-      versions, and only through the snapshot or transaction it is given.
-    - `sees_all`: the read sees the stored state, which includes memories hidden from the actor but no proposed changes.
+    - `needs_external_edits`: before the operation runs, external edits of plain files are recorded, so that the
+      operation sees them.
+    - `first_path`: canonical path of the entry that the operation reads first, or None. It is never the root.
+    - `for_paths`: a caller whose access is limited to some paths may run the operation. Such an operation must read
+      only memories and versions, and only through the snapshot or transaction that it gets.
+    - `sees_all`: a read sees the stored state. It sees memories hidden from the actor, and no proposed changes.
     """
 
     __slots__ = ()
@@ -55,27 +55,27 @@ class Operation(ABC, Generic[R_co]):
     sees_all: bool = False
 
     def paths(self) -> tuple[str, ...]:
-        """Canonical paths of the operation, for the audit log.
+        """Return the canonical paths of the operation for the audit log.
 
-        The default is the field `path`, if the operation has one.
+        By default, this is the field `path`, if the operation has such a field.
         """
         path: MemoryPath | None = getattr(self, "path", None)
         return () if path is None else (path.text,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Additional fields of the audit entry, derived from a result. They never contain a text or a path."""
+        """Return additional fields of the audit entry for this result. They never contain a text or a path."""
         return {}
 
 
 class ReadOperation(Operation[R_co]):
-    """An operation that changes nothing."""
+    """Operation that changes nothing."""
 
     __slots__ = ()
     is_read = True
 
     @abstractmethod
     def apply(self, snapshot: Snapshot, settings: Settings) -> R_co:
-        """Compute the result from one consistent state, as the actor sees the store. Raises `RetentiveError`."""
+        """Return the result for one consistent state of the store, as the actor sees it. Raises `RetentiveError`."""
 
 
 _READS_OF_PATHS = frozenset({"load", "list", "versions", "feed", "log", "show", "text_at", "blame", "search"})
@@ -83,9 +83,9 @@ _READS_OF_PATHS = frozenset({"load", "list", "versions", "feed", "log", "show", 
 
 @dataclass(frozen=True, slots=True)
 class Read(ReadOperation[R]):
-    """A read operation whose `apply` calls a given function. `facts_of` derives facts for the audit entry.
+    """Read operation that calls the function `work`. `facts_of` returns additional fields of the audit entry.
 
-    If `is_filtered` is true, the function itself leaves out the paths that the caller may not see.
+    If `is_filtered` is true, `work` itself leaves out the paths that the caller may not see.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Read(ReadOperation[R]):
 
     @property
     def first_path(self) -> str | None:  # type: ignore[override]  # depends on the read
-        """The path of a `load`; None for other reads, which read directories."""
+        """Path of a `load`. None for other reads, because they read directories."""
         return self.path.text if self.name == "load" and self.path is not None and not self.path.is_root else None
 
     @property
@@ -107,7 +107,7 @@ class Read(ReadOperation[R]):
         return self.name in _READS_OF_PATHS
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Facts derived from the result."""
+        """Return additional fields of the audit entry for this result."""
         return {} if self.facts_of is None else self.facts_of(result)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> R:
@@ -117,10 +117,10 @@ class Read(ReadOperation[R]):
 
 @dataclass(frozen=True, slots=True)
 class AuditOnly(ReadOperation[None]):
-    """Writes only the audit entry of a call.
+    """Operation that only writes the audit entry of a call.
 
-    The call itself runs elsewhere (a command across mounts, a bulk read) or was malformed. `details` are the facts of
-    the entry.
+    It is used for a malformed call, and for a call that runs elsewhere, such as a command across mounts or a bulk read.
+    `details` are additional fields of the entry.
     """
 
     for_paths = True
@@ -130,7 +130,7 @@ class AuditOnly(ReadOperation[None]):
     details: Mapping[str, object] = field(default_factory=dict)
 
     def paths(self) -> tuple[str, ...]:
-        """Paths of the call that could be parsed."""
+        """Return the paths of the call that could be parsed."""
         return tuple(path.text for path in self.written)
 
     def facts(self, result: Any) -> Mapping[str, object]:
@@ -144,15 +144,15 @@ class AuditOnly(ReadOperation[None]):
 
 
 class WriteOperation(Operation[R_co]):
-    """An operation that changes memories, history or settings, in one transaction.
+    """Operation that changes memories, history or settings, in one transaction.
 
-    - `may_use_reserve`: the operation deletes, so it may use the space reserved for a full disk.
-    - `under_review`: effect of the operation for an actor under review: it becomes a proposal (`propose`), is refused
-      (`refuse`), or runs as usual (`skip`).
+    - `may_use_reserve`: the operation only deletes. On a full disk, it may use the reserved space.
+    - `under_review`: treatment of the operation if its actor is under review. It becomes a proposal (`propose`), is
+      refused (`refuse`), or runs as usual (`skip`).
     - `switches_audit`: the operation may turn the audit log on.
-    - `allowed_when_archived`: the operation also runs on an archived store, because it only removes
-      memories or changes none.
-    - `is_replayable`: if the operation is repeated under the same tool_use id, it returns its first outcome.
+    - `allowed_when_archived`: the operation also runs on an archived store, because it only removes memories or because
+      it changes no memory.
+    - `is_replayable`: if the operation is repeated under the same tool_use id, the first outcome is returned.
     """
 
     __slots__ = ()
@@ -164,33 +164,33 @@ class WriteOperation(Operation[R_co]):
 
     @abstractmethod
     def apply(self, tx: Transaction, writer: GuardedWriter) -> R_co:
-        """Record the changes and return the result. This method may be called more than once.
-
-        Raises `RetentiveError`.
-        """
+        """Record the changes and return the result. May be called more than once. Raises `RetentiveError`."""
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object] | None:
-        """Return the ids and numbers from which `again` rebuilds the result, never texts or paths.
+        """Return ids and numbers from which `again` can rebuild the result for a repeated request. No texts or paths.
 
-        Return None if running the operation a second time would change nothing, so that a repeated request may run it.
+        Return None if a repeated request may simply run the operation again, because that changes nothing.
         """
         return None
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> R_co:
-        """Rebuild the result of an earlier run from the history and `kept`, the value the method `kept` returned."""
+        """Rebuild the result of an earlier run from the history and from `kept`, which the method `kept` returned."""
         raise NotImplementedError
 
     def without(self, error: RetentiveError) -> WriteOperation[R_co] | None:
-        """Return the operation without the part that the storage refused, to retry it. None if all of it fails."""
+        """Return the operation without the part that the storage refused, so that it can be retried.
+
+        Return None if the operation has no such part, so that it fails as a whole.
+        """
         return None
 
 
 @dataclass(slots=True)
 class Outcome(Generic[R]):
-    """Outcome of an operation: its result or error, and the recorded versions.
+    """Outcome of an operation: its result or error, and the ids of the recorded versions.
 
-    If `repeated` is true, this is the outcome of an earlier call under the same tool_use id. If `proposed` is true, the
-    changes await review.
+    If `repeated` is true, this is the outcome of an earlier call under the same tool_use id or idempotency key. If
+    `proposed` is true, the changes wait for review.
     """
 
     settings: Settings

@@ -24,7 +24,7 @@ def load(path: MemoryPath) -> Read[tuple[Memory, str]]:
 
 
 def get_entry(path: MemoryPath) -> Read[Entry]:
-    """Read the entry at a path other than the root, for editors."""
+    """Read the entry at a path that is not the root. Editors use this."""
     return Read("load", lambda snapshot: snapshot.get(path.text), path, lambda entry: read_fact(entry.memory))
 
 
@@ -55,10 +55,10 @@ def read_version(version_id: str) -> Read[tuple[Version, str | None]]:
 
 
 def read_fact(memory: Memory | None) -> Mapping[str, object]:
-    """Fact of an audit entry: the ids of the memory and of the version that were read."""
+    """Return the ids of a memory that was read and of its version, as a field of an audit entry."""
     return {} if memory is None else {"read": [memory.id, memory.version_id]}
 
 
 def version_fact(version: Version) -> Mapping[str, object]:
-    """Fact of an audit entry: the ids of the memory and of the version that were read."""
+    """Return the ids of a version that was read and of its memory, as a field of an audit entry."""
     return {"read": [version.memory_id, version.id]}

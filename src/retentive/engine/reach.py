@@ -1,7 +1,8 @@
-"""Limits a caller, such as the owner of an API key, to some paths of a memory store.
+"""Access of a caller, such as the owner of an API key, that is limited to some paths of a memory store.
 
-The caller sees and changes only memories whose paths match its patterns. Other memories are missing from its listings,
-searches, histories and earlier states. Operations on the whole store are refused (`Operation.for_paths`).
+The caller has path patterns, and sees and changes only memories whose paths match one of them. Listings, searches,
+histories and earlier states leave out all other memories. Operations on the whole store are refused
+(`Operation.for_paths`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _PAGE = 500
 
 
 class ReachedSnapshot(Overlay):
-    """Snapshot without the memories and versions outside of the patterns. Records and usage are not filtered."""
+    """Snapshot of the memories and versions whose paths match the patterns. Records and usage are not filtered."""
 
     def __init__(self, inner: Snapshot, paths: tuple[str, ...]) -> None:
         super().__init__(inner)
@@ -73,7 +74,7 @@ class ReachedSnapshot(Overlay):
         return islice(filter(self._shows, self._all_versions(selection)), selection.get("limit"))
 
     def _all_versions(self, selection: Selection) -> Iterator[Version]:
-        """Yield all versions of a selection, page by page. Ignores its limit, which counts visible versions."""
+        """Yield all versions of a selection, read in pages. The limit is ignored: it counts visible versions only."""
         bound = "after" if selection.get("oldest_first") else "before"
         wanted = Selection(**selection)
         wanted["limit"] = _PAGE
@@ -114,7 +115,7 @@ class ReachedSnapshot(Overlay):
 
 
 class ReachedTransaction(ReachedSnapshot, Transaction):
-    """Transaction that reads like `ReachedSnapshot`. The guarded writer refuses changes outside of the patterns."""
+    """Transaction that reads like `ReachedSnapshot`. The guarded writer refuses changes to other paths."""
 
     def __init__(self, inner: Transaction, paths: tuple[str, ...]) -> None:
         super().__init__(inner, paths)

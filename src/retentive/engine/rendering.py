@@ -1,4 +1,4 @@
-"""Rendering of outcomes as replies. No other module turns results into sentences."""
+"""Rendering of outcomes as replies to models. No other module turns results into sentences."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ STORAGE_REPLIES = {
     "not_found": "erased",  # the whole memory store was erased
     "unknown_schema": "unknown_schema",
 }
-"""The reply for each failure of storage. Errors with other codes are raised to the application."""
+"""Reply template for the error code of each failure of storage. Errors with other codes are raised."""
 OF_BACKENDS = {"path_taken", "path_folds"}
-"""Codes of refusals by a backend, which only knows canonical paths."""
+"""Reply templates for refusals by a backend. Such a refusal contains a canonical path, not the path of the request."""
 
 
 class Say:
-    """Renders sentences of the reply catalogue for one invocation, and masks sensitive values in echoed input.
+    """Renderer of reply templates for one invocation. It masks sensitive values in input that a reply repeats.
 
-    Values that `is_plain` recognizes, or that are in `harmless`, need no masking.
+    A value is not examined if `is_plain` recognises it or if `harmless` contains it.
     """
 
     __slots__ = ("_harmless", "_is_plain", "_redact", "_replies")
@@ -64,7 +64,7 @@ class Say:
         self._harmless = harmless
 
     def __call__(self, key: str, **values: object) -> str:
-        """Render the sentence `key`."""
+        """Render the template `key`."""
         template: str = getattr(self._replies, key)
         if not values:
             return template
@@ -75,12 +75,12 @@ class Say:
         return template.format(**values)
 
     def error(self, key: str, values: dict[str, object]) -> Reply:
-        """Render the error reply `key`."""
+        """Render the template `key` as an error reply."""
         return self._replies.error(key, redact_echoes(values, self._redact))
 
 
 def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[Any]) -> Reply:
-    """Render an outcome as a reply. Raises application errors."""
+    """Render an outcome as a reply. Raises an error that is neither a refusal nor a failure of storage."""
     settings = outcome.settings
     redact = partial(context.redacted, settings=settings)
     examiner = context.examiner
@@ -100,7 +100,7 @@ def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[
 
 
 def notes_of(context: StoreContext, outcome: Outcome[CommandResult]) -> tuple[str, ...]:
-    """Render the notes of the guards on a change as sentences."""
+    """Return the notes that guards added to a change, as sentences."""
     if outcome.result is None or not outcome.result.notes:
         return ()
     say = Say(context.replies, partial(context.redacted, settings=outcome.settings))
@@ -108,7 +108,7 @@ def notes_of(context: StoreContext, outcome: Outcome[CommandResult]) -> tuple[st
 
 
 def error_reply(say: Say, error: RetentiveError, paths: Sequence[MemoryPath]) -> Reply:
-    """Render a refusal or a failure of storage as a reply. Any other error is raised again."""
+    """Render a refusal or a failure of storage as a reply. Raise any other error again."""
     shown: dict[str, object] = {"path": paths[-1].written}
     if len(paths) > 1:
         shown |= {"old_path": paths[0].written, "new_path": paths[1].written}
@@ -124,7 +124,7 @@ def error_reply(say: Say, error: RetentiveError, paths: Sequence[MemoryPath]) ->
 
 
 def paths_named(operation: Operation[Any]) -> tuple[MemoryPath, ...]:
-    """Paths of an operation, as written in the request. An error reply names the last of these paths."""
+    """Return the paths of an operation, as written in the request. An error reply names the last of these paths."""
     match operation:
         case RunView(command=command):
             return (command.path,)

@@ -1,8 +1,8 @@
 """Repeated requests: a request that is sent again with the same idempotency key does not run a second time.
 
-A client that did not receive the answer to a request sends the request again, with the same key. The record of a
-request is written in the transaction of its change. The record contains digests of the key and the request, ids and
-numbers. The texts and paths of the first result are read from the history.
+A client that did not receive the answer to a request sends the request again, with the same key. A record of each
+request is written in the transaction of its change. The record contains ids, numbers, and digests of the key and the
+request. To answer the repeated request, the texts and paths of the first result are read from the history.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from retentive.errors import InvalidInput
 from retentive.storage.contract import Snapshot, Transaction
 from retentive.values.records import Recorded, RequestKey
 
-_MANY = 8  # a record lists the versions of changes up to this size; results of larger changes do not need them
+_MANY = 8  # a record lists the versions of at most this number of changes; larger results do not need the ids
 
 
 def request_key(caller: str, key: str, *parts: str) -> RequestKey:
-    """Build the key of a request. `caller` is the id of the sender; `parts` are the whole content of the request."""
+    """Build the key of a request. `caller` is the id of the client. `parts` are all parts of the request's content."""
     return RequestKey(digest("request", caller, key), digest(key, *parts))
 
 
@@ -36,7 +36,7 @@ def once_per_request(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     assert request is not None
     record = attempt.tx.get_record(KIND, request.key)
     if record is not None and record == attempt.remembered and attempt.outcome is not None:
-        return attempt.outcome  # the commit succeeded, and only its outcome was lost
+        return attempt.outcome  # an earlier run was committed, and only the reply to its commit was lost
     if record is not None and not is_old(record, attempt.context.clock()):
         known = parsed(record)
         if known.get("request") != request.digest:
@@ -66,7 +66,10 @@ def once_per_request(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 
 def known_result(snapshot: Snapshot, request: RequestKey, now: float) -> Mapping[str, Any] | None:
-    """Result that `remember_result` recorded for a request, for work outside the pipeline. Raises `InvalidInput`."""
+    """Return the result that `remember_result` recorded for a request, or None. Used for work outside the pipeline.
+
+    Raises `InvalidInput` if the idempotency key was used for another request.
+    """
     record = snapshot.get_record(KIND, request.key)
     if record is None or is_old(record, now):
         return None
@@ -78,7 +81,7 @@ def known_result(snapshot: Snapshot, request: RequestKey, now: float) -> Mapping
 
 
 def remember_result(tx: Transaction, request: RequestKey, kept: Mapping[str, object], now: float) -> None:
-    """Record the result of a request."""
+    """Record the result of a request for `known_result`."""
     about = {"request": request.digest, "kept": kept, "changes": [], "time": now}
     tx.put_record(KIND, request.key, json.dumps(about, sort_keys=True, separators=(",", ":")))
 

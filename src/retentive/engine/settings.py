@@ -17,7 +17,10 @@ from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 
 @dataclass(frozen=True, slots=True)
 class ChangeSettings(WriteOperation[Settings]):
-    """Change settings. The value None restores a default. The result is the stored settings, without pinned values."""
+    """Change the stored settings and return them, without settings pinned in this process.
+
+    The value None restores a default.
+    """
 
     name = "settings"
     under_review = "skip"  # otherwise a setting that puts every actor under review could not be reversed
@@ -25,19 +28,19 @@ class ChangeSettings(WriteOperation[Settings]):
     allowed_when_archived = True
     changes: Mapping[str, object]
     examiner: TextExaminer
-    is_read_only: bool = False  # true if this process pinned read_only; a stored read_only is ignored here
+    is_read_only: bool = False  # true if this process pinned read_only; the stored read_only does not matter here
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` for unknown names."""
         check_names(self.changes)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Names of the changed settings. If `audit` is one of them, also its new value."""
+        """Return the names of the changed settings for the audit entry, and the new value of `audit` if it changed."""
         switched = {"audit": result.audit} if "audit" in self.changes else {}
         return {"settings": sorted(self.changes), **switched}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Settings:
-        """Store the settings. Raises `InvalidInput` for an unknown name or an invalid value, `ReadOnly`."""
+        """Store the settings. Raises `InvalidInput` for an unknown name or an invalid value, and `ReadOnly`."""
         if self.is_read_only:
             raise ReadOnly("the memory store was opened read-only, so its settings cannot be changed")
         given = {

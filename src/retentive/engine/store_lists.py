@@ -17,7 +17,10 @@ _PREFIX = "memstore_"
 
 @dataclass(frozen=True, slots=True)
 class StoreFilter:
-    """Conditions on listed stores; None means any. The times are inclusive. Raises `InvalidInput`."""
+    """Conditions that listed stores must meet. None means no condition. The times are inclusive.
+
+    Raises `InvalidInput` for a time without a time zone.
+    """
 
     workspace: str | None = None
     include_archived: bool = False
@@ -26,16 +29,16 @@ class StoreFilter:
 
     def __post_init__(self) -> None:
         if any(at is not None and at.tzinfo is None for at in (self.created_from, self.created_to)):
-            raise InvalidInput("a time needs its zone, as in 2026-01-02T03:04:05Z")
+            raise InvalidInput("a time must have a time zone, as in 2026-01-02T03:04:05Z")
 
     def bounds(self) -> tuple[str | None, str | None]:
-        """Return exclusive bounds for the ids of matching stores. An id begins with the creation time."""
+        """Return exclusive bounds for the ids of matching stores. A store id begins with the creation time."""
         first, last = self.created_from, self.created_to
         low = None if first is None else f"{_PREFIX}{max(to_us(first), 0):014x}"
         return low, None if last is None else f"{_PREFIX}{max(to_us(last) + 1, 0):014x}"
 
     def fits(self, info: StoreInfo) -> bool:
-        """Return whether a store of the workspace matches."""
+        """Return whether a store meets all conditions other than the workspace."""
         return (
             info.id != SYSTEM_STORE
             and (self.include_archived or info.archived_at is None)
@@ -45,7 +48,7 @@ class StoreFilter:
 
 
 def list_stores(backend: Backend, chosen: StoreFilter, after: str | None, limit: int) -> ListPage[StoreInfo, str]:
-    """One page of the matching stores, newest first. The cursor is the id of the last store of a page."""
+    """Return one page of the matching stores, newest first. The cursor of the next page is the id of the last store."""
     if limit < 1:
         raise InvalidInput(f"the limit must be at least 1, not {limit}")
     low, high = chosen.bounds()

@@ -1,4 +1,4 @@
-"""Operations that change the properties of a memory store, and that archive it."""
+"""Operations that change the properties of a memory store, or archive it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from retentive.values.records import to_datetime
 
 @dataclass(frozen=True, slots=True)
 class ChangeProperties(WriteOperation[Properties]):
-    """Change the name, description or metadata. None keeps a value. A metadata entry with the value None is removed."""
+    """Change the name, description or metadata. A field of None keeps the stored value.
+
+    A metadata entry with the value None is removed.
+    """
 
     name = "store.update"
     under_review = "refuse"
@@ -27,7 +30,7 @@ class ChangeProperties(WriteOperation[Properties]):
     is_read_only: bool = False  # true if this process pinned read_only
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Properties:
-        """Store the properties if they differ from the present ones. Raises `InvalidInput`, `ReadOnly`."""
+        """Store the properties if they differ from the current ones. Raises `InvalidInput` and `ReadOnly`."""
         _check_writable(self.is_read_only)
         before = properties_of(tx.properties)
         after = before.changed(name=self.new_name, description=self.description, metadata=self.metadata)
@@ -49,7 +52,7 @@ class ArchiveStore(WriteOperation[Properties]):
     is_read_only: bool = False
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Properties:
-        """Record the time. A store that is already archived keeps its earlier time. Raises `ReadOnly`."""
+        """Record the time of archiving. A store that is already archived keeps its earlier time. Raises `ReadOnly`."""
         _check_writable(self.is_read_only)
         before = properties_of(tx.properties)
         if before.archived_at is not None:

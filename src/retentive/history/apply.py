@@ -1,4 +1,4 @@
-"""Applies a restore or undo plan: deletes, moves, recreates and rewrites memories in one transaction."""
+"""Application of a restore or undo plan: it deletes, moves, recreates and rewrites memories in one transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ALTERED = "sensitive values were removed from its text"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One write to one memory. `path` is the path after the write, or for a deletion the path before it."""
+    """One write to one memory. `path` is the path of the memory after the write. A deletion has the path before it."""
 
     what: What
     memory_id: str
@@ -37,11 +37,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class RestoreOutcome:
-    """Result of a restore or undo, or of its preview. With conflicts, nothing was changed.
+    """Result of a restore or undo, or of its preview. If there are conflicts, nothing was changed.
 
-    `left` lists the memories that still differ from the requested state: redacted content cannot be restored, even with
-    `force`, and a guard may have removed sensitive values from a text. `undone` lists the changes that an undo reverts,
-    newest first.
+    `left` lists the memories that still differ from the requested state. There are two reasons: redacted content cannot
+    be restored, even with `force`, and a guard may have removed sensitive values from a text.
+
+    `undone` lists the changes that an undo reverts, newest first.
     """
 
     steps: tuple[Step, ...] = ()
@@ -59,7 +60,7 @@ class RestoreOutcome:
 
 
 def steps(found: Snapshot, targets: Targets) -> list[Step]:
-    """Return the writes that bring all memories to their targets. A memory in its target state needs no write."""
+    """Return the writes that bring all memories to their target states. A memory in its target state needs no write."""
     present = memories_by_id(found, targets.keys())
     made: list[Step] = []
     for memory_id, state in targets.items():
@@ -90,7 +91,10 @@ def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, Conflict]:
 
 
 def clashing(todo: Sequence[Step]) -> dict[str, Conflict]:
-    """Return conflicts of memories with equal or nested target paths, by memory id. The oldest memory has none."""
+    """Return the conflicts between memories whose target paths are equal or nested, by memory id.
+
+    The oldest of these memories keeps its path and has no conflict.
+    """
     taken: set[str] = set()
     above: set[str] = set()
     clashes: dict[str, Conflict] = {}
@@ -119,7 +123,7 @@ def _standing(found: Snapshot, path: str) -> Iterable[Memory]:
 
 
 def carry_out(tx: Transaction, write: GuardedWriter, todo: Sequence[Step]) -> list[Conflict]:
-    """Apply the steps through the guards; return a conflict for each text that a guard altered.
+    """Apply the steps through the guards. Return a conflict for each text that a guard altered.
 
     Raises `Refused`, and `InvalidInput` for a memory that is being erased.
     """
@@ -136,7 +140,7 @@ def carry_out(tx: Transaction, write: GuardedWriter, todo: Sequence[Step]) -> li
     made_again = {step.memory_id for step in circling}
     changed = [step for step in todo if step.what == "changed" and step.memory_id not in made_again]
     made = [*circling, *(step for step in todo if step.what == "made")]
-    # Shrinking texts are written first, so that no intermediate state exceeds a limit.
+    # Texts that shrink are written first, so that no intermediate state exceeds a limit.
     written = [(step, _put(tx, write, locate(tx, step.path), step)) for step in sorted(changed, key=_growth)]
     written += [(step, _put(tx, write, Entry(), step, again=Again(step.memory_id, _born(tx, step)))) for step in made]
     return [Conflict(step.path, step.memory_id, _ALTERED) for step, became in written if became.altered]
@@ -154,7 +158,7 @@ def _put(tx: Transaction, write: GuardedWriter, entry: Entry, step: Step, *, aga
     try:
         version, data = tx.version(state.version_id)
         lineage = [version.provenance_text]
-        if state.text is not None and entry.memory is not None:  # merged with the present text
+        if state.text is not None and entry.memory is not None:  # merged with the current text
             lineage.append(entry.memory.provenance_text)
         text = decoded(data) if state.text is None else state.text
         return write.put(entry, MemoryPath.known(step.path), text, again=again, lineage=lineage)
@@ -170,7 +174,10 @@ def _born(found: Snapshot, step: Step) -> datetime:
 
 
 def _ordered(moves: Sequence[Step]) -> tuple[list[Step], list[Step]]:
-    """Order the moves so that each target path is free. The second list contains the moves that form a cycle."""
+    """Order the moves so that each target path is free when its move runs.
+
+    The second list contains the moves for which this is impossible, because they form a cycle.
+    """
     pending = {step.before.path for step in moves if step.before is not None}
     above = Counter(one for path in pending for one in ancestors(path))
     free: list[Step] = []

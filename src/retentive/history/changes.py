@@ -1,4 +1,4 @@
-"""Changes as the log shows them: the versions recorded by one command, and the earlier paths of renamed memories."""
+"""Changes as the log shows them. A change groups the versions that one command recorded."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from retentive.storage.contract import Actor, Snapshot, Version
 
 @dataclass(frozen=True, slots=True)
 class LoggedChange:
-    """One change: the versions of one revision by one actor, newest first. A filtered log may omit some of them.
+    """One change: the versions that one actor recorded in one revision, newest first.
 
-    `moved_from` has the earlier paths of renamed memories, by version id.
+    In a filtered log, some of these versions may be missing. `moved_from` contains the previous paths of renamed
+    memories, by version id.
     """
 
     number: int
@@ -30,14 +31,14 @@ class LoggedChange:
 
     @property
     def cause(self) -> str:
-        """Description of an undo or restore, such as `undo of r3`. Empty for other changes, and if redacted."""
+        """Description of an undo or restore, such as `undo of r3`. Empty for other changes and after a redaction."""
         return next((each.provenance.cause for each in self.versions if each.provenance.cause), "")
 
 
 class Predecessors:
-    """Finds the previous version of the same memory, without a query if that version was in a watched list.
+    """Lookup of the previous version of the same memory. Versions passed to `watch` or `learn` need no query.
 
-    If `only` is given, `moved_from` returns None for memories whose ids are not in it.
+    If `only` is given, `moved_from` returns None for all memories whose ids are not in `only`.
     """
 
     def __init__(self, found: Snapshot, only: Container[str] | None = None) -> None:
@@ -46,13 +47,13 @@ class Predecessors:
         self._before: dict[str, Version] = {}
 
     def watch(self, versions: Iterable[Version]) -> Iterator[Version]:
-        """Yield the versions, newest first, and remember them. The list must not skip a version of a memory."""
+        """Yield the given versions, newest first, and remember them. No version of a memory may be skipped."""
         for version in versions:
             self.learn((version,))
             yield version
 
     def learn(self, versions: Iterable[Version]) -> None:
-        """Remember the versions of a list, newest first."""
+        """Remember the given versions, newest first."""
         for version in versions:
             later = self._later.get(version.memory_id)
             if later is not None:
@@ -67,7 +68,7 @@ class Predecessors:
         return next(self._found.versions(memory_id=version.memory_id, before=version.id, limit=1), None)
 
     def moved_from(self, version: Version) -> str | None:
-        """Return the path from which a version renamed its memory; None if the version is no rename."""
+        """Return the path that the memory had before a version renamed it. None if the version is not a rename."""
         if version.operation != "modified" or not version.path:
             return None
         if self._only is not None and version.memory_id not in self._only:
@@ -79,7 +80,7 @@ class Predecessors:
 def grouped(versions: Iterable[Version], known: Predecessors, limit: int | None = None) -> list[LoggedChange]:
     """Group versions, newest first, into at most `limit` changes."""
     groups = (tuple(group) for _, group in groupby(versions, key=lambda each: (each.revision, each.actor)))
-    taken = list(islice(groups, limit))  # before the queries, so that the watched list is as long as possible
+    taken = list(islice(groups, limit))  # read all versions first: `known` then needs fewer queries
     return [_logged(group, known) for group in taken]
 
 

@@ -1,9 +1,9 @@
-"""Checks the clock on which expiry and retention depend.
+"""Checks of the clock on which expiry and retention depend.
 
 A host whose clock is years ahead would delete every memory as idle and prune the history. On a database server, the
-clock of the server is used. Elsewhere, the store records the time of the last sweep. If the clock is more than 7 days
-ahead of that time and of the changes since, it is not trusted until an operator accepts it, or until a sweep a day
-later still sees it.
+clock of the server is used. Elsewhere, the store records the time of the last sweep. A clock that is more than 7 days
+ahead of this time, and of the changes since, is not trusted. It becomes trusted if an operator accepts it, or if a
+sweep a day later finds that the clock is still ahead.
 """
 
 from __future__ import annotations
@@ -21,34 +21,38 @@ from retentive.storage.paging import all_versions
 from retentive.values.records import to_us
 
 CLOCK, SEEN = "clock", "seen"
-"""Kind and key of the record with the last sighting."""
+"""Kind and key of the record with the last `Sighting`."""
 MAX_STEP_S = 7 * 86_400.0
 CONFIRMED_AFTER_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClockJump:
-    """A clock that is too far ahead of the last time seen."""
+    """Clock that is too far ahead. `seen` is the last trusted time, and `now` is the time of the clock."""
 
     seen: datetime
     now: datetime
 
     @property
     def days(self) -> float:
-        """Length of the jump."""
+        """Number of days that the clock is ahead."""
         return (self.now - self.seen).total_seconds() / 86_400
 
     def __str__(self) -> str:
         return (
-            f"the clock is {self.days:.0f} days ahead of the time this memory store last saw ({self.seen:%Y-%m-%d});"
-            " nothing expires and no version is removed. If the clock is right, run `retentive sweep --accept-clock`,"
-            " or sweep again in a day"
+            f"the clock is {self.days:.0f} days ahead of the last time that this memory store recorded"
+            f" ({self.seen:%Y-%m-%d}); nothing expires and no version is removed. If the clock is right, run"
+            " `retentive sweep --accept-clock`, or sweep again in a day"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The last trusted time, and the time of a clock when it was first seen too far ahead; in seconds since 1970."""
+    """Stored result of a clock check, in seconds since 1970.
+
+    `seen` is the last trusted time. If the clock was too far ahead at the last check, `ahead` is the time that the
+    clock showed when this was first found.
+    """
 
     seen: float
     ahead: float | None = None
@@ -61,13 +65,16 @@ class Sighting:
         return cls(float(found["seen"]), None if ahead is None else float(ahead))
 
     def to_text(self) -> str:
-        """The text of the record."""
+        """Return the text of the record."""
         return json.dumps({"seen": self.seen} | ({} if self.ahead is None else {"ahead": self.ahead}))
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedClock:
-    """The time to use in a sweep, the clock jump that makes the sweep wait, if any, and the record to write, if any."""
+    """Result of a clock check for a sweep. `now` is the time to use.
+
+    If `jump` is set, the clock is not trusted and the sweep must wait. `record` is the text of the record to write.
+    """
 
     now: float
     jump: ClockJump | None = None
@@ -75,7 +82,7 @@ class CheckedClock:
 
 
 def check(context: StoreContext, *, accept: bool = False) -> CheckedClock:
-    """Read and check the clock to use for a store. With `accept`, the clock is trusted in any case."""
+    """Read and check the clock for a store. With `accept`, the clock is always trusted."""
     on_server = capabilities.server_time(context.backend)
     if on_server is not None:
         return CheckedClock(on_server)
@@ -98,7 +105,10 @@ def judged(last: Sighting, now: float, *, accept: bool = False) -> Sighting:
 
 
 def _last(found: Snapshot, created_at: datetime) -> Sighting:
-    """Return the recorded sighting, advanced to the last change that steps of at most 7 days reach from it."""
+    """Return the recorded sighting, with `seen` advanced to later changes of the store.
+
+    The changes are followed in time order up to the first gap of more than 7 days.
+    """
     text = found.get_record(CLOCK, SEEN)
     try:
         last = Sighting(to_us(created_at) / 1e6) if text is None else Sighting.parse(text)

@@ -1,4 +1,4 @@
-"""Number of changes on each day, computed from the revisions at the start and end of the day."""
+"""Number of changes on each day, computed from the revisions at the start and the end of the day."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def last_days(count: int, today: date) -> list[date]:
 
 
 def changes_of_days(snapshot: Snapshot, days: Sequence[date]) -> list[int]:
-    """Number of changes on consecutive days in UTC, oldest first.
+    """Return the number of changes on each of several consecutive days in UTC, oldest first.
 
-    Revisions number the changes consecutively, so only the versions at the ends of the days are read. A change whose
-    versions were all removed may be counted on a later day.
+    Revisions number the changes consecutively, so only a version at the start and the end of each day is read. A change
+    whose versions were all removed may be counted on a later day.
     """
     if not days:
         return []
@@ -32,7 +32,7 @@ def changes_of_days(snapshot: Snapshot, days: Sequence[date]) -> list[int]:
 
 
 def _fill(snapshot: Snapshot, starts: Sequence[date], found: dict[int, int], between: tuple[int, int]) -> None:
-    """Fill in the revisions between two days with known revisions. A span without changes needs no reads."""
+    """Fill in the revisions of the days between two days with known revisions, by bisection."""
     low, high = between
     if found[low] == found[high]:
         found |= dict.fromkeys(range(low, high), found[low])
@@ -44,7 +44,6 @@ def _fill(snapshot: Snapshot, starts: Sequence[date], found: dict[int, int], bet
 
 
 def _revision(snapshot: Snapshot, day: date) -> int:
-    """The revision at the start of a day."""
     bound = f"{_VERSION}{max(to_us(datetime.combine(day, time(), UTC)), 0):014x}"
     newest = next(snapshot.versions(before=bound, limit=1), None)
     if newest is not None:

@@ -1,4 +1,4 @@
-"""Differences between versions: of one change, of the changes of an actor, or between two states."""
+"""Differences between versions: those that a change made, those that an actor made, or those between two states."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from retentive.values.text import decoded
 
 @dataclass(frozen=True, slots=True)
 class MemoryDifference:
-    """Two versions and their texts. A side is None if its memory does not exist: before a creation or after a deletion.
+    """Two versions of a memory and their texts. `old` is None for a new memory, and `new` is None for a deleted one.
 
-    If there is a `reason`, the texts cannot be compared and are None.
+    If the texts cannot be compared, they are None and `reason` says why.
     """
 
     old: Version | None
@@ -38,16 +38,17 @@ class MemoryDifference:
 
     @property
     def path(self) -> str:
-        """Path of the new version, or of the old version if the new path is unknown."""
+        """Path of the new version. If it is unknown, the path of the old version."""
         return next((each.path for each in (self.new, self.old) if each is not None and each.path), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Differences, and the number of memories left out because they are hidden from the actor.
+    """Result of a comparison. `found` lists the differences.
 
-    `changes` lists the chosen changes, newest first; it is empty if two states were compared. `more` is the number of
-    memories left out because of `limit`. `unread` is the newest version not examined, if `most_read` ended the search.
+    `hidden` is the number of memories that were left out because they are hidden from the actor. `more` is the number
+    of memories that were left out because of `limit`. `changes` lists the selected changes, newest first; it is empty
+    if two states were compared. If `most_read` ended the search, `unread` is the newest version not examined.
     """
 
     found: tuple[MemoryDifference, ...]
@@ -59,16 +60,17 @@ class Differences:
 
 @dataclass(frozen=True, slots=True)
 class Compare(ReadOperation[Differences]):
-    """Compare versions at or below a path.
+    """Compare versions at or below a path, in one of three ways.
 
-    - With `change`, the versions of this change, or this single version, are compared with the versions they replaced.
-    - With `only`, the matching versions from `since` to `until` are compared with the versions they replaced.
+    - With `change`, each version of this change is compared with the version that it replaced. `change` can also be a
+      single version.
+    - With `only`, each matching version from `since` to `until` is compared with the version that it replaced.
       Consecutive versions of a memory become one difference.
-    - Otherwise, the state at `since` is compared with the state at `until` (by default now). If both are ids of
-      versions and there is no path, these two versions are compared.
+    - Otherwise, the state at `since` is compared with the state at `until` (by default now). If `since` and `until` are
+      ids of versions and no path is given, these two versions are compared.
 
-    `limit` is the maximum number of memories whose differences and renames are read, and `most_read` the maximum number
-    of versions that are examined, newest first. `most_read` applies only with `only`.
+    `limit` is the maximum number of memories whose differences and renames are read. `most_read` is the maximum number
+    of versions to examine, newest first; it applies only together with `only`.
     """
 
     name = "diff"
@@ -85,12 +87,12 @@ class Compare(ReadOperation[Differences]):
     most_read: int | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Ids of the compared versions."""
+        """Return the ids of the compared versions (of the first 10 differences) for the audit entry."""
         sides = (each and each.id for found in result.found[:10] for each in (found.old, found.new))
         return {"compared": list(sides)}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Differences:
-        """Find the pairs of versions and read their texts. Raises `NotFound`, `InvalidInput`."""
+        """Find the pairs of versions to compare, and read their texts. Raises `NotFound` and `InvalidInput`."""
         named = [each for each in (self.change, self.since, self.until) if each is not None]
         chosen, unread = self._chosen(snapshot, settings)
         memory_ids = list(dict.fromkeys(version.memory_id for version in reversed(chosen or ())))
@@ -106,7 +108,10 @@ class Compare(ReadOperation[Differences]):
         return Differences(found, len(pairs) - len(shown), tuple(changes), more, unread)
 
     def _chosen(self, found: Snapshot, settings: Settings) -> tuple[Sequence[Version] | None, Version | None]:
-        """Return the chosen versions, newest first (None if states are compared), and the newest one not examined."""
+        """Return the selected versions, newest first, and the newest version that was not examined.
+
+        The first result is None if two states are compared. The second is None if no versions are left to examine.
+        """
         if self.change is not None and self.change.is_version:
             return [one_version(found, self.change)], None
         if self.change is not None:
@@ -128,7 +133,7 @@ class Compare(ReadOperation[Differences]):
     def _scanned(
         self, found: Snapshot, settings: Settings, low: str, high: str
     ) -> tuple[Sequence[Version], Version | None]:
-        """Examine the newest versions between two bounds. Return the chosen ones and the newest one not examined."""
+        """Examine the newest versions between two bounds. Return the same as `_chosen`."""
         assert self.only is not None
         assert self.most_read is not None
         since = self.only.since
@@ -140,7 +145,7 @@ class Compare(ReadOperation[Differences]):
         return chosen, None if is_over else unread
 
     def _states(self, found: Snapshot) -> list[tuple[Version | None, Version | None]]:
-        """Return the versions at `since` and at `until` of each memory that differs."""
+        """Return, for each memory that differs, its version at `since` and its version at `until`."""
         ends = [each for each in (self.since, self.until) if each is not None and each.is_version]
         if self.path is None and len(ends) == 2:
             return [(one_version(found, ends[0]), one_version(found, ends[1]))]
@@ -154,14 +159,15 @@ class Compare(ReadOperation[Differences]):
         below = self.path.text if self.path is not None and is_directory(found, self.path) else ""
         pairs = [pair for pair in _paired(*sides) if any(each and _is_in(each, below) for each in pair)]
         if below and not any(_is_in(each, below) for side in sides for each in side.values()):
-            raise NotFound(f"there is no memory at or below {below}, now or then")
+            raise NotFound(f"neither of the compared states has a memory at or below {below}")
         return [(old, new) for old, new in pairs if (old and old.id) != (new and new.id)]
 
 
 def _state(found: Snapshot, bound: str, target: MemoryPath | None) -> dict[str, Version]:
-    """Return the newest version below a bound of one memory, or of each memory, by memory id.
+    """Return the version that a memory, or each memory, had in an earlier state, by memory id.
 
-    Memories that were deleted at the bound are left out.
+    `bound` is the exclusive upper bound of the ids of versions in this state. Memories that were deleted in this state
+    are left out.
     """
     memory_id = None if target is None or target.is_root else memory_at(found, target)
     if memory_id is None:
@@ -182,9 +188,9 @@ def _is_in(version: Version, path: str) -> bool:
 
 
 def _paired(old: Mapping[str, Version], new: Mapping[str, Version]) -> list[tuple[Version | None, Version | None]]:
-    """Pair the old and new versions of each memory, in path order.
+    """Pair the old and the new version of each memory, in path order.
 
-    A new memory is paired with a deleted memory that had the same path. Otherwise a patch would delete and create the
+    A new memory is paired with a deleted memory that had the same path. Otherwise, a patch would delete and create the
     same file.
     """
     gone = {version.path: version for key, version in old.items() if key not in new and version.path}
@@ -202,7 +208,7 @@ def _path_of(pair: tuple[Version | None, Version | None]) -> str:
 def _runs(
     found: Snapshot, chosen: Sequence[Version], memory_ids: Iterable[str]
 ) -> Iterator[tuple[Version | None, Version]]:
-    """Yield, for each run of consecutive chosen versions of a memory, the version before it and its last version."""
+    """Yield, for each run of consecutive selected versions of a memory, the version before it and its last version."""
     ids = {version.id for version in chosen}
     runs = []
     for memory_id in memory_ids:
@@ -216,7 +222,7 @@ def _runs(
             before = last
     for _, before, first, last in sorted(runs, key=lambda run: run[0]):
         if before is None and first.operation != "created":
-            raise InvalidInput(f"{first.id} has no previous version: the retention settings pruned it")
+            raise InvalidInput(f"the version before {first.id} was pruned (setting keep_versions_days)")
         yield before, last
 
 
@@ -233,7 +239,10 @@ def _present(version: Version | None) -> Version | None:
 
 
 def _text(found: Snapshot, version: Version | None) -> str | None:
-    """The text of a version; None without a version. Raises `Damaged`, and `InvalidInput` for a redacted version."""
+    """Return the text of a version; None for a deletion or for no version.
+
+    Raises `Damaged`, and `InvalidInput` for a redacted version.
+    """
     if version is None or version.operation == "deleted":
         return None
     if version.redacted_at is not None:

@@ -1,4 +1,4 @@
-"""Sweeps a memory store: expires idle memories and prunes old versions."""
+"""Sweeps of a memory store. A sweep deletes idle memories (expiry) and removes old versions (pruning)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LOG = logging.getLogger("retentive")
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """A memory that was idle for too long."""
+    """Memory that was idle for too long."""
 
     path: str
     memory_id: str
@@ -38,7 +38,7 @@ class Expired:
 
     @classmethod
     def of(cls, memory: Memory, days: float) -> Expired:
-        """Return the result for a memory that was idle for some days."""
+        """Describe a memory that was idle for `days` days."""
         return cls(memory.path, memory.id, round(days, 1))
 
 
@@ -46,8 +46,8 @@ class Expired:
 class Swept:
     """Result of a sweep or of its preview.
 
-    `kept_read_only` lists idle memories that the sweep may not delete. If `clock_jump` is set, the sweep waits and
-    nothing was removed.
+    `kept_read_only` lists idle memories that are read-only and were therefore kept. If `clock_jump` is set, the clock
+    is not trusted and nothing was removed.
     """
 
     expired: tuple[Expired, ...] = ()
@@ -60,8 +60,9 @@ class Swept:
 class Sweep(WriteOperation[Swept]):
     """Delete idle memories, and record the time from which the history is complete. `sweep` then prunes the versions.
 
-    `idle` lists memories with their idle days. `old` lists the ids of versions, with the times at which newer versions
-    replaced them. If `clock_jump` is set, both are empty and the sweep waits. `sighting` is the record of the clock.
+    `idle` lists the idle memories, each with its number of idle days. `old` lists the versions to prune: the id, and
+    the time at which a newer version replaced it. If `clock_jump` is set, the clock is not trusted and both lists are
+    empty. `sighting` is the text of the clock record to write.
     """
 
     name = "sweep"
@@ -74,7 +75,7 @@ class Sweep(WriteOperation[Swept]):
     sighting: str | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Number of pruned versions, their ids if few, and the length of a clock jump that made the sweep wait."""
+        """Return the fields of the audit entry: number of pruned versions, their ids if few, length of a clock jump."""
         facts: dict[str, object] = {"pruned": result.versions_pruned}
         if self.old and len(self.old) <= LISTED_CHANGES:
             facts["pruned_versions"] = [version_id for version_id, _ in self.old]
@@ -83,7 +84,7 @@ class Sweep(WriteOperation[Swept]):
         return facts
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Swept:
-        """Delete the memories that have not changed since they were found idle."""
+        """Delete the idle memories, except those that changed after the search for them."""
         present = [(memory, days) for memory, days in self.idle if locate(tx, memory.path).memory == memory]
         writer.delete([memory for memory, _ in present if writer.may_change(memory.path)])
         if self.old:
@@ -94,18 +95,17 @@ class Sweep(WriteOperation[Swept]):
 
 
 def _swept(found: Sweep, idle: Sequence[tuple[Memory, float]], may_change: Callable[[str], bool]) -> Swept:
-    """The result for memories that are still idle."""
     gone = tuple(Expired.of(memory, days) for memory, days in idle if may_change(memory.path))
     kept = tuple(Expired.of(memory, days) for memory, days in idle if not may_change(memory.path))
     return Swept(gone, kept, len(found.old), found.clock_jump)
 
 
 def sweep(context: StoreContext, *, dry_run: bool = False, accept_clock: bool = False) -> Swept:
-    """Expire idle memories and prune old versions, as the settings of the store say.
+    """Delete idle memories and prune old versions, as the settings of the store say.
 
-    The actor `job:expiry` deletes expired memories. They can be restored until their versions are pruned. A memory
-    changed during the sweep is kept. `dry_run` only reports. A clock far ahead of the time last seen makes the sweep
-    wait, unless `accept_clock` is given (`retentive.history.clocks`).
+    Deletions are recorded with the actor `job:expiry`. A deleted memory can be restored until its versions are pruned.
+    A memory that changes during the sweep is kept. With `dry_run`, nothing is removed. If the clock is far ahead,
+    nothing is removed either, unless `accept_clock` is given (see `retentive.history.clocks`).
     """
     clock = clocks.check(context, accept=accept_clock)
     if dry_run:
@@ -122,7 +122,7 @@ def _preview(context: StoreContext, accessed: Mapping[str, float], clock: Checke
 
 
 def find(context: StoreContext, accessed: Mapping[str, float], now: float, snapshot: Snapshot) -> Sweep:
-    """Find the memories and versions that a sweep removes from one state of the store, under its settings."""
+    """Find the memories and versions that a sweep of this snapshot must remove according to the settings."""
     settings, memories = context.settings_of(snapshot), list(snapshot.memories(ROOT))
     old: Sequence[tuple[str, int]] = ()
     if settings.keep_versions_days:
@@ -131,7 +131,7 @@ def find(context: StoreContext, accessed: Mapping[str, float], now: float, snaps
 
 
 def _sweep(context: StoreContext, clock: CheckedClock, *, is_asked: bool) -> Swept:
-    """Run a sweep. If nobody asked for the sweep and it finds nothing, it writes no audit entry."""
+    """Run a sweep. `is_asked` is false for a sweep at opening, which writes no audit entry if it finds nothing."""
     accessed = context.accesses.of(context.id, now=clock.now)
     found = Sweep((), (), clock.jump)
     if clock.jump is None:
@@ -163,7 +163,7 @@ def _prune(tx: Transaction, *, ids: Sequence[str]) -> None:
 
 
 def sweep_at_opening(context: StoreContext) -> None:
-    """Sweep, unless a process started a sweep within the last hour. A failure is logged, and retried later."""
+    """Sweep, unless a process started such a sweep within the last hour. A failure is logged and not raised."""
     try:
         now = context.clock()
         last = context.read(lambda found: found.get_record(SWEPT, LAST))

@@ -1,4 +1,4 @@
-"""Rules for expiry and pruning, without I/O: which memories have been idle too long, and which versions are old."""
+"""Rules for expiry and pruning, without I/O. They determine which memories are idle and which versions are old."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _DAY_S = 86_400.0
 
 
 def days_allowed(path: str, settings: Settings) -> int:
-    """Number of days that a memory may be idle; 0 means no limit.
+    """Return the number of days that a memory may be idle; 0 means no limit.
 
-    A pattern that covers the path overrides the store-wide rule; if several match, the longest time applies.
+    If patterns in `expire_paths` match the path, the longest of their times applies. Otherwise `expire_after_days`
+    applies.
     """
     named = [days for pattern, days in settings.expire_paths.items() if covers((pattern,), path)]
     if not named:
@@ -28,14 +29,14 @@ def days_allowed(path: str, settings: Settings) -> int:
 
 
 def idle_days(memory: Memory, accessed: Mapping[str, float], now: float) -> float:
-    """Days since a memory was last viewed or changed."""
+    """Return the number of days since a memory was last viewed or changed."""
     return (now - max(to_us(memory.updated_at) / 1e6, accessed.get(memory.id, 0.0))) / _DAY_S
 
 
 def expired(
     memories: Iterable[Memory], accessed: Mapping[str, float], settings: Settings, now: float
 ) -> Iterator[tuple[Memory, float]]:
-    """Memories that have certainly exceeded their idle time, with their idle days."""
+    """Yield the memories that have certainly been idle for too long, each with its number of idle days."""
     for memory in memories:
         left = days_left(memory, accessed, settings, now)
         if left is not None and left < 0:
@@ -43,7 +44,10 @@ def expired(
 
 
 def days_left(memory: Memory, accessed: Mapping[str, float], settings: Settings, now: float) -> float | None:
-    """Days until a memory expires if it is not used: negative if the next sweep deletes it, None for never."""
+    """Return the number of days until an unused memory expires, or None if it never expires.
+
+    The number is negative if the next sweep deletes the memory.
+    """
     days = days_allowed(memory.path, settings)
     return days - idle_days(memory, accessed, now) if days else None
 
@@ -53,9 +57,10 @@ def prunable(
 ) -> list[tuple[str, int]]:
     """Return the id of each prunable version, and the time at which a newer version replaced it, in microseconds.
 
-    A version is kept if it was current at any moment of the last `keep_versions_days`, or if it is one of the newest
-    `keep_versions` of its memory. So the complete store can be read as of any moment in that time. The history of a
-    read-only memory is kept. `living` maps ids of existing memories to paths; a deleted memory has its last known path.
+    A version is kept if it was the current version at any time in the last `keep_versions_days` days. The store can
+    therefore be read as of any time in these days. A version is also kept if it is one of the newest `keep_versions`
+    versions of its memory, or if the memory is read-only. `living` maps the ids of existing memories to their paths.
+    The last known path of a deleted memory determines whether it is read-only.
     """
     horizon = (now - settings.keep_versions_days * _DAY_S) * 1e6
     by_memory: dict[str, list[Version]] = {}
@@ -73,5 +78,5 @@ def prunable(
             if number >= keep and to_us(newer.created_at) < horizon
         ]
         if not keep and memory_id not in living and to_us(own[0].created_at) < horizon:
-            gone.append((own[0].id, 0))  # last: without the deletion, an older version would look current
+            gone.append((own[0].id, 0))  # the deletion goes last; without it, an older version would look current
     return gone

@@ -29,7 +29,7 @@ from retentive.values.provenance import Origin
 
 @dataclass(frozen=True, slots=True)
 class BlameLine:
-    """A line of a text, and the version that added it."""
+    """Line of a text with its number, and the version that added the line."""
 
     number: int
     text: str = field(repr=False)
@@ -37,11 +37,16 @@ class BlameLine:
 
 
 class History:
-    """The history of one memory store. Threads may share it. Raises `RetentiveError`.
+    """History of one memory store. Threads may share it. Raises `RetentiveError`.
 
-    A revision is a time with its zone, or a text: `r1234` (a change), `HEAD~2` (counts the changes of the given path,
-    or of the store), `@{yesterday}`, `2h`, or the id of a version or its unique beginning. Where a moment is expected,
-    a revision means the state right after the whole change.
+    A revision is a time with a time zone, or a text in one of these forms:
+
+    - `r1234` names a change by its number.
+    - `HEAD~2` names the change two before the newest one. It counts changes of the given path, or else of the store.
+    - `@{yesterday}` and `2h` name a time.
+    - The id of a version, or a beginning of the id that no other version has, names the version.
+
+    Where a point in time is expected, a revision means the state right after the whole change.
     """
 
     def __init__(self, context: StoreContext) -> None:
@@ -66,11 +71,11 @@ class History:
         trust: Level | None = None,
         limit: int | None = None,
     ) -> list[Version]:
-        """Versions, newest first: of the store, of one memory across renames, or of all memories below a directory.
+        """Return versions, newest first: of the store, of one memory across renames, or of a whole directory.
 
-        If no memory is at or below `path`, the last memory that was at `path` is used. `actor`, `source`, `session`,
-        `integration` and `flag` are patterns such as `session:*`. `trust` is the level that the settings give to the
-        change alone, without earlier contributions. Memories in quarantine are included.
+        If no memory is at or below `path` now, the versions of the last memory at `path` are returned. `actor`,
+        `source`, `session`, `integration` and `flag` are patterns such as `session:*`. `trust` is the trust level of
+        the author of the version; earlier contributors to the text do not count. Memories in quarantine are included.
         """
         with self._context.checking("log"):
             only = LogFilter(actor, since, until, operation, source, session, integration, flag, trust)
@@ -88,9 +93,9 @@ class History:
         limit: int = 20,
         texts: bool = False,
     ) -> ListPage[ListedVersion, str]:
-        """One page of the versions that match `only`, with a path at or below `path`, or of one memory.
+        """Return one page of the versions that match `only`: those recorded at or below `path`, or those of one memory.
 
-        `after` is the `next` of the previous page. At most 5,000 versions are read, so a page may have few items, or
+        `after` is the `next` of the previous page. A page reads at most 5,000 versions. So it may have few items or
         none, and still have a `next`.
         """
         with self._context.checking("versions"):
@@ -101,46 +106,45 @@ class History:
         return self._context.result_of(version_page(query, after, limit, self._context.settings_of))
 
     def feed(self, after: str = "", *, limit: int = 500) -> Feed:
-        """Versions and events after a cursor, oldest first: all changes of the store in their order.
+        """Return all changes of the store after a cursor, oldest first. The changes are versions and events.
 
-        The cursor is `Feed.next`, or the id of a version or an event without its prefix.
+        The cursor is the `next` of an earlier feed, or the id of a version or an event without its prefix.
         """
         with self._context.checking("feed"):
             if limit < 1 or not ((after.isascii() and after.isalnum()) or not after):
-                raise InvalidInput(
-                    "the limit must be at least 1, and the cursor must be the part of an id after its prefix"
-                )
+                raise InvalidInput("the limit must be at least 1, and the cursor must be an id without its prefix")
         return self._context.result_of(feed(after, limit))
 
     def newest(self) -> str:
-        """Cursor of the newest change, for `feed`. Cheap, and without an entry in the audit log."""
+        """Return the cursor of the newest change, for `feed`. This is cheap and adds no entry to the audit log."""
         return self._context.read(newest_position)
 
     def changes(
         self, path: str | None = None, *, only: LogFilter | None = None, limit: int | None = None
     ) -> list[LoggedChange]:
-        """The versions of `log`, grouped by command, newest first. `limit` counts changes."""
+        """Return the versions of `log`, grouped into changes, newest first. `limit` is the number of changes."""
         with self._context.checking("log"):
             target = None if path is None else self._context.parsed(path)
         return self._context.result_of(reads.changes(target, only or LogFilter(), limit, self._context.settings_of))
 
     def show(self, revision: Named, path: str | None = None) -> tuple[Version, str | None]:
-        """The version that a revision (of `path`) names, and its text. A deleted or redacted text is None.
+        """Return the version that a revision names, and its text. The text of a deleted or redacted version is None.
 
-        Raises `NotFound`, and `InvalidInput` for a change with several versions at or below the path.
+        If `path` is given, only versions at or below it count. Raises `NotFound`, and `InvalidInput` if the revision
+        names a change with several versions.
         """
         with self._context.checking("show"):
             named, target = self._named(revision), None if path is None else self._context.parsed(path)
         return self._context.result_of(reads.show(named, target))
 
     def text_at(self, path: str, at: Named) -> tuple[Version, str]:
-        """The version of the memory that was at a path at a moment, and its text. Raises `NotFound`."""
+        """Return the version and the text of the memory that was at `path` at an earlier time. Raises `NotFound`."""
         with self._context.checking("text_at"):
             target, revision = self._context.parsed(path), self._named(at)
         return self._context.result_of(reads.text_at(target, revision))
 
     def diff(self, old: str, new: str) -> list[diff.DiffLine]:
-        """Unified diff between the texts of two versions. The text of a deletion is empty.
+        """Return a unified diff between the texts of two versions, given by their ids. The text of a deletion is empty.
 
         Raises `NotFound`, and `InvalidInput` for a version whose text was redacted.
         """
@@ -164,26 +168,27 @@ class History:
         until: Named | None = None,
         only: LogFilter | None = None,
     ) -> Differences:
-        """Differences of a memory, a directory or the whole store, with texts.
+        """Return the differences, with texts, in a memory, a directory or the whole store.
 
-        `change` selects one change or version; `only` selects the matching changes from `since` to `until`. Without
-        them, the states at `since` and at `until` (by default now) are compared. Memories that are hidden from the
-        actor are left out and counted. Raises `NotFound`, and `InvalidInput` if versions were pruned.
+        With `change`, these are the differences that one change or version made. With `only`, these are the differences
+        that the matching changes from `since` to `until` made. Otherwise the states at `since` and at `until` (by
+        default now) are compared. Memories that are hidden from the actor are only counted. Raises `NotFound`, and
+        `InvalidInput` if necessary versions were pruned.
         """
         with self._context.checking("diff"):
             if (change is None) == (since is None and until is None and only is None):
-                raise InvalidInput("specify a change, or a time span or a filter")
+                raise InvalidInput("specify either a change, or a time span or filter")
             if only is None and change is None and since is None:
-                raise InvalidInput("`since` is missing: give the start of the time span, or a filter")
+                raise InvalidInput("`since` is missing: specify the start of the time span, or a filter")
             change, since, until = (None if each is None else self._named(each) for each in (change, since, until))
             target = None if path is None else self._context.parsed(path)
         return self._context.result_of(Compare(target, change, since, until, only=only, actor=self._context.actor))
 
     def blame(self, path: str, *, source: str | None = None, trust: Level | None = None) -> list[BlameLine]:
-        """Each line of the memory at a path with the version that added it. Raises `NotFound`.
+        """Return each line of the memory at a path with the version that added the line. Raises `NotFound`.
 
-        Lines older than the oldest kept version are attributed to that version. `source` and `trust` select lines as in
-        `log`.
+        If the version that added a line was pruned, the oldest remaining version is returned for the line. `source` and
+        `trust` select lines by their versions, as in `log`.
         """
         with self._context.checking("blame"):
             only = LogFilter(source=source, trust=trust)
@@ -208,13 +213,16 @@ class History:
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> RestoreOutcome:
-        """Restore a memory, a directory or the whole store (`/memories`) to a moment. The change is atomic.
+        """Restore a memory, a directory or the whole store (`/memories`) to the state at `to`. The change is atomic.
 
-        A memory at `path` gets the text it had at that moment. If no memory is at `path` now, the memory that was there
-        at that moment is recreated. A directory gets all memories it had at that moment: newer memories are deleted,
-        and moved memories return. If another memory is at a path that is needed, the result has a conflict; the
-        mode `force` deletes the other memory. Redacted content stays redacted. `source` and `session` are recorded with
-        the restore, as in `MemoryStore.execute`. Raises `NotFound` if nothing was at `path` at that moment.
+        A memory at `path` gets the text that it had at that time. If no memory is at `path` now, the memory that was
+        there at that time is recreated. A directory gets all memories that it had at that time: newer memories are
+        deleted, and memories that were moved away return.
+
+        If another memory occupies the path of a memory to restore, the result has a conflict and nothing changes. With
+        the mode `force`, the other memory is deleted instead. Redacted content cannot be restored. `source` and
+        `session` are recorded with the restore, as in `MemoryStore.execute`. Raises `NotFound` if nothing was at `path`
+        at that time.
         """
         with self._context.checking(_named(Restore, dry_run), actor):
             operation = Restore(self._context.parsed(path), self._named(to), mode)
@@ -232,10 +240,12 @@ class History:
     ) -> RestoreOutcome:
         """Reverse one whole change.
 
-        `change` is a revision (of `path`, if given): `r1234`, `HEAD`, or the id of any version of the change. The
-        undo is itself one change in the history. If a later change builds on a reversed change, nothing is changed and
-        the conflicts are reported, unless `mode` is `merge` (texts are merged by line) or `force` (later changes are
-        reversed too). `source` and `session` are recorded with the undo, as in `MemoryStore.execute`.
+        `change` is a revision: `r1234`, `HEAD`, or the id of any version of the change. If `path` is given, `HEAD`
+        means the newest change at or below `path`. The undo is itself one change in the history.
+
+        If a later change builds on the change, the result has conflicts and nothing changes. With the mode `merge`,
+        texts are merged by line instead. With the mode `force`, the later changes are reversed too. `source` and
+        `session` are recorded with the undo, as in `MemoryStore.execute`.
         """
         with self._context.checking(_named(Undo, dry_run), actor):
             target = None if path is None else self._context.parsed(path)
@@ -252,10 +262,10 @@ class History:
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> RestoreOutcome:
-        """Reverse one of the actor's own changes, by default the newest (at or below `path`).
+        """Reverse one of the actor's own changes. By default, this is the actor's newest change at or below `path`.
 
         The other arguments are those of `undo`. If the actor repeats the call with the same `request_id` within 24
-        hours, it returns its first result and changes nothing. Raises `ReadOnly` for a change of another actor.
+        hours, the first result is returned and nothing changes. Raises `ReadOnly` for a change by another actor.
         """
         with self._context.checking("undo", actor):
             own = str(as_actor(actor) or self._context.actor or "")
@@ -280,9 +290,9 @@ class History:
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> RestoreOutcome:
-        """Reverse all changes of an actor, from newest to oldest, as one change. `mode` is that of `undo`.
+        """Reverse all changes of an actor, from newest to oldest, as one change. `mode` is the same as for `undo`.
 
-        `by` is an actor pattern such as `session:s1`; `since` excludes older changes.
+        `by` is an actor pattern such as `session:s1`. `since` excludes older changes.
         """
         with self._context.checking(_named(Undo, dry_run), actor):
             operation = Undo(None, by, since, mode)
@@ -291,11 +301,13 @@ class History:
     def redact(
         self, version_ids: Sequence[str] = (), *, all_of: str | None = None, actor: Actor | str | None = None
     ) -> Removed:
-        """Permanently remove the text, path, size and hash of versions, all or none. Actor and time are kept.
+        """Permanently remove the text, path, size and hash of versions. Actor and time are kept.
 
-        `all_of` selects all versions of the memories that are or were at or below a path, except the newest versions of
-        present memories. Raises `NotFound`, and `InvalidInput` for the newest version of a present memory: write a new
-        version first, or delete the memory.
+        If one version cannot be redacted, none is. `all_of` is a path: it selects all versions of the memories at or
+        below this path, existing or deleted, except the newest version of each existing memory.
+
+        Raises `NotFound`. Raises `InvalidInput` for the newest version of an existing memory: to redact it, first write
+        a new version or delete the memory.
         """
         with self._context.checking("redact", actor):
             target = None if all_of is None else self._context.parsed(all_of)
@@ -304,7 +316,10 @@ class History:
     def erase(
         self, path: str | None = None, *, memory_id: str | None = None, actor: Actor | str | None = None
     ) -> Removed:
-        """Permanently remove a memory and all its versions. A tombstone without content is kept. Raises `NotFound`."""
+        """Permanently remove a memory and all its versions. Only a tombstone without content remains.
+
+        Raises `NotFound`.
+        """
         with self._context.checking("erase", actor):
             target = memory_id if memory_id is not None else self._context.parsed(path or "")
         return erase(self._context, target, actor)
@@ -322,5 +337,4 @@ class History:
 
 
 def _named(operation: type[PlannedOperation], dry_run: bool) -> str:
-    """Name in the audit log of a restore or undo, or of its preview."""
     return f"{operation.name}.preview" if dry_run else operation.name

@@ -29,7 +29,7 @@ from retentive.values.text import decoded
 
 
 class PlannedOperation(WriteOperation[RestoreOutcome]):
-    """A restore or undo. It plans the target state of each memory concerned, then writes these states."""
+    """Restore or undo. It first plans the target state of each affected memory, and then writes these states."""
 
     __slots__ = ()
     name: str
@@ -44,14 +44,14 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
 
     @abstractmethod
     def plan(self, found: Snapshot) -> Plan:
-        """Return the target state of each memory concerned. Raises `NotFound`."""
+        """Return the target state of each affected memory. Raises `NotFound`."""
 
     @abstractmethod
     def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
-        """Return the text with which the log describes the changes of the operation."""
+        """Return the description of the operation that the log shows, such as `undo of r3`."""
 
     def decided(self, found: Snapshot) -> RestoreOutcome:
-        """Return the steps of the plan and its conflicts, without writing."""
+        """Return the steps and the conflicts of the plan, without writing anything."""
         made = self.plan(found)
         todo = steps(found, made.targets)
         blocking, clashes = in_the_way(found, todo), clashing(todo)
@@ -71,9 +71,10 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         return replace(outcome, left=(*outcome.left, *altered), proposed=proposed)
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object] | None:
-        """Number of the change, and the memories that still differ from the requested state.
+        """Return the revision of the change, and the memories that still differ from the requested state.
 
-        None if nothing was changed, or if the changes await review: running the operation again changes nothing.
+        Return None if nothing was changed or if the changes wait for review. A repeated request then runs again, which
+        changes nothing.
         """
         if result.conflicts or result.proposed or not result.steps:
             return None
@@ -81,7 +82,7 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         return {"revision": tx.revision, "left": reasons}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> RestoreOutcome:
-        """Rebuild the steps from the versions of the change."""
+        """Rebuild the result of the first run from the versions of its change."""
         versions = named_change(tx, Revision(Number(kept["revision"])))
         past = PastSnapshot(tx, min(version.id for version in versions))
         newest: dict[str, Version] = {}
@@ -97,7 +98,7 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
 
 @dataclass(frozen=True, slots=True)
 class Restore(PlannedOperation):
-    """Restore a memory, a directory or the whole store to a moment."""
+    """Restore a memory, a directory or the whole store to the state at `to`."""
 
     name = "restore"
     path: MemoryPath
@@ -105,7 +106,7 @@ class Restore(PlannedOperation):
     mode: Mode = "refuse"
 
     def plan(self, found: Snapshot) -> Plan:
-        """Return the target state of each memory concerned. Raises `NotFound` if no memory was there at that moment."""
+        """Return the target state of each affected memory. Raises `NotFound` if no memory was there at that time."""
         target = self.path
         then_at = moment(found, self.to, target)
         before = then_at.bound
@@ -114,10 +115,10 @@ class Restore(PlannedOperation):
             then = next(found.versions(memory_id=entry.memory.id, before=before, limit=1), None)
             if then is not None and then.operation != "deleted":
                 if then.redacted_at is not None:
-                    raise NotFound(f"the version of {target.text} at that moment was redacted")
+                    raise NotFound(f"the version of {target.text} at that time was redacted")
                 return Plan({entry.memory.id: replace(state_of(then), path=target.text)})
         if then_at.version is not None and (kept := _kept_at(found, target, then_at.version, before)) is not None:
-            return Plan({kept.memory_id: state_of(kept)})  # known, even if versions of other memories were pruned
+            return Plan({kept.memory_id: state_of(kept)})  # works even if versions of other memories were pruned
         check_kept(found, then_at)
         if entry is not None:
             was = PastSnapshot(found, before).get(target.text).memory
@@ -126,11 +127,11 @@ class Restore(PlannedOperation):
         known = partial(_known_paths, found)
         made = restored(found.as_of(before), found.memories(target.text), target.text, known)
         if not made.targets and not made.conflicts and not target.is_root:
-            raise NotFound(f"no memory was at or below {target.written} at that moment")
+            raise NotFound(f"no memory was at or below {target.written} at that time")
         return made
 
     def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
-        """The moment to which the operation restores."""
+        """Return a description with the revision or time of the restored state."""
         to = moment(found, self.to, self.path)
         return f"restore to {to.at.isoformat(timespec='seconds') if to.version is None else f'r{to.version.revision}'}"
 
@@ -139,7 +140,7 @@ class Restore(PlannedOperation):
 class Undo(PlannedOperation):
     """Reverse one change, or all changes of an actor. `change` is a revision (of `path`, if given).
 
-    `own` is an actor: only a change of this actor is reversed; without `change`, the actor's newest change.
+    If `own` is set, the change must be by this actor. Without `change`, the newest change by this actor is reversed.
     """
 
     name = "undo"
@@ -151,7 +152,7 @@ class Undo(PlannedOperation):
     own: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInput` unless exactly one of `change` and `by`, or only `own`, is given."""
+        """Raise `InvalidInput` for an invalid combination: valid are `change`, `by`, `own`, and `change` with `own`."""
         PlannedOperation.__post_init__(self)
         named = (self.change, self.by, None if self.change or self.by else self.own)
         if sum(each is not None for each in named) != 1:
@@ -161,10 +162,10 @@ class Undo(PlannedOperation):
         check_zone(self.since)
 
     def plan(self, found: Snapshot) -> Plan:
-        """Return the target state of each memory concerned. Raises `NotFound` for an unknown change."""
+        """Return the target state of each affected memory. Raises `NotFound` for an unknown change."""
         chosen = self._chosen(found)
         if not chosen:
-            raise NotFound("no change has a version with this id")
+            raise NotFound("there is no such change to undo")
         other = next((version for version in chosen if self.own not in {None, str(version.actor)}), None)
         if other is not None:
             raise ReadOnly(f"r{other.revision} is a change by {other.actor or 'another actor'}, not by {self.own}")
@@ -178,7 +179,7 @@ class Undo(PlannedOperation):
         return replace(made, undone=tuple(grouped(chosen, known)))
 
     def _chosen(self, found: Snapshot) -> list[Version]:
-        """The versions to reverse. Raises `NotFound` for an unknown change."""
+        """Return the versions to reverse. Raises `NotFound` for an unknown change."""
         if self.change is not None:
             return named_change(found, self.change, self.path)
         if self.by is not None:
@@ -189,7 +190,7 @@ class Undo(PlannedOperation):
         return named_change(found, Revision(Number(newest.revision)))
 
     def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
-        """The changes that the operation reverts."""
+        """Return a description with the numbers of the reversed changes."""
         newest, oldest = outcome.undone[0], outcome.undone[-1]
         if len(outcome.undone) == 1:
             return f"undo of {newest.id}"
@@ -198,7 +199,7 @@ class Undo(PlannedOperation):
 
 @dataclass(frozen=True, slots=True)
 class Preview(ReadOperation[RestoreOutcome]):
-    """Preview a restore or undo."""
+    """Preview of a restore or undo, which changes nothing."""
 
     intent: PlannedOperation
     needs_external_edits = True
@@ -206,15 +207,15 @@ class Preview(ReadOperation[RestoreOutcome]):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Name of the operation, marked as a preview."""
+        """Name of the operation with the suffix `.preview`."""
         return f"{self.intent.name}.preview"
 
     def paths(self) -> tuple[str, ...]:
-        """Paths of the operation."""
+        """Return the paths of the operation."""
         return self.intent.paths()
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> RestoreOutcome:
-        """Plan the operation without changing anything."""
+        """Return the outcome that the operation would have."""
         return replace(self.intent.decided(snapshot), dry_run=True)
 
 
@@ -235,12 +236,12 @@ def _path_of(found: Snapshot, memory_id: str) -> str:
 
 
 def _kept_at(found: Snapshot, target: MemoryPath, version: Version, before: str) -> Version | None:
-    """Return the state of a version's memory at a moment, if the memory was at `target` at that moment."""
+    """Return the newest version of the memory of `version` before the bound `before`, if it was at `target` then."""
     then = next(found.versions(memory_id=version.memory_id, before=before, limit=1), None)
     is_there = then is not None and then.path == target.text and then.operation != "deleted"
     return then if is_there else None
 
 
 def _known_paths(found: Snapshot, memory_id: str) -> list[str]:
-    """All known paths of a memory, newest first. Paths in redacted versions are unknown."""
+    """Return all known paths of a memory, newest first. Paths in redacted versions are unknown."""
     return [version.path for version in found.versions(memory_id=memory_id) if version.path]

@@ -1,4 +1,4 @@
-"""Versions page by page, and the feed of changes: versions and events in one order."""
+"""Pages of versions, and the feed of changes, which lists versions and events together in their order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TIME_DIGITS = 14
 
 @dataclass(frozen=True, slots=True)
 class ListedVersion:
-    """A version in a page, with its text if texts were requested. A deletion or a redacted version has no text."""
+    """Version in a page, with its text if texts were requested. A deletion or a redacted version has no text."""
 
     version: Version
     text: str | None = field(default=None, repr=False)
@@ -33,7 +33,10 @@ class ListedVersion:
 
 @dataclass(frozen=True, slots=True)
 class VersionQuery:
-    """Versions to list: those that match `only`, of one memory or with a path at or below `target`."""
+    """Selection of versions to list. They must match `only`, and belong to one memory or be recorded in `target`.
+
+    `target` is a path; versions recorded below it are selected too.
+    """
 
     only: LogFilter
     target: MemoryPath | None = None
@@ -44,7 +47,8 @@ class VersionQuery:
     def read(self, snapshot: Snapshot, after: str | None, most: int) -> tuple[list[Version], str | None]:
         """Examine the next `most` versions after a cursor. Return them and the next cursor, which is None at the end.
 
-        Versions that cannot match may be left out. Ids begin with the time, so times of `only` become bounds of ids.
+        Versions that cannot match may be left out. Version ids begin with the time, so the times in `only` are used as
+        bounds of ids.
         """
         since, until = self.only.since, self.only.until
         low = None if since is None else f"{_VERSION}{max(to_us(since), 0):014x}"
@@ -61,7 +65,7 @@ class VersionQuery:
         return snapshot.scan(most, path=path, actor=actor, after=low, before=high, oldest_first=self.oldest_first)
 
     def fits_path(self, version: Version) -> bool:
-        """Return whether the path of a version is at or below the target."""
+        """Return whether the path of a version is `target` or below it."""
         target = self.target
         return (
             target is None
@@ -74,7 +78,7 @@ class VersionQuery:
 def version_page(
     query: VersionQuery, after: str | None, limit: int, settings_of: Callable[[Snapshot], Settings]
 ) -> Read[ListPage[ListedVersion, str]]:
-    """Read a page of versions. The cursor is the id of the last version that was read."""
+    """Return an operation that reads a page of versions. The cursor of the next page is the id of a version."""
 
     def work(snapshot: Snapshot) -> ListPage[ListedVersion, str]:
         settings, only = settings_of(snapshot), replace(query.only, since=None)
@@ -104,7 +108,8 @@ def _text(snapshot: Snapshot, version: Version) -> str | None:
 class Feed:
     """Changes in the order in which they happened. `next` is the cursor for later changes.
 
-    If `has_gap` is true, changes after the given cursor may be missing: pruned versions, or removed old events.
+    If `has_gap` is true, changes after the given cursor may be missing, because versions were pruned or old events were
+    removed.
     """
 
     items: tuple[Version | StoreEvent, ...]
@@ -113,7 +118,10 @@ class Feed:
 
 
 def feed(after: str, limit: int) -> Read[Feed]:
-    """Read the changes after a cursor, which is the id of a version or an event without its prefix."""
+    """Return an operation that reads the changes after a cursor.
+
+    The cursor is the id of a version or an event without its prefix.
+    """
 
     def work(snapshot: Snapshot) -> Feed:
         versions = snapshot.versions(after=_VERSION + after, oldest_first=True, limit=limit)
@@ -125,7 +133,7 @@ def feed(after: str, limit: int) -> Read[Feed]:
 
 
 def newest_position(snapshot: Snapshot) -> str:
-    """Cursor of the newest change; empty without changes."""
+    """Return the cursor of the newest change. It is empty if there are no changes."""
     versions = (position_of(version.id) for version in snapshot.versions(limit=1))
     return max([*versions, position_of(head_of(snapshot).newest)])
 

@@ -1,4 +1,4 @@
-"""Snapshots of a memory store at an earlier moment."""
+"""Snapshots of earlier states of a memory store."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _NOTHING: Mapping[str, datetime] = {}
 
 
 def past_of(found: Snapshot, at: Named, target: MemoryPath | None = None) -> PastSnapshot:
-    """The store at a revision of `target`, based on a present snapshot.
+    """Return a snapshot of the state right after a revision (of `target`, if given). `found` is a current snapshot.
 
-    Raises `InvalidInput` if versions that it needs were pruned, and the errors of `moment`.
+    Raises `InvalidInput` if necessary versions were pruned, and the errors of `moment`.
     """
     then = moment(found, at, target)
     check_kept(found, then)
@@ -33,20 +33,20 @@ def past_of(found: Snapshot, at: Named, target: MemoryPath | None = None) -> Pas
 
 
 def check_kept(found: Snapshot, then: Moment) -> None:
-    """Raise `InvalidInput` if versions that a moment needs were pruned."""
+    """Raise `InvalidInput` if versions of an earlier state were pruned."""
     pruned = found.get_record(HISTORY, PRUNED)
     if pruned is not None and to_us(then.at) < int(pruned):
-        raise InvalidInput("versions of that time were pruned (setting keep_versions_days); choose a later moment")
+        raise InvalidInput("versions of that time were pruned (setting keep_versions_days); choose a later time")
 
 
 class PastSnapshot(Overlay):
-    """The store as it was after the last version whose id is lower than `before`."""
+    """Snapshot of the store as it was after the last version whose id is lower than `before`."""
 
     def __init__(self, now: Snapshot, before: str) -> None:
         super().__init__(now)
         self._before = before
         self._all: list[Version] | None = None
-        """The versions of all memories at that moment, once they were read."""
+        """Versions of all memories in this state, in path order; None until they are read."""
 
     @property
     def revision(self) -> int:
@@ -62,7 +62,7 @@ class PastSnapshot(Overlay):
         return Entry(above=above, below=any(True for _ in self._below(path, limit=1)))
 
     def _same_memory(self, path: str) -> Version | None:
-        """Return the version that was at a path, if the same memory is there now. Reads no other memories."""
+        """Return the version that was at a path, but only if the same memory is there now. Reads no other memories."""
         present = locate(self._inner, path).memory
         if present is None:
             return None
@@ -96,7 +96,7 @@ class PastSnapshot(Overlay):
     def _below(
         self, under: str, start: str = "", *, limit: int | None = None, is_level: bool = False
     ) -> Iterator[Version]:
-        """Return the versions below a path, in path order. Without a query for them, read the whole store once."""
+        """Return the versions below a path, in path order. Without a query for this, read all versions once."""
         if self._all is None:
             found = self._inner.earlier(self._before, under, start=start, limit=limit, one_level=is_level)
             if found is not None:
@@ -106,7 +106,7 @@ class PastSnapshot(Overlay):
         return islice(earlier_of(self._all[first:last], under, start, is_level=is_level), limit)
 
     def _memories(self, found: Iterator[Version], under: str) -> Iterator[Memory]:
-        """Convert many versions to memories. Most memories still exist, so one read gets their creation times."""
+        """Convert versions to memories. Most memories still exist, so one read gets most creation times."""
         living = {memory.id: memory.created_at for memory in self._inner.memories(under)}
         return (self._memory(version, living) for version in found)
 
@@ -114,7 +114,7 @@ class PastSnapshot(Overlay):
         return Memory.of(version, living.get(version.memory_id) or self._born(version.memory_id))
 
     def _born(self, memory_id: str) -> datetime:
-        """Creation time of a memory: from the memory if it is present, otherwise from its oldest version."""
+        """Return the creation time of a memory. For a deleted memory, this is the time of its oldest version."""
         present = self._inner.find(memory_id)
         if present is not None:
             return present.created_at

@@ -1,7 +1,7 @@
-"""Plans a restore or undo from versions alone, without I/O: targets and conflicts.
+"""Plans for a restore or undo, made from versions without I/O.
 
-A target is the state that a memory must get, or None if the memory must be deleted. A conflict gives the reason why a
-memory cannot be changed.
+A plan has targets and conflicts. A target is the state that a memory must get, or None if the memory must be deleted. A
+conflict is the reason why a memory cannot be changed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from retentive.values import diff
 from retentive.values.paths import ROOT
 
 Mode: TypeAlias = Literal["refuse", "merge", "force"]
-_REDACTED = "its version at that moment was redacted"
+_REDACTED = "its version at that time was redacted"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Target state of a memory. If `text` is None, the text is that of the version."""
+    """Target state of a memory. If `text` is None, the memory gets the text of the version."""
 
     path: str
     version_id: str
@@ -32,7 +32,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The reason why a memory cannot be restored or undone."""
+    """Reason why a memory cannot be restored, or why a change to it cannot be undone."""
 
     path: str
     memory_id: str
@@ -44,7 +44,10 @@ Targets: TypeAlias = Mapping[str, State | None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Targets by memory id, and conflicts. `undone` are the changes that an undo reverts, newest first."""
+    """Plan of a restore or undo. `targets` has a target for each memory id.
+
+    `undone` lists the changes that an undo reverts, newest first.
+    """
 
     targets: Targets
     conflicts: tuple[Conflict, ...] = ()
@@ -54,10 +57,11 @@ class Plan:
 def restored(
     heads: Iterable[Version], present: Iterable[Memory], path: str, known_paths: Callable[[str], Sequence[str]]
 ) -> Plan:
-    """Plan to restore the directory at `path`. `heads` are all versions at the moment, `present` its memories now.
+    """Plan to restore the directory at `path` to an earlier state.
 
-    Newer memories are deleted, and memories that were moved into the directory return to their earlier path. Redacted
-    memories cannot be restored. `known_paths` gives all earlier paths of a deleted memory.
+    `heads` are the versions of all memories of the store in this state. `present` are the memories that are in the
+    directory now. Newer memories are deleted. Memories that were moved into the directory return to their earlier path.
+    Redacted memories cannot be restored. `known_paths` returns all earlier paths of a deleted memory.
     """
     then = {version.memory_id: version for version in heads}
     targets: dict[str, State | None] = {}
@@ -90,10 +94,11 @@ def undone(
     mode: Mode,
     text: Callable[[str], str],
 ) -> Plan:
-    """Plan the states of memories without the chosen versions. `history` has all versions by memory id, newest first.
+    """Plan to undo the versions with the ids in `chosen`. `history` has all versions by memory id, newest first.
 
-    Changes are reversed from newest to oldest. A later change that builds on a reversed change is a conflict, unless
-    `mode` is `merge` (merge the texts by line) or `force` (reverse later changes too).
+    Versions are reversed from newest to oldest. If a later version builds on a reversed one, this is a conflict. With
+    the mode `merge`, the texts are merged by line instead. With the mode `force`, later versions are reversed too.
+    `text` is a function that returns the text of a version.
     """
     targets: dict[str, State | None] = {}
     conflicts: list[Conflict] = []
@@ -107,12 +112,10 @@ def undone(
 
 
 class _Stop(Exception):
-    """Stops the undo of a memory at a conflict."""
+    """Raised to stop the undo of a memory at a conflict."""
 
 
 class _Undoing:
-    """Undoes chosen versions of one memory."""
-
     def __init__(self, memory_id: str, versions: Sequence[Version], mode: Mode, text: Callable[[str], str]) -> None:
         self._memory_id = memory_id
         self._versions = versions
@@ -131,7 +134,6 @@ class _Undoing:
         return self._state
 
     def _before(self, number: int) -> State | None:
-        """The state before the version with this number."""
         version = self._versions[number]
         if number + 1 == len(self._versions):
             if version.operation != "created":
@@ -193,7 +195,7 @@ def _state_after(version: Version) -> State | None:
 
 
 def state_of(version: Version) -> State:
-    """The state that a version recorded. The version must not be a deletion."""
+    """Return the state that a version recorded. The version must not be a deletion."""
     return State(version.path, version.id, version.sha256 or "", version.size_bytes or 0)
 
 

@@ -1,4 +1,4 @@
-"""Reads of the history: log, earlier texts, versions for blame, and reads of the store at a moment."""
+"""Read operations on the history: log, earlier texts, versions for blame, and reads of an earlier state."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """Conditions on the versions of a log; None means any. Raises `InvalidInput`.
+    """Conditions that the versions of a log must meet. None means no condition. Raises `InvalidInput`.
 
-    `actor`, `source`, `session`, `integration` and `flag` are patterns; `trust` is the level of the change alone.
+    `actor`, `source`, `session`, `integration` and `flag` are patterns. `trust` is the trust level of the version's
+    author; earlier contributors do not count.
     """
 
     actor: str | None = None
@@ -55,7 +56,7 @@ class LogFilter:
             check_zone(time)
 
     def chosen(self, versions: Iterable[Version], settings: Settings = DEFAULTS) -> Iterable[Version]:
-        """Return the matching versions. `versions` must be newest first. The settings determine the trust levels."""
+        """Return the matching versions. `versions` must be newest first. `settings` determine the trust levels."""
         since = self.since
         if since is not None:
             versions = takewhile(lambda version: version.created_at >= since, versions)
@@ -67,11 +68,11 @@ class LogFilter:
 
     @property
     def exact_actor(self) -> str | None:
-        """The actor if it has no wildcards; None for a pattern."""
+        """The condition on the actor, if it has no wildcards; otherwise None."""
         return None if self.actor is None or "*" in self.actor or "?" in self.actor else self.actor
 
     def fits(self, version: Version) -> bool:
-        """Return whether a version matches, apart from `since` and `trust`."""
+        """Return whether a version meets all conditions other than `since` and `trust`."""
         return (
             (self.operation is None or version.operation == self.operation)
             and (self.until is None or version.created_at <= self.until)
@@ -98,7 +99,10 @@ def log(
     limit: int | None,
     settings_of: Callable[[Snapshot], Settings],
 ) -> Read[list[Version]]:
-    """List versions, newest first: of the store, of one memory across renames, or of all memories below a directory."""
+    """Return an operation that lists versions, newest first.
+
+    These are the versions of the store, of one memory across renames, or of all memories below a directory.
+    """
     _check_limit(limit)
 
     def work(snapshot: Snapshot) -> list[Version]:
@@ -110,7 +114,7 @@ def log(
 def changes(
     path: MemoryPath | None, only: LogFilter, limit: int | None, settings_of: Callable[[Snapshot], Settings]
 ) -> Read[list[LoggedChange]]:
-    """List the versions of `log` as changes, newest first."""
+    """Return an operation that lists the versions of `log`, grouped into changes, newest first."""
     _check_limit(limit)
 
     def work(snapshot: Snapshot) -> list[LoggedChange]:
@@ -127,9 +131,9 @@ def _check_limit(limit: int | None) -> None:
 
 
 def show(revision: Revision, path: MemoryPath | None) -> Read[tuple[Version, str | None]]:
-    """Read the one version that a revision names at or below a path, and its text. Raises `NotFound`, `InvalidInput`.
+    """Return an operation that reads the one version that a revision names at or below a path, and its text.
 
-    The text is None for a deletion or a redacted version.
+    The text is None for a deletion or a redacted version. The operation raises `NotFound` and `InvalidInput`.
     """
 
     def work(snapshot: Snapshot) -> tuple[Version, str | None]:
@@ -140,12 +144,15 @@ def show(revision: Revision, path: MemoryPath | None) -> Read[tuple[Version, str
 
 
 def text_at(path: MemoryPath, at: Revision) -> Read[tuple[Version, str]]:
-    """Read the memory that was at a path at a moment, and its text. Raises `NotFound`."""
+    """Return an operation that reads the memory that was at a path at an earlier time: its version and its text.
+
+    The operation raises `NotFound` if no memory was there.
+    """
 
     def work(snapshot: Snapshot) -> tuple[Version, str]:
         memory = past_of(snapshot, at, path).get(path.text).memory
         if memory is None:
-            raise NotFound(f"there was no memory at {path.written} at that moment")
+            raise NotFound(f"there was no memory at {path.written} at that time")
         version, data = snapshot.version(memory.version_id)
         return version, decoded(data)
 
@@ -153,7 +160,7 @@ def text_at(path: MemoryPath, at: Revision) -> Read[tuple[Version, str]]:
 
 
 def lineage(path: MemoryPath) -> Read[list[tuple[Version, str]]]:
-    """Read all versions of the memory at a path with their texts, oldest first, for blame. Raises `NotFound`."""
+    """Return an operation that reads all versions of the memory at a path with their texts, oldest first, for blame."""
 
     def work(snapshot: Snapshot) -> list[tuple[Version, str]]:
         memory = snapshot.get(path.text).memory
@@ -168,31 +175,31 @@ def lineage(path: MemoryPath) -> Read[list[tuple[Version, str]]]:
 
 @dataclass(frozen=True, slots=True)
 class AsOf(ReadOperation[R]):
-    """Run another read on the store as of a moment."""
+    """Run the read operation `inner` on the state of the store at `at`."""
 
     inner: ReadOperation[R]
     at: Named
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Name of the other read, marked as a read of the past."""
+        """Name of `inner` with the suffix `.as_of`."""
         return f"{self.inner.name}.as_of"
 
     @property
     def for_paths(self) -> bool:  # type: ignore[override]
-        """True if callers limited to some paths may run the other read."""
+        """True if callers that are limited to some paths may run `inner`."""
         return self.inner.for_paths
 
     def paths(self) -> tuple[str, ...]:
-        """Paths of the other read."""
+        """Return the paths of `inner`."""
         return self.inner.paths()
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Facts of the other read."""
+        """Return the additional fields of the audit entry that `inner` returns."""
         return self.inner.facts(result)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> R:
-        """Run the other read on a past snapshot."""
+        """Run `inner` on the earlier state. Raises the errors of `past_of`."""
         path = next(iter(self.inner.paths()), None)
         target = None if path is None else MemoryPath.known(path)
         return self.inner.apply(past_of(snapshot, self.at, target), settings)

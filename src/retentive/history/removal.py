@@ -1,4 +1,4 @@
-"""Permanent removal: redacts versions, erases memories, and purges their bytes from storage."""
+"""Permanent removal: redaction of versions, erasure of memories, and purging of their bytes from storage."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ from retentive.values.paths import ROOT, MemoryPath
 
 R = TypeVar("R")
 TOMBSTONE = "tombstone"
-"""Kind of the records that say who erased a memory and when."""
+"""Record kind for tombstones, which contain the actor and the time of the erasure of a memory."""
 PENDING, ERASING = "removal", "erasing"
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Result of a removal: the number of versions. If `pending` is true, the storage may still contain their bytes.
+    """Result of a removal. `versions` is the number of removed versions.
 
-    A reader may still need these bytes, in free pages or logs. The next removal or `retentive doctor` purges them.
+    If `pending` is true, the storage may still contain their bytes in free pages or logs, for example because a reader
+    still needs them. The next removal or `retentive doctor` purges these bytes.
     """
 
     versions: int
@@ -43,9 +44,9 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Redact(WriteOperation[tuple[list[str], list[int]]]):
-    """Remove text, path, size and hash of the given versions, or of all older versions at or below a path.
+    """Remove the text, path, size and hash of the given versions, or of all older versions at or below a path.
 
-    Returns the ids of the redacted versions, and the audit entries whose paths were removed.
+    The result is the ids of the redacted versions, and the numbers of the audit entries whose paths were removed.
     """
 
     name = "redact"
@@ -58,19 +59,19 @@ class Redact(WriteOperation[tuple[list[str], list[int]]]):
     all_of: MemoryPath | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Ids of the versions, and the audit entries whose paths were removed."""
+        """Return the ids of the versions, and the numbers of the audit entries whose paths were removed."""
         return {"redacted": result[0], "withheld": result[1]}
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Ids of the versions, and numbers of audit entries."""
+        """Return the ids of the versions and the numbers of the audit entries, recorded for a repeated request."""
         return {"redacted": result[0], "withheld": result[1]}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> tuple[list[str], list[int]]:
-        """The first result."""
+        """Return the result of the first run."""
         return kept["redacted"], kept["withheld"]
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[list[str], list[int]]:
-        """Redact all versions or none. Raises `NotFound`, `InvalidInput`, `ReadOnly` before any change."""
+        """Redact all versions or none. Raises `NotFound`, `InvalidInput` and `ReadOnly` before any change."""
         asked = self.version_ids if self.all_of is None else _older(tx, self.all_of)
         checked = [_redactable(tx, writer, version_id) for version_id in asked]
         todo = [version for version in checked if version.redacted_at is None]
@@ -78,7 +79,10 @@ class Redact(WriteOperation[tuple[list[str], list[int]]]):
 
 
 def redact_versions(tx: Transaction, versions: Sequence[Version], actor: Actor | None, now: float) -> list[int]:
-    """Redact versions and remove proposals based on them. Returns the audit entries whose paths were removed."""
+    """Redact versions, and remove proposals based on their texts.
+
+    Returns the numbers of the audit entries whose paths were removed.
+    """
     if not versions:
         return []
     for version in versions:
@@ -86,7 +90,7 @@ def redact_versions(tx: Transaction, versions: Sequence[Version], actor: Actor |
     tx.redact([version.id for version in versions], actor)
     tx.put_record(PENDING, "since", f"{now:.6f}")
     withheld = withhold(tx, {version.path for version in versions if locate(tx, version.path).memory is None})
-    record_event(tx, "redacted", actor, [version.id for version in versions])  # last: a new row can move others
+    record_event(tx, "redacted", actor, [version.id for version in versions])  # last, because a new row can move others
     return withheld
 
 
@@ -94,13 +98,16 @@ def _redactable(tx: Transaction, writer: GuardedWriter, version_id: str) -> Vers
     version = find_version(tx, version_id)
     memory = tx.find(version.memory_id)
     if memory is not None and memory.version_id == version_id:
-        raise InvalidInput(f"{version_id} is the newest version: write a new version first, or delete the memory")
+        raise InvalidInput(f"{version_id} is the newest version; first write a new version, or delete the memory")
     _check_may_change(writer, version if memory is None else memory)
     return version
 
 
 def _older(tx: Transaction, path: MemoryPath) -> list[str]:
-    """Versions of the memories that are or were at or below a path, except newest versions of present memories."""
+    """Return the ids of the versions of all memories at or below a path, including deleted memories.
+
+    The newest version of each existing memory is left out.
+    """
     found = list(versions_of(tx, path))
     if not found:
         raise NotFound(f"{path.written} has no versions")
@@ -110,9 +117,9 @@ def _older(tx: Transaction, path: MemoryPath) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Erase(WriteOperation[tuple[str, list[int], list[str]]]):
-    """Delete a memory and mark it and its versions for removal, which `finish` completes.
+    """Delete a memory, and record that it and its versions must be removed. `finish` then removes them.
 
-    Returns the memory id, the audit entries whose paths were removed, and the ids of the versions.
+    The result is the memory id, the numbers of the audit entries whose paths were removed, and the ids of the versions.
     """
 
     name = "erase"
@@ -122,19 +129,19 @@ class Erase(WriteOperation[tuple[str, list[int], list[str]]]):
     target: MemoryPath | str  # path or id of the memory
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Ids of the memory and its versions, and the audit entries whose paths were removed, but not the path."""
+        """Return the ids of the memory and its versions, and the audit entries whose paths were removed."""
         return {"memory": result[0], "withheld": result[1], "erased": result[2]}
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Ids of the memory and its versions, and numbers of audit entries."""
+        """Return the ids of the memory and its versions and the audit entries, recorded for a repeated request."""
         return {"memory": result[0], "withheld": result[1], "erased": result[2]}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> tuple[str, list[int], list[str]]:
-        """The first result."""
+        """Return the result of the first run."""
         return kept["memory"], kept["withheld"], kept["erased"]
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[str, list[int], list[str]]:
-        """Delete the memory. Raises `NotFound` if it never existed, `ReadOnly`."""
+        """Delete the memory. Raises `NotFound` if it never existed, and `ReadOnly`."""
         memory_id = self.target if isinstance(self.target, str) else _id_at(tx, self.target)
         versions = list(tx.versions(memory_id=memory_id))
         if not versions:
@@ -152,7 +159,7 @@ class Erase(WriteOperation[tuple[str, list[int], list[str]]]):
 
 @dataclass(frozen=True, slots=True)
 class EraseStore(WriteOperation[None]):
-    """Check that an actor may erase the whole store; `retentive.Retentive.erase` then removes it."""
+    """Check that an actor may erase the whole store. `retentive.Retentive.erase` then removes the store."""
 
     name = "erase.store"
     may_use_reserve = True
@@ -160,17 +167,17 @@ class EraseStore(WriteOperation[None]):
     allowed_when_archived = True
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> None:
-        """Raise `ReadOnly` if the rules forbid the erasure."""
+        """Raise `ReadOnly` if the settings forbid the erasure."""
         check_erasable(tx, writer)
 
 
 def check_erasable(found: Snapshot, rules: WriteRules) -> None:
-    """Raise `ReadOnly` if the store, or a memory that is or was in it, is read-only."""
+    """Raise `ReadOnly` if the store is read-only, or if one of its memories is, including deleted memories."""
     if rules.settings.read_only:
         raise ReadOnly("the memory store is read-only")
     paths = {memory.path for memory in found.memories(ROOT)} | {version.path for version in all_versions(found)} - {""}
     if not all(map(rules.may_change, paths)):
-        raise ReadOnly("a memory that is or was in the store is read-only")
+        raise ReadOnly("the memory store cannot be erased: one of its memories, existing or deleted, is read-only")
 
 
 def _id_at(tx: Transaction, path: MemoryPath) -> str:
@@ -178,7 +185,7 @@ def _id_at(tx: Transaction, path: MemoryPath) -> str:
     if entry.memory is not None:
         return entry.memory.id
     last = None if entry.below else next(tx.versions(path=path.text, limit=1), None)
-    hint = "" if last is None else f"; the id of the one that was there last is {last.memory_id}"
+    hint = "" if last is None else f"; the last memory at this path had the id {last.memory_id}"
     raise NotFound(f"there is no memory at {path.written}{hint}")
 
 
@@ -189,9 +196,10 @@ def redact(
     *,
     all_of: MemoryPath | None = None,
 ) -> Removed:
-    """Remove the text, path, size and hash of versions, all or none. Actor and time are kept.
+    """Remove the text, path, size and hash of versions. Actor and time are kept. If one fails, none is redacted.
 
-    Raises `NotFound` for an unknown version, `InvalidInput` for the newest version of a present memory, `ReadOnly`.
+    Raises `NotFound` for an unknown version, `ReadOnly`, and `InvalidInput` for the newest version of an existing
+    memory.
     """
     ids = (version_ids,) if isinstance(version_ids, str) else tuple(dict.fromkeys(version_ids))
     redacted, _ = _run(context, Redact(ids, context.clock(), all_of), actor)
@@ -199,10 +207,10 @@ def redact(
 
 
 def erase(context: StoreContext, target: MemoryPath | str, actor: Actor | str | None) -> Removed:
-    """Remove a memory with all its versions; a tombstone without content records the actor and the time.
+    """Remove a memory with all its versions. A tombstone without content records the actor and the time.
 
-    Raises `NotFound` if the memory never existed, `ReadOnly`. After an interruption the memory is already deleted, and
-    `finish` (or erasing it again) removes the rest.
+    Raises `NotFound` if the memory never existed, and `ReadOnly`. If a crash interrupts the erasure, the memory is
+    already deleted; `finish`, or erasing the memory again, removes the rest.
     """
     memory_id, _, erased = _run(context, Erase(target), actor)
     prune = partial(_erase, memory_id=memory_id, now=context.clock())
@@ -219,7 +227,7 @@ def _run(context: StoreContext, operation: Operation[R], actor: Actor | str | No
 
 
 def finish(context: StoreContext) -> bool:
-    """Complete interrupted or pending removals; return True if nothing is pending afterwards."""
+    """Complete interrupted and pending removals. Return True if nothing is pending afterwards."""
     erasing, since = context.read(_unfinished)
     for memory_id in erasing:
         prune = partial(_erase, memory_id=memory_id, now=context.clock())
@@ -235,7 +243,6 @@ def finish(context: StoreContext) -> bool:
 
 
 def _check_may_change(writer: GuardedWriter, found: Memory | Version) -> None:
-    """Raise `ReadOnly` if the actor of the writer may not change the memory."""
     if not writer.may_change(found.path):
         raise ReadOnly("the memory is read-only")
 
@@ -245,7 +252,7 @@ def _unfinished(found: Snapshot) -> tuple[list[str], str | None]:
 
 
 def _purged(tx: Transaction, since: str) -> None:
-    """Remove the mark of pending removals, unless another removal has set a new one."""
+    """Delete the record that a removal is pending, unless another removal has replaced the record."""
     if tx.get_record(PENDING, "since") == since:
         tx.put_record(PENDING, "since", None)
 

@@ -1,7 +1,7 @@
 """Names of revisions, as in git: `r1234`, `HEAD~2`, `@{yesterday}`, a time, or the id of a version or its beginning.
 
-`parse` turns a text into a value without I/O. The other functions find a parsed revision in a snapshot. `HEAD` and `~2`
-count the changes of a target: a memory across its renames, a directory, or the whole store.
+`parse` turns a text into a value without I/O. The other functions look up a parsed revision in a snapshot. `HEAD` and
+`~2` count the changes of a target, which is a memory (across its renames), a directory or the whole store.
 """
 
 from __future__ import annotations
@@ -30,38 +30,41 @@ _NUMBER = re.compile(r"r([0-9]{1,18})", re.ASCII)
 _AT = re.compile(r"(?:HEAD)?@\{(.*)\}", re.DOTALL)
 _AGO = re.compile(r"([0-9]{1,9})\s*(s|min|m|h|d|w)(?:\s+ago)?", re.ASCII)
 _UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_SOME = 3  # versions that an error names
+_SOME = 3  # versions to read for an error message, which names two
 
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The newest change."""
+    """Newest change, `HEAD`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """The change with this number, as in `r1234`."""
+    """Change with this number, as in `r1234`."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class VersionId:
-    """The id of a version, or a beginning that only one id has."""
+    """Id of a version, or the beginning of an id that no other version shares."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """A time. Where a change is expected, it means the last change up to this time."""
+    """Time. Where a change is expected, the time means the last change up to this time."""
 
     time: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A parsed name. `back` counts changes before `base`; `text` is the name as written."""
+    """Parsed name of a revision. It means the change that is `back` changes before `base`.
+
+    `text` is the name as written.
+    """
 
     base: Newest | Number | VersionId | At
     back: int = 0
@@ -69,12 +72,12 @@ class Revision:
 
     @property
     def is_version(self) -> bool:
-        """True if it names one version, not a change or a time."""
+        """True if the revision names one version, rather than a change or a time."""
         return isinstance(self.base, VersionId) and not self.back
 
     @property
     def is_time(self) -> bool:
-        """True if it names a time."""
+        """True if the revision names a time."""
         return isinstance(self.base, At) and not self.back
 
 
@@ -84,9 +87,10 @@ Named: TypeAlias = datetime | str | Revision
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The state right after a whole change: an exclusive bound of version ids, and the time.
+    """State of the store at an earlier time, always after a whole change.
 
-    `version` is the named version, or the newest version of the named change; None if a time was named.
+    The versions in this state, and no later ones, have ids below `bound`. `at` is the time. `version` is the named
+    version, or the newest version of the named change. It is None if a time was named.
     """
 
     bound: str
@@ -95,7 +99,7 @@ class Moment:
 
 
 def parse(text: str, now: datetime) -> Revision:
-    """Parse the name of a revision. `now` is the time that `2h` and `yesterday` refer to. Raises `InvalidInput`."""
+    """Parse the name of a revision. `2h` and `yesterday` are relative to `now`. Raises `InvalidInput`."""
     shape = _SHAPE.fullmatch(text)
     assert shape is not None
     base, back = shape["base"], 0
@@ -122,7 +126,7 @@ def _base(base: str, text: str, now: datetime) -> Newest | Number | VersionId | 
 
 
 def parse_time(text: str, now: datetime) -> datetime:
-    """Parse a time. Without a zone it is a local time; a day means the start of the day. Raises `ValueError`."""
+    """Parse a time. A time without a time zone is a local time. A day means its start. Raises `ValueError`."""
     ago = _AGO.fullmatch(text)
     try:
         if ago is not None:
@@ -149,14 +153,15 @@ def as_revision(given: Named, now: datetime | None = None) -> Revision:
 def check_zone(at: datetime | None) -> None:
     """Raise `InvalidInput` for a time without a time zone."""
     if at is not None and at.utcoffset() is None:
-        raise InvalidInput("a time needs a zone, as in 2026-11-21T10:00:00+00:00")
+        raise InvalidInput("a time must have a time zone, as in 2026-11-21T10:00:00+00:00")
 
 
 def moment(found: Snapshot, named: Named, target: MemoryPath | None = None) -> Moment:
-    """Return the moment right after a revision.
+    """Return the state right after a revision.
 
-    A revision within a change, such as the rename of a directory, gives the moment after the whole change. Raises
-    `NotFound` for an unknown or ambiguous revision, `InvalidInput` for a time without a time zone.
+    If the revision is one version of a larger change, such as the rename of a directory, this is the state after the
+    whole change. Raises `NotFound` for an unknown or ambiguous revision, and `InvalidInput` for a time without a time
+    zone.
     """
     revision = as_revision(named)
     if isinstance(revision.base, At) and not revision.back:
@@ -167,10 +172,11 @@ def moment(found: Snapshot, named: Named, target: MemoryPath | None = None) -> M
 
 
 def named_change(found: Snapshot, named: Named, target: MemoryPath | None = None) -> list[Version]:
-    """All versions of the change that a revision names, newest first. A version means its whole change.
+    """Return all versions of the change that a revision names, newest first. A version id means its whole change.
 
-    An external edit can have the same number as the command that found it. The number then means the versions of the
-    command; an id means the versions by the same actor. Raises the errors of `moment`.
+    A command that finds an external edit records it under the same number as its own versions. The number then means
+    only the versions of the command. A version id means the versions with the same number and actor. Raises the errors
+    of `moment`.
     """
     revision = as_revision(named)
     if not revision.back:
@@ -197,7 +203,7 @@ def named_change(found: Snapshot, named: Named, target: MemoryPath | None = None
 
 
 def one_version(found: Snapshot, named: Named, target: MemoryPath | None = None) -> Version:
-    """The only version that a revision names at or below a path. Raises `InvalidInput` if there are several."""
+    """Return the only version that a revision names at or below a path. Raises `InvalidInput` if there are several."""
     revision = as_revision(named)
     if revision.is_version:
         return version_at(found, revision)
@@ -205,13 +211,13 @@ def one_version(found: Snapshot, named: Named, target: MemoryPath | None = None)
     if len(versions) != 1:
         some = ", ".join(version.id for version in versions[:2])
         raise InvalidInput(
-            f"{revision.text} has {len(versions)} versions, such as {some}; name one of them or a memory"
+            f"{revision.text} has {len(versions)} versions, such as {some}; name one version or a memory"
         )
     return versions[0]
 
 
 def in_scope(found: Snapshot, versions: Sequence[Version], target: MemoryPath | None) -> list[Version]:
-    """Return the versions that belong to the history of a target. Raises `NotFound` if there are none."""
+    """Return those of the versions that belong to the history of a target. Raises `NotFound` if no version does."""
     if target is None or target.is_root:
         return list(versions)
     ids = {version.id for version in versions}
@@ -224,7 +230,7 @@ def in_scope(found: Snapshot, versions: Sequence[Version], target: MemoryPath | 
 
 
 def _nth(versions: Iterable[Version], revision: Revision, back: int, target: MemoryPath | None) -> Version:
-    """Return the newest version of the change that is `back` changes before the newest change."""
+    """Return the newest version of the change that is `back` changes before the newest change in `versions`."""
     changes = (next(group) for _, group in groupby(versions, attrgetter("revision")))
     seen = list(islice(changes, back + 1))
     if len(seen) > back:
@@ -253,7 +259,7 @@ def version_at(found: Snapshot, revision: Revision) -> Version:
 
 
 def _same_change(found: Snapshot, version: Version) -> list[Version]:
-    """Return the versions of one revision by one actor. An external edit found by a command has another actor."""
+    """Return the versions with the same number and the same actor as a version."""
     return [each for each in found.versions(revision_of=version.id) if each.actor == version.actor]
 
 
@@ -262,7 +268,7 @@ def _without_external(versions: list[Version]) -> list[Version]:
 
 
 def _newest_of_change(found: Snapshot, revision: Revision, target: MemoryPath | None) -> Version:
-    """Return the newest version of the change that a revision names. Reads few versions if a number is given."""
+    """Return the newest version of the change that a revision names. For a number, this reads only a few versions."""
     if isinstance(revision.base, Number) and not revision.back:
         any_of_it = _any_numbered(found, revision.base.number)
         newest = next(found.versions(revision_of=any_of_it.id, limit=1))
@@ -272,12 +278,12 @@ def _newest_of_change(found: Snapshot, revision: Revision, target: MemoryPath | 
 
 
 def _numbered(found: Snapshot, number: int) -> list[Version]:
-    """All versions of a revision, newest first. Raises `NotFound`."""
+    """Return all versions with a revision number, newest first. Raises `NotFound`."""
     return list(found.versions(revision_of=_any_numbered(found, number).id))
 
 
 def _any_numbered(found: Snapshot, number: int) -> Version:
-    """A version of a revision. Raises `NotFound`."""
+    """Return any version with a revision number. Raises `NotFound`."""
     newest = next(found.versions(limit=1), None)
     if newest is None or number > newest.revision:
         last = "it has no changes" if newest is None else f"the newest is r{newest.revision}"
@@ -286,14 +292,14 @@ def _any_numbered(found: Snapshot, number: int) -> Version:
     if version is None or version.revision != number:
         version = next((each for each in _down_to(found, number) if each.revision == number), None)
     if version is None:
-        raise NotFound(f"the change r{number} has no versions: they were removed, or it was a removal itself")
+        raise NotFound(f"the change r{number} has no versions: they were removed, or it was itself a removal")
     return version
 
 
 def _near(found: Snapshot, newest: Version, number: int) -> Version | None:
-    """Search a version of a revision by bisection over the times in ids. None if the ids contain no times.
+    """Search for a version with a revision number, by bisection over the times in version ids.
 
-    If no version is found, the result belongs to a later revision.
+    If no version has this number, the result is a version with a higher number. Returns None if ids contain no times.
     """
     high = time_in_id(newest.id)
     if high is None:
@@ -313,7 +319,6 @@ def _near(found: Snapshot, newest: Version, number: int) -> Version | None:
 
 
 def _down_to(found: Snapshot, number: int) -> Iterator[Version]:
-    """Yield the versions, newest first, down to a revision."""
     for version in all_versions(found):
         if version.revision < number:
             return
@@ -321,7 +326,7 @@ def _down_to(found: Snapshot, number: int) -> Iterator[Version]:
 
 
 def _last_at(found: Snapshot, at: datetime) -> str | None:
-    """Return the id of the newest version up to a time; None if there is none."""
+    """Return the id of the newest version up to a time, or None if all versions are newer."""
     newest = next(found.versions(limit=1), None)
     if newest is None or newest.created_at <= at:
         return None if newest is None else newest.id
@@ -332,6 +337,6 @@ def _last_at(found: Snapshot, at: datetime) -> str | None:
 
 
 def _after_change(found: Snapshot, version_id: str) -> str:
-    """The bound right after all versions of the change that a version belongs to."""
+    """Return the bound of version ids right after the change to which a version belongs."""
     newest = next((version.id for version in found.versions(revision_of=version_id, limit=1)), version_id)
     return max(newest, version_id) + "!"  # sorts right after the id

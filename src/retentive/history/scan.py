@@ -24,11 +24,13 @@ from retentive.values.text import decoded, is_text
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A path with its sensitive values masked, and the kinds of the certain values in the path and the text, in order.
+    """Result of a scan for one path. Sensitive values in `path` are masked.
 
-    `in_path`: the path of a present memory contains a value, so a person must rename the memory. `likely`: the kinds of
-    values that only their context suggests. `instructions`: lines of the present text that read as instructions to the
-    model. `damaged`: the present text, or the text of an older version, cannot be read.
+    - `kinds`: the kinds of certain sensitive values in the path and the text, such as API keys, in their order.
+    - `in_path`: true if the path of an existing memory contains such a value. A person must rename the memory.
+    - `likely`: the kinds of likely sensitive values, which only their context suggests.
+    - `instructions`: the numbers of lines in the current text that read as instructions to the model.
+    - `damaged`: true if the current text, or the text of an older version, cannot be read.
     """
 
     path: str
@@ -41,9 +43,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """Findings of a scan, refused rewrites, redacted versions, and numbers of audit entries whose paths were removed.
+    """Result of a scan that may also have removed sensitive values.
 
-    `rewritten` is the number of memories whose present texts were rewritten without their sensitive values.
+    - `refusals`: reasons why memories could not be rewritten.
+    - `withheld`: numbers of the audit entries whose paths were removed.
+    - `redacted`: ids of the redacted versions.
+    - `rewritten`: number of memories whose current texts were rewritten without their sensitive values.
     """
 
     findings: list[Finding]
@@ -67,14 +72,14 @@ class RedactFound(WriteOperation[Scanned]):
     likely: bool = False
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Redacted versions, and audit entries whose paths were removed."""
+        """Return the redacted versions, and the numbers of the audit entries whose paths were removed."""
         redacted = {"redacted": list(result.redacted)} if result.redacted else {}
         return {"withheld": list(result.withheld), **redacted}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Scanned:
         """Remove the sensitive values, in one transaction.
 
-        Raises `Refused`, and changes nothing, if a memory or the history of one is read-only.
+        If one of the memories to change is read-only, raises `Refused` and changes nothing.
         """
         scanner = _Scanner(self.examiner, writer.settings, likely=self.likely)
         present = list(scanner.present(tx))
@@ -108,11 +113,13 @@ def scan(
     likely: bool = False,
     **origin: Unpack[Origin],
 ) -> Scanned:
-    """Find the sensitive values in a store, regardless of its settings. Returns paths, kinds and redactions.
+    """Find the sensitive values in a store, even if its settings turn the checks of new texts off.
 
-    `redact` removes the values of class `certain` from the texts of memories, and with `likely` also the others; with
-    `history` it also redacts older versions. If a memory is read-only, raises `InvalidInput` and writes nothing. If a
-    memory cannot be rewritten for another reason, the other memories are rewritten before the error is raised.
+    With `redact`, certain sensitive values are removed from the texts of memories. With `likely` in addition, likely
+    values are removed too. `history` also scans older versions, and with `redact` redacts them.
+
+    If a memory to change is read-only, raises `InvalidInput` and writes nothing. If a memory cannot be rewritten for
+    another reason, the other memories are rewritten before the error is raised.
     """
     try:
         if not redact:
@@ -132,7 +139,7 @@ def scan(
 
 
 def scan_read(context: StoreContext, *, history: bool) -> Read[list[Finding]]:
-    """Return the read operation of a scan, which changes nothing."""
+    """Return a read operation that scans the store without changing it."""
     return Read("scan", partial(_found, context, history=history), needs_external_edits=True, sees_all=True)
 
 
@@ -143,18 +150,17 @@ def _found(context: StoreContext, snapshot: Snapshot, *, history: bool) -> list[
 
 
 class _Scanner:
-    """Finds the kinds of values that the store settings name, regardless of their modes."""
+    """Search for the kinds of sensitive values that the settings name, whether or not the settings check new texts."""
 
     def __init__(self, examiner: TextExaminer, settings: Settings, *, likely: bool = False) -> None:
         modes = {"sensitive": "redact", "sensitive_likely": "redact" if likely else "flag"}
         self._examiner, self._settings = examiner, settings.changed(modes)
 
     def examined(self, data: bytes | None, path: str) -> Examined:
-        """The text with its values masked or flagged."""
         return self._examiner.examine(self._settings, decoded(data), path=path)
 
     def present(self, snapshot: Snapshot) -> Iterator[tuple[Memory, Finding, bool]]:
-        """Yield the present memories with findings, and whether their texts contain values to remove."""
+        """Yield the existing memories with findings, and whether the text of each contains values to remove."""
         for memory, data in readable_texts(snapshot):
             if data is None or not is_text(data):
                 yield memory, replace(self._finding(memory.path, None)[0], damaged=True), False
@@ -165,7 +171,7 @@ class _Scanner:
                 yield memory, finding, bool(examined.removed)
 
     def older(self, snapshot: Snapshot) -> Iterator[tuple[Version, Finding]]:
-        """Versions that contain sensitive values, newest first, except the newest version of each present memory."""
+        """Yield the versions with findings, newest first, except the newest version of each existing memory."""
         present = {memory.version_id for memory in snapshot.memories(ROOT)}
         for version in list(snapshot.versions()):
             if version.id in present or version.redacted_at is not None:
@@ -184,7 +190,7 @@ class _Scanner:
 
 
 def _text_of(snapshot: Snapshot, version: Version) -> tuple[bytes | None, bool]:
-    """The text of a version, and whether it is damaged."""
+    """Return the text of a version, and whether it is damaged."""
     try:
         data = None if version.operation == "deleted" else snapshot.text(version.id)
     except Damaged as error:
@@ -195,7 +201,7 @@ def _text_of(snapshot: Snapshot, version: Version) -> tuple[bytes | None, bool]:
 
 
 def _joined(findings: Iterable[Finding]) -> list[Finding]:
-    """Merge the findings of each path, in the order found."""
+    """Merge the findings of each path into one."""
     joined: dict[str, Finding] = {}
     for each in findings:
         known = joined.get(each.path, Finding(each.path, ()))

@@ -1,4 +1,4 @@
-"""Versions of a memory across its renames, of a directory, or of the whole store."""
+"""Selection of versions: of a memory across its renames, of a directory, or of the whole store."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from retentive.values.paths import MemoryPath
 
 
 def versions_in(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:
-    """Return the versions that a log lists, newest first. If a path has no memory now, use the last memory there.
+    """Return the versions that a log of the target lists, newest first.
 
-    The versions of a directory include the renames that moved memories out of it.
+    If no memory is at or below the path now, these are the versions of the last memory at the path. The versions of a
+    directory include the renames that moved memories out of it.
     """
     if memory_id is None and target is not None and is_directory(found, target):
         return iter(_below(found, target.text + "/"))
@@ -21,7 +22,7 @@ def versions_in(found: Snapshot, target: MemoryPath | None, memory_id: str | Non
 
 
 def versions_of(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:
-    """The versions of the memories at or below a path, or of one memory, newest first."""
+    """Return the versions of the memories at or below a path, or of one memory, newest first."""
     if memory_id is not None or target is None or target.is_root:
         return all_versions(found, memory_id=memory_id)
     memory_id = memory_at(found, target)
@@ -32,12 +33,15 @@ def versions_of(found: Snapshot, target: MemoryPath | None, memory_id: str | Non
 
 
 def is_directory(found: Snapshot, target: MemoryPath) -> bool:
-    """Return whether a path is a directory other than the root: `memory_at` finds no memory for it."""
+    """Return whether a path other than the root is taken as a directory, because `memory_at` finds no memory for it."""
     return not target.is_root and memory_at(found, target) is None
 
 
 def memory_at(found: Snapshot, target: MemoryPath) -> str | None:
-    """Return the id of the memory at a path. If no memory is at or below the path now, use the last memory there."""
+    """Return the id of the memory at a path.
+
+    If no memory is at or below the path now, return the id of the last memory at the path.
+    """
     entry = locate(found, target.text)
     if entry.memory is not None:
         return entry.memory.id

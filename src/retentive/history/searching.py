@@ -1,4 +1,4 @@
-"""Searches of one store: its memories now or at an earlier moment, all versions, and the pending proposals."""
+"""Searches in one store. A search covers its memories (current or earlier), all versions, or the pending proposals."""
 
 from __future__ import annotations
 
@@ -32,12 +32,15 @@ if TYPE_CHECKING:
     from retentive.engine.context import StoreContext
 
 _OF_PEOPLE = ("python", "cli")  # integrations whose callers may see the proposals of all actors
-_ATTEMPTS = 20  # attempts with the index, which must not be newer than the snapshot; then the search scans
+_ATTEMPTS = 20  # the index must not be newer than the snapshot; after this many attempts, all texts are read
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSearch:
-    """Parameters of a search, as in `MemoryStore.search`. `is_single` is true for the only search of a process."""
+    """Parameters of a search, as in `MemoryStore.search`. `is_single` is true if the process searches only once.
+
+    `must_scan` means that the search reads all texts instead of using the index.
+    """
 
     query: str
     mode: Literal["ranked", "all"] = "ranked"
@@ -62,16 +65,16 @@ class StoreSearch:
         *,
         statistics: Statistics | None = None,
     ) -> Results:
-        """Run the search in a store; `ask` runs a read operation there.
+        """Run the search in a store. `ask` is a function that runs a read operation in the store.
 
-        `statistics` covers all collections that are ranked together.
+        `statistics` are needed if the results of several stores are ranked together. They then cover all these stores.
         """
         corpus = CORPORA.of(context.backend, context.id)
         who = as_actor(actor) or context.actor
         is_person = context.integration in _OF_PEOPLE
 
         def work(snapshot: Snapshot) -> Results | None:
-            parsed = self._parsed(context)  # here, so that a malformed query has its entry in the audit log
+            parsed = self._parsed(context)  # here, so that a malformed query gets an entry in the audit log
             settings = context.settings_of(snapshot)
             search = self if self.at is None else replace(self, at=as_revision(self.at, _now(context)))
             if context.reach:
@@ -90,7 +93,7 @@ class StoreSearch:
         return found
 
     def statistics(self, context: StoreContext, ask: Callable[[Read[Statistics]], Statistics]) -> Statistics:
-        """Statistics of a store for the terms of the query. Raises `InvalidInput`."""
+        """Return the statistics of a store for the terms of the query. Raises `InvalidInput`."""
         parsed = self._parsed(context)
         if not isinstance(parsed, Query):
             return Statistics()
@@ -112,8 +115,6 @@ class StoreSearch:
 
 
 class _Run:
-    """One search in one snapshot."""
-
     def __init__(
         self,
         search: StoreSearch,
@@ -131,11 +132,11 @@ class _Run:
         self._languages = settings.search_languages
 
     def results(self, corpus: Corpus) -> Results | None:
-        """Return the results. None if the index shows a later state than the snapshot, so the search must run again."""
+        """Return the results. None if the index is newer than the snapshot, so that the search must run again."""
         search, query = self._search, self._query
         is_proposed = isinstance(query, Query) and query.is_proposed
         if is_proposed + search.history + (search.at is not None) > 1:
-            raise InvalidInput("search either proposals, the history or an earlier moment")
+            raise InvalidInput("a search covers only one of these: proposals, the history or an earlier state")
         if is_proposed:
             return self._scan(self._proposals())
         if search.history:
@@ -180,7 +181,7 @@ class _Run:
         return SearchedLevels(snapshot, settings, self._who, source=search.source, only=search.trust)
 
     def _admit(self, levels: SearchedLevels | None) -> Admit | None:
-        """Return the condition that documents to find must meet; None if all may be found."""
+        """Return the condition that a document must meet to be found. None if there is no condition."""
         under, has_filters = self._search.under, isinstance(self._query, Query) and self._query.filters != _NO_FILTERS
         sees = self._sees(levels)
         if under == ROOT and sees is None and not has_filters:
@@ -194,14 +195,14 @@ class _Run:
         return admit
 
     def _sees(self, levels: SearchedLevels | None) -> Admit | None:
-        """Return the condition that documents visible to the actor meet; None if all are visible."""
+        """Return the condition for documents that the actor may see. None if the actor may see all."""
         shows = self._search.shows
         if shows is None:
             return None if levels is None else levels.admits
         return lambda document: shows(document.path) and (levels is None or levels.admits(document))
 
     def _completed(self, found: Results, levels: SearchedLevels | None, damaged: Iterable[str]) -> Results:
-        """Results with the trust levels, and the damaged memories that the search would have covered."""
+        """Add the trust levels to the results, and the damaged memories that the search would have covered."""
         within = self._query.within if isinstance(self._query, LiteralQuery) else self._query.filters.within
         named = tuple(
             path
@@ -217,7 +218,6 @@ class _Run:
         return replace(found, hits=hits, damaged=named)
 
     def _versions(self) -> Iterator[Document]:
-        """Texts of all versions that the actor may see."""
         assessed = Assessment(self._snapshot, self._settings, self._who)
         for version in all_versions(self._snapshot):
             if version.operation == "deleted" or version.redacted_at is not None or not assessed.shows(version):
@@ -232,7 +232,7 @@ class _Run:
             yield Document(version.path, data, version.created_at, version.memory_id, version.id, provenance)
 
     def _proposals(self) -> Iterator[Document]:
-        """Texts of pending proposals: people and programs see all; models and actors under review see their own."""
+        """Yield the texts of pending proposals. Models and actors under review see only their own proposals."""
         own_only = not self._is_person or is_under_review(self._settings, self._who)
         for proposal in pending(self._snapshot):
             if own_only and proposal.actor != self._who:
@@ -267,7 +267,7 @@ def _is_below(path: str, under: str) -> bool:
 
 
 def _first_versions(found: Results, limit: int | None) -> Results:
-    """Keep only the oldest of the versions of a memory that have the same matching lines."""
+    """If versions of a memory have the same matching lines, keep only the oldest of these versions."""
     oldest: dict[tuple[str, tuple[str, ...]], Hit] = {}
     for hit in found.hits:
         said = hit.memory_id, tuple(each.text for each in hit.snippets)

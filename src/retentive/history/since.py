@@ -1,4 +1,4 @@
-"""Memories that are new, changed or gone since a moment, computed from the versions since then."""
+"""Memories that are new, changed or gone since an earlier time, computed from the versions since then."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ Fate: TypeAlias = Literal["new", "changed", "gone"]
 
 @dataclass(frozen=True, slots=True)
 class SinceMoment:
-    """The fate (new, changed or gone) and the newest version of each memory changed since a moment, by memory id.
+    """Summary of the changes to a store since an earlier time.
 
-    `last` is the newest version at that moment. If `is_cut` is true, the limit left out the oldest versions, and the
-    memories that only these versions changed. A memory created and deleted since the moment has no fate.
+    `fates` has the memories that are new, changed or gone, by memory id: this word, and the newest version of the
+    memory. A memory that was created and deleted since that time is left out. `last` is the newest version at that
+    time. `changes` and `actors` are the numbers of changes and of their actors. If `is_cut` is true, there were more
+    versions than the limit, and the oldest of them are left out.
     """
 
     last: Version | None
@@ -30,16 +32,16 @@ class SinceMoment:
     fates: Mapping[str, tuple[Fate, Version]] = field(default_factory=dict)
 
     def count(self, fate: Fate) -> int:
-        """Number of memories with this fate."""
+        """Return the number of memories with this fate."""
         return sum(found == fate for found, _ in self.fates.values())
 
     def below(self, directory: str, fate: Fate) -> int:
-        """Number of memories below a directory with this fate."""
+        """Return the number of memories below a directory with this fate."""
         return sum(found == fate and version.path.startswith(f"{directory}/") for found, version in self.fates.values())
 
 
 def since(at: Named, limit: int) -> Read[SinceMoment]:
-    """Read at most `limit` versions since a moment. Raises the errors of `moment`."""
+    """Return an operation that reads at most `limit` versions since an earlier time. Raises the errors of `moment`."""
 
     def work(snapshot: Snapshot) -> SinceMoment:
         bound = moment(snapshot, at).bound
@@ -58,7 +60,6 @@ def since(at: Named, limit: int) -> Read[SinceMoment]:
 
 
 def _fates(versions: list[Version]) -> dict[str, tuple[Fate, Version]]:
-    """Determine the fates from the versions since the moment."""
     found: dict[str, tuple[Fate, Version]] = {}
     by_memory = sorted(versions, key=lambda each: (each.memory_id, -to_us(each.created_at)))
     for memory_id, group in groupby(by_memory, key=lambda each: each.memory_id):

@@ -79,7 +79,7 @@ def differences(base: str, versions: Sequence[Version], before: Befores) -> Http
     for version in reversed(versions):
         earlier = before.get(version.id)
         if earlier is None and version.operation != "created":
-            raise InvalidInput(f"{version.id} has no previous version: the retention settings pruned it")
+            raise InvalidInput(f"the version before {version.id} was pruned (setting keep_versions_days)")
         found.append((yield from difference(base, earlier, version)))
     return tuple(found)
 

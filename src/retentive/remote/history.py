@@ -385,9 +385,7 @@ class RemoteHistory(History):
 
     def _fed(self, after: str, limit: int) -> HttpExchange[JsonBody]:
         if limit < 1 or not ((after.isascii() and after.isalnum()) or not after):
-            raise InvalidInput(
-                "the limit must be at least 1, and the cursor must be the part of an id after its prefix"
-            )
+            raise InvalidInput("the limit must be at least 1, and the cursor must be an id without its prefix")
         query = {"after": after or None, "limit": min(limit, 500)}
         return (yield HttpRequest("GET", f"{self._store.base}/changes", query))
 

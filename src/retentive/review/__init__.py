@@ -1,1 +1,1 @@
-"""Review: changes of certain actors become proposals, which wait until a person accepts or refuses them."""
+"""Review: changes by actors under review become proposals, which wait until a person accepts or refuses them."""

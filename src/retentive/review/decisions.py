@@ -41,19 +41,20 @@ from retentive.values.text import decoded
 
 
 class DecisionBlocked(Conflict):
-    """Rolls back the transaction when obstacles prevent the decision."""
+    """Error that rolls back the transaction if obstacles prevent the decision."""
 
     def __init__(self, obstacles: Sequence[Obstacle]) -> None:
-        super().__init__("obstacles keep the proposals from being decided")
+        super().__init__("obstacles prevent a decision on the proposals")
         self.obstacles = tuple(obstacles)
 
 
 @dataclass(frozen=True, slots=True)
 class Decide(WriteOperation[DecisionOutcome]):
-    """Accept or refuse proposals, all or none. Raises `DecisionBlocked`, `NotFound`, `PermissionDenied`.
+    """Accept or refuse proposals, all or none.
 
-    `wanted` lists proposal ids. If it is None, all pending proposals are selected, or those of the actor `proposed_by`.
-    A wanted proposal that was already decided is an obstacle if the earlier decision was different.
+    `wanted` lists the ids of the proposals. If it is None, all pending proposals are selected, or all those of
+    `proposed_by`. A proposal that was already decided in the other way is an obstacle. Raises `DecisionBlocked` if
+    there are obstacles, `NotFound` and `PermissionDenied`.
     """
 
     under_review = "refuse"
@@ -68,23 +69,23 @@ class Decide(WriteOperation[DecisionOutcome]):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Name of the operation: accept or refuse."""
+        """Name of the operation: `review.accept` or `review.refuse`."""
         return "review.accept" if self.is_accepted else "review.refuse"
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Ids of the proposals."""
+        """Return the ids of the proposals for the audit entry."""
         return {"proposals": [*result.done, *result.already, *result.with_them]}
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Ids of the proposals."""
+        """Return the ids of the proposals, which are recorded for a repeated request."""
         return {"done": result.done, "already": result.already, "with_them": result.with_them}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> DecisionOutcome:
-        """The first result without the summaries."""
+        """Return the result of the first run, without the summaries."""
         return DecisionOutcome(tuple(kept["done"]), tuple(kept["already"]), tuple(kept["with_them"]))
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> DecisionOutcome:
-        """Accept or refuse the proposals."""
+        """Apply and remove the accepted proposals, or remove the refused ones. Record each decision."""
         if writer.settings.read_only:
             raise PermissionDenied("the memory store is read-only, so proposals cannot be accepted or refused")
         waiting = pending(tx)
@@ -117,14 +118,14 @@ class Decide(WriteOperation[DecisionOutcome]):
         )
 
     def _decided_before(self, tx: Transaction, proposal_id: str) -> Obstacle | None:
-        """Return an obstacle if the opposite decision about the proposal was already made, otherwise None."""
+        """Return an obstacle if the proposal was already decided in the other way, otherwise None."""
         found = decision_on(tx, proposal_id)
         if found is None:
             raise NotFound(f"there is no proposal {proposal_id} that awaits review")
         if found.accepted == self.is_accepted:
             return None
         what: ObstacleKind = "accepted" if found.accepted else "refused"
-        return Obstacle(proposal_id, what, None, f"it was {what} by {found.by or 'somebody'} before")
+        return Obstacle(proposal_id, what, None, f"it was already {what} by {found.by or 'somebody'}")
 
     def _apply_all(
         self,
@@ -136,10 +137,12 @@ class Decide(WriteOperation[DecisionOutcome]):
     ) -> list[Obstacle]:
         """Apply the proposals and return the obstacles.
 
-        A proposal that builds on a proposal with an obstacle is skipped.
+        If a proposal has an obstacle, the proposals that build on it are skipped.
         """
         obstacles = [
-            Obstacle(each, "builds_on", None, f"it builds on {', '.join(missing)}, to be accepted before or with it")
+            Obstacle(
+                each, "builds_on", None, f"it builds on {', '.join(missing)}, which must be accepted first or with it"
+            )
             for each in chosen
             if (missing := [other for other in below if other in below[each] - chosen.keys()])
         ]
@@ -157,7 +160,6 @@ class Decide(WriteOperation[DecisionOutcome]):
         return obstacles
 
     def _close(self, tx: Transaction, by: Actor | None, closed: Collection[Proposal]) -> None:
-        """Remove decided proposals and record the decision on each."""
         for proposal in closed:
             remove_proposal(tx, proposal)
             put_decision(tx, Decision(proposal.id, self.is_accepted, proposal.actor, by, self.at))
@@ -166,7 +168,7 @@ class Decide(WriteOperation[DecisionOutcome]):
 
 
 class _Hindered(Exception):
-    """A change cannot be applied. The exception contains the kind of obstacle, the path and a sentence."""
+    """Raised if a change cannot be applied. Contains the kind of obstacle, the path and a sentence."""
 
     def __init__(self, what: ObstacleKind, path: str | None, text: str | None = None) -> None:
         by = " by somebody else" if what == "created" else ""
@@ -175,7 +177,7 @@ class _Hindered(Exception):
 
 @dataclass(slots=True)
 class _ProposalApplier:
-    """Applies one proposal. If there is an obstacle, the caller rolls back.
+    """Application of one proposal. If there is an obstacle, the caller must roll back.
 
     `ids` maps the provisional ids of proposed memories to the ids of the created memories.
     """
@@ -205,7 +207,6 @@ class _ProposalApplier:
         return obstacles
 
     def _apply(self, change: ProposedChange, key: str) -> None:
-        """Apply a change. Raises `_Hindered`, `Refused`."""
         entry = self._present(change.memory_id)
         if change.has_text:
             text = text_of(self.tx, AFTER, key, change.sha256)
@@ -221,7 +222,7 @@ class _ProposalApplier:
             self._rename(change, entry.memory)
 
     def _present(self, memory_id: str) -> Entry:
-        """The entry at the current path of a memory; an empty entry if the memory was deleted."""
+        """Return the entry at the current path of a memory. The entry is empty if the memory was deleted."""
         memory = self.tx.find(memory_id)
         entry = Entry() if memory is None else self.tx.get(memory.path)  # `get` also detects external edits
         return entry if entry.memory is not None and entry.memory.id == memory_id else Entry()
@@ -289,9 +290,9 @@ class _ProposalApplier:
             raise _Hindered("renamed", change.before, sentence)
 
     def _chosen_text(self, base: str, present: str, text: str) -> str | None:
-        """Text to write if others changed the memory after the proposal.
+        """Return the text to write if somebody else changed the memory after the proposal.
 
-        Returns None if neither `merge` nor `force` resolves the conflict.
+        Return None if neither `merge` nor `force` resolves the conflict.
         """
         if present == text:
             return text
@@ -299,7 +300,7 @@ class _ProposalApplier:
         return text if found is None and self.force else found
 
     def _free(self, path: str) -> Entry:
-        """Return the entry at a path where a memory can be created. Raises `_Hindered` if it cannot."""
+        """Return the entry at a path. Raises `_Hindered` if the path is a directory or leads through a memory."""
         entry = self.tx.get(path)
         if entry.below:
             raise _Hindered("created", path, f"{path} is now a directory")

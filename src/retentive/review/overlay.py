@@ -1,8 +1,8 @@
-"""View of a memory store for an actor under review: the present state with the actor's proposals applied.
+"""Snapshot of a memory store for an actor under review: the current state with the actor's own proposals applied.
 
-Proposals take precedence over the present state: they hide memories of other actors at, above or below the proposed
-paths, and later changes to the same memories. If a proposal only renames a memory, the present text of the memory is
-shown.
+Proposals take precedence over the current state. A proposed memory hides memories at, above or below its path. A
+proposal also hides later changes by others to the same memory. If a proposal only renames a memory, the memory has its
+current text.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _path = attrgetter("path")
 
 @dataclass(frozen=True, slots=True)
 class _Proposed:
-    """A memory after the proposals. `text` is the key of the proposed text, or None.
+    """State of a memory after the proposals. `text` is the record key of the proposed text, or None.
 
     If `path` is None, the memory is deleted.
     """
@@ -66,7 +66,7 @@ class _Proposed:
 
 
 class ProposedSnapshot(Overlay):
-    """A snapshot with proposals applied. History, records and settings are those of the inner snapshot."""
+    """Snapshot with proposals applied. History, records and settings are those of the inner snapshot."""
 
     def __init__(self, inner: Snapshot, proposals: Iterable[Proposal]) -> None:
         super().__init__(inner)
@@ -125,7 +125,7 @@ class ProposedSnapshot(Overlay):
         return memory if memory is not None and self._shows(memory) else None
 
     def usage(self) -> Usage:
-        """Usage with the proposals applied. It includes memories that the proposals hide."""
+        """Return the usage with the proposals applied. It includes memories that the proposals hide."""
         present, own = self._inner.usage(), [memory for memory, _ in self._placed.values()]
         replaced = [memory for memory in self._present(self._own) if memory is not None]
         return Usage(
@@ -157,7 +157,7 @@ class ProposedSnapshot(Overlay):
         self._above = {place for path in self._placed for place in ancestors(path)}
 
     def _memory(self, own: _Proposed) -> Memory | None:
-        """The memory that results from a proposal. None if the proposal renames a memory that was deleted later."""
+        """Return the memory that results from a proposal. None for a rename of a memory that was deleted since."""
         change, path = own.change, own.path or ""
         if own.text is not None:
             version = own.version_id
@@ -165,7 +165,7 @@ class ProposedSnapshot(Overlay):
         present = next(iter(self._present([change.memory_id])))
         if present is None:
             return None
-        # Callers cache by version id, so the id must change with the present text.
+        # Callers cache by version id, so the id must change whenever the current text changes.
         version = f"{own.version_id}.{present.version_id}"
         return replace(present, path=path, version_id=version, updated_at=own.at, seal=None)
 
@@ -176,14 +176,14 @@ class ProposedSnapshot(Overlay):
         return b"" if present is None else self._inner.get(present.path).data or b""
 
     def _present(self, memory_ids: Iterable[str]) -> Iterator[Memory | None]:
-        """For each of these ids, the memory in the inner snapshot, or None if it does not exist."""
+        """Return, for each id, the memory in the inner snapshot, or None if it does not exist."""
         wanted = list(memory_ids)
         unknown = {each for each in wanted if each not in self._presents}
         self._presents |= {**dict.fromkeys(unknown), **memories_by_id(self._inner, unknown)}
         return (self._presents[each] for each in wanted)
 
     def _shows(self, memory: Memory) -> bool:
-        """Return whether a memory of the inner snapshot is visible: no proposal changes or hides it."""
+        """Return whether no proposal changes or hides a memory of the inner snapshot."""
         if memory.id in self._own or memory.path in self._placed or memory.path in self._above:
             return False
         return not any(place in self._placed for place in ancestors(memory.path))
@@ -196,7 +196,7 @@ class ProposedSnapshot(Overlay):
 class ProposedTransaction(ProposedSnapshot, Transaction):
     """Transaction that stores its changes as one proposal instead of applying them.
 
-    `limits` are the maximum numbers of pending proposals: of all actors together, and of this actor.
+    `limits` are the maximum numbers of pending proposals: first of all actors together, then of this actor.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
         return [Recorded(change.memory_id, key(number)) for number, change in enumerate(proposed, start)]
 
     def _check_limits(self) -> None:
-        """Raise `Refused` if the pending proposals of this actor, or of all actors, have reached their limit."""
+        """Raise `Refused` if there are too many pending proposals of this actor, or of all actors."""
         limit, limit_each = self._limits
         own = sum(each.actor == self._proposal.actor for each in self._all)
         if limit_each and own >= limit_each:

@@ -1,6 +1,6 @@
-"""Pending proposals in a memory store: one record for the changes and one for each text.
+"""Storage of proposals: one record with the changes of a proposal, and one record for each text.
 
-Texts are separate records, so that a command of an actor under review reads only the texts it needs.
+Texts are separate records, so that a command of an actor under review reads only the texts that it needs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from retentive.values.records import PROPOSED_TEXT, to_us
 from retentive.values.text import verified
 
 PROPOSAL, AFTER, BEFORE, REVIEWED = "proposal", PROPOSED_TEXT, "proposal.before", "reviewed"
-"""Kinds of records. The key of a text is the proposal id, a dot, and the number of the change in the proposal."""
+"""Record kinds. The key of a text is the proposal id, a dot, and the number of the change in the proposal."""
 MAX_DECISIONS = 1_000
 
 ProposedOperation: TypeAlias = Literal["created", "modified", "deleted", "renamed"]
@@ -30,12 +30,12 @@ ObstacleKind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ProposedChange:
-    """One proposed change to one memory, with the path before and after it.
+    """One proposed change to one memory. `before` is the path before the change, and `path` is the path after it.
 
-    A proposed new memory has a provisional `memory_id`, which no stored memory ever has. `sha256` and `size_bytes`
-    describe the new text and are None if the change has no text. `base_sha256` is the hash of the text before the
-    change, or None for a new memory. `created_at` is the creation time of the memory, and `provenance_text` the stored
-    provenance of the change.
+    A new memory has a provisional `memory_id`, which no stored memory ever has. `sha256` and `size_bytes` describe the
+    new text; they are None if the change has no text. `base_sha256` is the hash of the text before the change, or None
+    for a new memory. `created_at` is the creation time of the memory. `provenance_text` is the stored provenance of the
+    change.
     """
 
     operation: ProposedOperation
@@ -61,7 +61,7 @@ class ProposedChange:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Proposal:
-    """The changes that one command of an actor under review proposes. `number` gives the order of submission."""
+    """Changes that one command of an actor under review proposes. Proposals are ordered by `number`."""
 
     id: str
     actor: Actor | None
@@ -84,7 +84,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """The reason why a proposal cannot be accepted or refused: its kind, the path, and a sentence."""
+    """Reason why a proposal cannot be accepted or refused. `what` is the kind of reason, and `text` is a sentence."""
 
     proposal_id: str
     what: ObstacleKind
@@ -96,8 +96,9 @@ class Obstacle:
 class DecisionOutcome:
     """Result of accepting or refusing proposals. If there are `obstacles`, nothing was changed.
 
-    `done`, `already` and `with_them` list ids of proposals: decided by this call, decided earlier, and refused because
-    they build on a refused proposal. `summaries` maps each id to a short description of its proposal.
+    Three fields list ids of proposals. `done`: the given proposals that this call decided. `already`: the given
+    proposals that were decided earlier. `with_them`: other proposals that were refused, because they build on a refused
+    one. `summaries` maps the ids of `done` and `with_them` to short descriptions.
     """
 
     done: tuple[str, ...] = ()
@@ -109,7 +110,7 @@ class DecisionOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Record of a decision on a proposal: the actor who proposed it, the person who decided, and the time."""
+    """Decision on a proposal. `actor` made the proposal, and `by` is the person who decided at the time `at`."""
 
     proposal_id: str
     accepted: bool
@@ -119,12 +120,12 @@ class Decision:
 
 
 def text_key(proposal_id: str, number: int) -> str:
-    """Key of the records with the texts of a change."""
+    """Return the record key of the texts of a change."""
     return f"{proposal_id}.{number}"
 
 
 def pending(snapshot: Snapshot) -> list[Proposal]:
-    """All pending proposals of a store, in order of submission."""
+    """Return all pending proposals of a store, in the order in which they were made."""
     found = (parsed_proposal(key, value) for key, value in snapshot.records(PROPOSAL))
     return sorted(found, key=lambda each: each.number)
 
@@ -144,7 +145,7 @@ def remove_proposal(tx: Transaction, proposal: Proposal) -> None:
 
 
 def text_records(proposal: Proposal) -> Iterator[tuple[str, str]]:
-    """Kinds and keys of the records with the texts of a proposal."""
+    """Yield the kind and the key of each record with a text of a proposal."""
     for number, change in enumerate(proposal.changes):
         key = text_key(proposal.id, number)
         if change.has_text:
@@ -154,10 +155,10 @@ def text_records(proposal: Proposal) -> Iterator[tuple[str, str]]:
 
 
 def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None = None) -> list[str]:
-    """Remove the proposals that change a memory, and all proposals that build on these. Returns the removed ids.
+    """Remove the proposals that change a memory, and all proposals that build on them. Returns their ids.
 
-    Erasing or redacting a memory calls this function. With `base_sha256`, only proposals based on this text are
-    removed.
+    This is part of erasing or redacting a memory. With `base_sha256`, only proposals that change the text with this
+    hash are removed, and those that build on them.
     """
     found = pending(tx)
     below, gone = foundations(found), set[str]()
@@ -170,7 +171,7 @@ def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None
 
 
 def text_of(snapshot: Snapshot, kind: str, key: str, sha256: str | None) -> str:
-    """The text of a proposed change. Raises `Damaged` if the text is missing or does not match its hash."""
+    """Return a text of a proposed change. Raises `Damaged` if the text is missing or does not match its hash."""
     text = snapshot.get_record(kind, key)
     if text is None:
         raise Damaged("the text of a proposal is missing or does not match its hash")
@@ -179,7 +180,7 @@ def text_of(snapshot: Snapshot, kind: str, key: str, sha256: str | None) -> str:
 
 
 def with_ids(proposal: Proposal, ids: Mapping[str, str]) -> Proposal:
-    """Return the proposal with provisional memory ids replaced by stored ids."""
+    """Return the proposal with its memory ids replaced as `ids` says. Ids that are not in `ids` are kept."""
     changes = (replace(change, memory_id=ids.get(change.memory_id, change.memory_id)) for change in proposal.changes)
     return replace(proposal, changes=tuple(changes))
 
@@ -202,22 +203,22 @@ def forget_decisions(tx: Transaction) -> None:
 
 
 def decisions(snapshot: Snapshot) -> list[Decision]:
-    """Stored decisions, newest first."""
+    """Return the stored decisions, newest first."""
     found = (parsed_decision(key, value) for key, value in snapshot.records(REVIEWED))
     return sorted(found, key=lambda each: (each.at, each.proposal_id), reverse=True)
 
 
 def decision_on(snapshot: Snapshot, proposal_id: str) -> Decision | None:
-    """The decision on a proposal; None if no decision is stored."""
+    """Return the decision on a proposal, or None if no decision is stored."""
     value = snapshot.get_record(REVIEWED, proposal_id)
     return None if value is None else parsed_decision(proposal_id, value)
 
 
 def foundations(proposals: Sequence[Proposal]) -> dict[str, set[str]]:
-    """Ids of the proposals that each pending proposal builds on, directly or indirectly.
+    """Return, for each pending proposal, the ids of the proposals on which it builds, directly or indirectly.
 
-    A proposal builds on an earlier one of the same actor that changed the same memory or freed a path that the later
-    proposal uses.
+    A proposal builds on an earlier proposal by the same actor if both change the same memory, or if the earlier one
+    frees a path that the later one uses.
     """
     found: dict[str, set[str]] = {}
     known: dict[tuple[Actor | None, str, str], str] = {}
@@ -232,7 +233,7 @@ def foundations(proposals: Sequence[Proposal]) -> dict[str, set[str]]:
 
 
 def _needed(change: ProposedChange) -> Iterator[tuple[str, str]]:
-    """Conditions for this change that an earlier change may have established."""
+    """Yield the conditions of a change that an earlier proposed change may establish."""
     yield "memory", change.memory_id
     if change.operation in {"created", "renamed"} and change.path is not None:
         yield from (("no memory", place) for place in (change.path, *ancestors(change.path)))
@@ -240,7 +241,7 @@ def _needed(change: ProposedChange) -> Iterator[tuple[str, str]]:
 
 
 def _given(change: ProposedChange) -> Iterator[tuple[str, str]]:
-    """Conditions that this change establishes for later changes: the memory exists, and its former path is free."""
+    """Yield the conditions that a change establishes: its memory exists, and the memory's previous path is free."""
     yield "memory", change.memory_id
     if change.operation in {"deleted", "renamed"} and change.before is not None:
         yield "no memory", change.before

@@ -28,11 +28,11 @@ from retentive.values.text import decoded
 __all__ = ["Decision", "DecisionOutcome", "Obstacle", "Proposal", "ProposedChange", "Review"]
 
 Texts: TypeAlias = list[tuple[ProposedChange, str | None, str | None]]
-"""Each change with the text before it and the text after it; None if there is no such text."""
+"""List of changes, each with the text before and the text after the change. A text that does not exist is None."""
 
 
 class Review:
-    """The proposals of one memory store. Threads may share the object. The methods raise `RetentiveError`."""
+    """Review of the proposals in one memory store. Threads may share the object. Methods raise `RetentiveError`."""
 
     def __init__(self, context: StoreContext) -> None:
         self._context = context
@@ -41,16 +41,16 @@ class Review:
         return f"<Review of {self._context.id}>"
 
     def pending(self, *, actor: Actor | str | None = None) -> list[Proposal]:
-        """Pending proposals, in order of submission; with `actor`, only the proposals of that actor."""
+        """Return the pending proposals in the order in which they were made. With `actor`, only those of this actor."""
         with self._context.checking("review.list"):
             who = as_actor(actor)
         found = self._context.result_of(Read("review.list", pending))
         return [each for each in found if actor is None or each.actor == who]
 
     def show(self, proposal_id: str) -> tuple[Proposal, Texts]:
-        """A pending proposal, and each of its changes with the text before and after it.
+        """Return a pending proposal, and each of its changes with the text before and after the change.
 
-        For a proposed deletion or rename, the text is the present text of the memory. Raises `NotFound` if the proposal
+        For a deletion or a rename, the text before is the current text of the memory. Raises `NotFound` if the proposal
         is unknown or already decided.
         """
 
@@ -72,28 +72,32 @@ class Review:
         merge: bool = False,
         force: bool = False,
     ) -> DecisionOutcome:
-        """Apply proposals, all or none. Each new version is attributed to the actor who proposed it.
+        """Apply proposals, all or none. The new versions are recorded with the actor who proposed them.
 
-        If `ids` is None, all pending proposals are selected, or those of the actor `proposed_by`. Guards check the
-        changes again. If somebody else changed an affected memory after the proposal, the result has an obstacle and
-        nothing is changed. `merge` resolves such an obstacle: it merges both texts line by line and follows renames.
-        `force` writes the proposed text, and deletes the memory even though it was changed after the proposal.
-        Accepting a proposal again has no effect. Raises `NotFound` for an unknown id, `PermissionDenied` for an actor
-        under review.
+        If `ids` is None, all pending proposals are selected, or all those of the actor `proposed_by`. The guards check
+        the changes again. If somebody else changed an affected memory after the proposal, the result has an obstacle
+        and nothing changes.
+
+        `merge` and `force` overcome such obstacles. With `merge`, both texts are merged line by line, and a memory is
+        found at its new path if it was renamed. With `force`, the proposed text replaces the later text, and a proposed
+        deletion also deletes a memory that was changed since.
+
+        Accepting a proposal again has no effect. Raises `NotFound` for an unknown id, and `PermissionDenied` for an
+        actor under review.
         """
         return self._decide(ids, actor, proposed_by, is_accepted=True, merge=merge, force=force)
 
     def refuse(
         self, ids: Iterable[str] | None, *, actor: Actor | str | None, proposed_by: Actor | str | None = None
     ) -> DecisionOutcome:
-        """Remove proposals and all proposals that build on them. `ids` and the errors are the same as for `accept`.
+        """Remove proposals, and all proposals that build on them. The arguments and errors are those of `accept`.
 
         Once `capabilities.purge` has returned True, the storage contains no bytes of the proposed texts.
         """
         return self._decide(ids, actor, proposed_by, is_accepted=False)
 
     def decisions(self) -> list[Decision]:
-        """The newest 1,000 decisions on proposals, newest first."""
+        """Return the newest 1,000 decisions on proposals, newest first."""
         return self._context.result_of(Read("review.decisions", decisions))
 
     def _decide(

@@ -1,4 +1,4 @@
-"""Stage `under_review`: turns changes of actors under review into proposals."""
+"""Stage `under_review` of the pipeline, which turns changes by actors under review into proposals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PREFIX = "prop_"
 
 
 def is_under_review(settings: Settings, actor: Actor | None) -> bool:
-    """Return whether changes of the actor become proposals. Changes of retentive's own jobs never become proposals."""
+    """Return whether changes by the actor become proposals. Changes by retentive's own jobs never do."""
     if not settings.review or (actor is not None and actor.kind == "job"):
         return False
     name = "" if actor is None else str(actor)
@@ -24,7 +24,7 @@ def is_under_review(settings: Settings, actor: Actor | None) -> bool:
 
 
 def under_review(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage: if the actor is under review, record one proposal instead of versions.
+    """Stage: if the actor is under review, record a proposal instead of versions.
 
     Raises `PermissionDenied` for an operation that cannot be proposed.
     """
@@ -47,7 +47,7 @@ def _propose(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
         attempt.proposal = sortable_id(PREFIX, at), at
     proposal_id, at = attempt.proposal
     if attempt.outcome is not None and (tx.get_record(PROPOSAL, proposal_id) or tx.get_record(REVIEWED, proposal_id)):
-        return attempt.outcome  # the commit succeeded, and only its outcome was lost
+        return attempt.outcome  # an earlier run was committed, and only the reply to its commit was lost
     own = ProposedTransaction(
         tx,
         attempt.actor,
@@ -65,7 +65,7 @@ def _propose(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 
 def seen_by(actor: Actor | None, snapshot: Snapshot, settings: Settings) -> Snapshot:
-    """The state as an actor sees it. If the actor is under review, pending proposals of this actor are applied."""
+    """Return the snapshot as an actor sees it. For an actor under review, the actor's pending proposals are applied."""
     if not is_under_review(settings, actor):
         return snapshot
     from retentive.review.overlay import ProposedSnapshot  # noqa: PLC0415 - rarely needed

@@ -22,13 +22,17 @@ from retentive.values.patterns import check_trust_pattern
 from retentive.values.settings import Settings, from_text
 
 _LOOKED_AT = 50_000
-"""A page ends after it has examined this many memories, even if it is not full."""
+"""A page ends after about this many examined memories, even if it is not full."""
 _FIRST_BATCH, _LARGEST_BATCH = 200, 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class DoubtedMemory:
-    """A memory that is not trusted: its trust level, the contributors that cause this level, and the flagged lines."""
+    """Memory that is not trusted.
+
+    `contributors` describes the contributors that are neither trusted nor confirmed. `flags` contains the number and
+    the kind of flag of each flagged line.
+    """
 
     path: str
     memory_id: str
@@ -47,7 +51,10 @@ class Trust:
         return f"<Trust of {self._context.id}>"
 
     def doubted(self, under: str = ROOT, *, level: Level | None = None) -> list[DoubtedMemory]:
-        """Memories at or below a path that are not trusted, hidden ones included, in byte order of their paths."""
+        """Return the memories at or below a path that are not trusted, in byte order of their paths.
+
+        Memories in quarantine are included. With `level`, only memories with this trust level are returned.
+        """
         with self._context.checking("trust.list"):
             check_level(level)
             target = self._context.parsed(under)
@@ -61,9 +68,9 @@ class Trust:
     def page(
         self, under: str = ROOT, *, level: Level | None = None, after: str = "", limit: int = 100
     ) -> ListPage[DoubtedMemory, str]:
-        """One page of `doubted`. `after` is the `next` of the previous page.
+        """Return one page of the memories that `doubted` returns. `after` is the `next` of the previous page.
 
-        A page ends after about 50,000 examined memories, so it may have few items, or none, and still have a `next`.
+        A page ends after about 50,000 examined memories. So it may have few items or none, and still have a `next`.
         """
         with self._context.checking("trust.list"):
             check_level(level)
@@ -78,31 +85,32 @@ class Trust:
         return self._context.result_of(Read("trust.list", work, target, needs_external_edits=True, sees_all=True))
 
     def levels(self, versions: Iterable[Version]) -> list[Level]:
-        """Trust level of each version by the present settings. Earlier contributions to its text do not count."""
+        """Return the trust level of the author of each version. Earlier contributors to its text do not count."""
         levels = Levels(self._context.settings())
         return [levels.of(author_of(version)) for version in versions]
 
     def confirm(self, path: str, *, actor: Actor | str | None = None) -> list[str]:
-        """Trust the present text of a memory, or of all memories below a directory. Returns the paths.
+        """Confirm that a person trusts the current text of a memory, or of all memories below a directory.
 
-        Later changes by unconfirmed or quarantined contributors are not confirmed. Raises `NotFound`.
+        Returns the paths of the memories. A confirmation does not cover later changes by contributors that are not
+        trusted. Raises `NotFound`.
         """
         with self._context.checking("trust.confirm", actor):
             operation = Confirm(self._context.parsed(path), self._context.clock(), self._is_read_only)
         return self._context.result_of(operation, actor)
 
     def quarantine(self, pattern: str, *, actor: Actor | str | None = None) -> bool:
-        """Hide all memories to which an actor, a session or a source contributed.
+        """Put contributors in quarantine: hide all memories to which they contributed.
 
-        Returns False if the pattern was already in quarantine. `pattern` is a pattern as in the setting `trust`:
-        `session:s1`, `user:*`, `source:web:*`, `flag:instructions`.
+        `pattern` selects the contributors, as in the setting `trust`: `session:s1`, `user:*`, `source:web:*` or
+        `flag:instructions`. Returns False if the pattern was already in quarantine.
         """
         with self._context.checking("trust.quarantine", actor):
             operation = ChangeQuarantine(check_trust_pattern(pattern), False, self._is_read_only)
         return self._context.result_of(operation, actor)
 
     def release(self, pattern: str, *, actor: Actor | str | None = None) -> bool:
-        """Reverse `quarantine` for the same pattern; return whether it was in quarantine."""
+        """Reverse `quarantine` for the same pattern. Returns False if the pattern was not in quarantine."""
         with self._context.checking("trust.release", actor):
             operation = ChangeQuarantine(check_trust_pattern(pattern), True, self._is_read_only)
         return self._context.result_of(operation, actor)
@@ -125,7 +133,7 @@ class _Search:
         self._assessed, self._names = Assessment(snapshot, settings, None), doubted_names(settings)
 
     def page(self, after: str, limit: int | None) -> tuple[tuple[DoubtedMemory, ...], str | None]:
-        """Return at most `limit` memories from the path `after` on, and the start of the next page; None at the end."""
+        """Return at most `limit` memories from the path `after` on, and the first path of the next page, if any."""
         memory = None if self._under == ROOT else self._snapshot.get(self._under).memory
         if memory is not None or self._names == ():
             return tuple(self._chosen([] if memory is None else [memory])), None
@@ -154,7 +162,7 @@ def _memories(snapshot: Snapshot, path: MemoryPath) -> Iterable[Memory]:
 
 @dataclass(frozen=True, slots=True)
 class Confirm(WriteOperation[list[str]]):
-    """Record that a person trusts the present texts at or below a path."""
+    """Record that a person trusts the current texts at or below a path."""
 
     name = "trust.confirm"
     allowed_when_archived = True
@@ -165,11 +173,11 @@ class Confirm(WriteOperation[list[str]]):
     is_read_only: bool
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Number of confirmed memories."""
+        """Return the number of confirmed memories for the audit entry."""
         return {"confirmed": len(result)}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> list[str]:
-        """Write the confirmations. Raises `NotFound`, `ReadOnly`."""
+        """Write the confirmations. Raises `NotFound` and `ReadOnly`."""
         if self.is_read_only:
             raise ReadOnly("the memory store was opened read-only, so memories cannot be confirmed")
         memories = list(_memories(tx, self.path))
@@ -195,11 +203,14 @@ class ChangeQuarantine(WriteOperation[bool]):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Name of the operation: quarantine or release."""
+        """Name of the operation: `trust.quarantine` or `trust.release`."""
         return "trust.release" if self.is_released else "trust.quarantine"
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Name of the changed setting. The pattern is left out, because it can contain an e-mail address."""
+        """Return the name of the changed setting for the audit entry.
+
+        The pattern is left out, because it can contain an e-mail address.
+        """
         return {"settings": ["quarantine"]}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> bool:

@@ -1,4 +1,4 @@
-"""Memory stores for programs: `MemoryStore`, memories by id, and the open location that contains the stores."""
+"""Memory stores for applications: `MemoryStore`, access to memories by id, and the open location of the stores."""
 
 from retentive.store.memory_store import MemoryStore, core_of, for_request, limited_to, search_once
 

@@ -1,4 +1,4 @@
-"""Reads, updates and deletions of memories by their ids, which survive renames."""
+"""Operations that read, update and delete a memory by its id. The id of a memory survives renames."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class UpdateMemory(WriteOperation[CommandResult]):
-    """Replace the text of a memory, its path, or both in one version. None keeps the present value.
+    """Replace the text of a memory, its path, or both in one version. None keeps the current text or path.
 
-    If the memory already has the new text and path, nothing happens, even if `if_sha256` is not the hash of its text.
+    If the memory already has the new text and path, nothing changes, and `if_sha256` is not compared with the hash.
     """
 
     name = "update"
@@ -40,11 +40,11 @@ class UpdateMemory(WriteOperation[CommandResult]):
     if_sha256: str | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Id of the memory."""
+        """Return the id of the memory for the audit entry."""
         return {"memory": self.memory_id}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
-        """Write the change. Raises `NotFound` and `Refused`. The hash is checked before the new path."""
+        """Record the change. Raises `NotFound` and `Refused`. The hash is checked before the new path."""
         entry = _present(tx, self.memory_id)
         assert entry.memory is not None
         old = MemoryPath.known(entry.memory.path)
@@ -75,18 +75,18 @@ class UpdateMemory(WriteOperation[CommandResult]):
         return CommandResult(notes, version_id=after.version_id, memory=after)
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Version of the memory after the update."""
+        """Return the id of the version after the update, which is recorded for a repeated request."""
         return {"version": result.version_id}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> CommandResult:
-        """The memory as the update left it."""
+        """Return the result of the first run: the memory as it was right after the update."""
         memory = past_of(tx, kept["version"]).find(self.memory_id)
         return CommandResult(version_id=kept["version"], memory=memory)
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteMemory(WriteOperation[CommandResult]):
-    """Delete the memory that has the given id, if `if_sha256` is None or is the hash of its text."""
+    """Delete the memory that has the given id. If `if_sha256` is set, it must be the hash of the text."""
 
     name = "delete"
     for_paths = True
@@ -96,11 +96,11 @@ class DeleteMemory(WriteOperation[CommandResult]):
     if_sha256: str | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Id of the memory."""
+        """Return the id of the memory for the audit entry."""
         return {"memory": self.memory_id}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
-        """Delete the memory. The result has its last state. Raises `NotFound` and `Refused`."""
+        """Delete the memory. The result contains the last state of the memory. Raises `NotFound` and `Refused`."""
         memory = _present(tx, self.memory_id).memory
         assert memory is not None
         path = MemoryPath.known(memory.path)
@@ -113,11 +113,11 @@ class DeleteMemory(WriteOperation[CommandResult]):
         return CommandResult(version_id=writer.version_id, memory=memory)
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Version of the deletion."""
+        """Return the id of the version of the deletion, which is recorded for a repeated request."""
         return {"version": result.version_id}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> CommandResult:
-        """The last state of the memory."""
+        """Return the result of the first run: the last state of the memory."""
         return CommandResult(version_id=kept["version"], memory=PastSnapshot(tx, kept["version"]).find(self.memory_id))
 
 
@@ -133,7 +133,7 @@ def read_memory(memory_id: str) -> Read[tuple[Memory, str]]:
 
 
 class ById:
-    """Access to the memories of one store by id. Threads may share the object. The methods raise `RetentiveError`."""
+    """Access to the memories of one store by id. Threads may share this object."""
 
     def __init__(self, core: StoreCore) -> None:
         self._core = core
@@ -157,9 +157,11 @@ class ById:
     ) -> Written:
         """Replace the text of a memory, its path, or both, in one version. `Written.memory` is the changed memory.
 
-        A memory that already has the new text and path stays unchanged, even if `if_sha256` is not the sha256 of its
-        text. Otherwise raises `Conflict` for a wrong hash, then `AlreadyExists` or `NotADirectory` if the path is not
-        free; the `conflicting` of the error is the memory in the way. Raises `NotFound` for an unknown id.
+        If the memory already has the new text and path, nothing changes, and `if_sha256` is not checked.
+
+        Raises `NotFound` for an unknown id, and `Conflict` if `if_sha256` is not the sha256 of the text. Then raises
+        `AlreadyExists` or `NotADirectory` if the new path is not free. The `conflicting` of these errors is the memory
+        that occupies the path.
         """
         with self._core.checking("update", actor):
             if text is None and path is None:
@@ -186,7 +188,7 @@ class ById:
     ) -> Written:
         """Delete the memory that has the given id. `Written.memory` is its last state.
 
-        Raises `NotFound`, and `Conflict` if `if_sha256` is given and is not the sha256 of its text.
+        Raises `NotFound` for an unknown id, and `Conflict` if `if_sha256` is not the sha256 of the text.
         """
         with self._core.checking("delete", actor):
             _check_sha256(if_sha256)
@@ -194,7 +196,6 @@ class ById:
 
 
 def _present(snapshot: Snapshot, memory_id: str) -> Entry:
-    """Return the entry of the memory that has the given id. Raises `NotFound`."""
     memory = snapshot.find(memory_id)
     entry = Entry() if memory is None else locate(snapshot, memory.path)  # this also detects external edits
     if entry.memory is None or entry.memory.id != memory_id:
@@ -223,7 +224,7 @@ def _check_sha256(given: object) -> None:
 
 
 def _about(refusal: Refused, path: MemoryPath) -> Refused:
-    """Return the refusal with a path added, because an operation by id names no path."""
+    """Add a path to a refusal, for the error message. The operation itself named only an id."""
     named = Refused(refusal.key, **({"path": path.written} | refusal.values))
     named.conflicting = refusal.conflicting
     return named

@@ -1,4 +1,4 @@
-"""An open location with its memory stores. `opening.open` creates it."""
+"""Open location of memory stores, which `opening.open` returns."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def new_store(
     workspace: str = DEFAULT_WORKSPACE,
     store_id: str | None = None,
 ) -> StoreInfo:
-    """Create a memory store. If a store has this id, or this key in the workspace, return that store unchanged."""
+    """Create a memory store. If a store already has this id, or this key in the workspace, return it unchanged."""
     new = Properties().changed(name=name, description=description, metadata=metadata)
     made = backend.create_store(
         key=None if key is None else plain_name("a store key", key),
@@ -64,7 +64,10 @@ def new_store(
 
 
 class Retentive:
-    """An open location with its memory stores. Threads may share it; it survives a fork, except over object storage."""
+    """Open location with its memory stores.
+
+    Threads may share it. It can be used after a fork, except for object storage.
+    """
 
     def __init__(
         self,
@@ -95,13 +98,14 @@ class Retentive:
     def store(
         self, id_or_key: str | None = None, *, name: str | None = None, workspace: str = DEFAULT_WORKSPACE
     ) -> MemoryStore:
-        """Open a memory store by id, or by its key in a workspace.
+        """Open a memory store by its id, or by its key in a workspace.
 
-        A store with a new key is created, unless the location was opened with `create=False`.
+        If no store has this key, the store is created, unless the location was opened with `create=False`. A store key
+        has 1 to 255 characters without control characters. None means the key `default`. `name` is a display name for
+        a new store.
 
-        A store key has 1 to 255 characters without control characters. None means the key `default`. `name` is a
-        display name, recorded when the store is created. If the settings of the store expire idle memories, they are
-        deleted now, unless the location was opened with `sweep=False`.
+        If the settings of the store expire idle memories, this method deletes the idle memories, unless the location
+        was opened with `sweep=False`.
 
         Raises `InvalidInput` for an invalid store key, `NotFound` for an unknown id or an erased store, and `Locked`
         for an encrypted store whose encryption key is missing.
@@ -133,20 +137,20 @@ class Retentive:
         )
 
     def through(self, integration: str) -> Retentive:
-        """The same location with this integration in the audit entries of changes to its stores."""
+        """Return the same location. Its changes to stores have this integration in their audit entries."""
         other = copy(self)
         other._integration = integration  # noqa: SLF001 - the same class
         return other
 
     @property
     def records(self) -> LocationRecords:
-        """Records of the location, outside its memory stores."""
+        """Records of the location that belong to no memory store, such as the keys of an HTTP server."""
         from retentive.store.location_records import LocationRecords  # noqa: PLC0415 - rarely needed
 
         return LocationRecords(self.backend)
 
     def stores(self) -> list[StoreInfo]:
-        """All memory stores of all workspaces, oldest first."""
+        """Return all memory stores of all workspaces, oldest first."""
         return [named(info) for info in self.backend.list_stores() if info.id != SYSTEM_STORE]
 
     def create_store(
@@ -160,7 +164,7 @@ class Retentive:
     ) -> StoreInfo:
         """Create a memory store. If the workspace has a store with this key, return that store unchanged.
 
-        Names need not be unique. Without a key the store is found by its id. Raises `InvalidInput`.
+        Names need not be unique. A store without a key can be opened only by its id. Raises `InvalidInput`.
         """
         return new_store(self.backend, name, description=description, metadata=metadata, key=key, workspace=workspace)
 
@@ -178,9 +182,10 @@ class Retentive:
         after: str | None = None,
         limit: int = 20,
     ) -> ListPage[StoreInfo, str]:
-        """One page of the memory stores, newest first. The times are inclusive.
+        """Return one page of the memory stores, newest first.
 
-        `after` is the cursor of the previous page. Raises `InvalidInput`.
+        `created_from` and `created_to` are inclusive. `after` is the `next` of the previous page. Raises
+        `InvalidInput`.
         """
         from retentive.engine.store_lists import StoreFilter, list_stores  # noqa: PLC0415 - rarely needed
 
@@ -197,7 +202,9 @@ class Retentive:
         workspace: str = DEFAULT_WORKSPACE,
         actor: Actor | str | None = None,
     ) -> StoreInfo:
-        """Change the name, description or metadata. None keeps a value. A metadata entry set to None is removed.
+        """Change the name, description or metadata of a store.
+
+        An argument of None keeps the value. A metadata entry with the value None is removed.
 
         Raises `NotFound`, `Archived`, `ReadOnly` and `InvalidInput`.
         """
@@ -232,9 +239,10 @@ class Retentive:
     def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> Removed:
         """Permanently remove a memory store with its memories, versions and records. Only the id of the store remains.
 
-        Raises `NotFound`, `InvalidInput` for an invalid key, `ReadOnly` if the store or a memory that is or was in it
-        is read-only for the actor, `PermissionDenied` for an actor under review, and `Locked` for an encrypted store
-        whose key is missing, unless the key was destroyed.
+        Raises `ReadOnly` if the store is read-only, or if the actor may not change one of its memories, including
+        deleted ones. Raises `PermissionDenied` for an actor under review, `NotFound`, and `InvalidInput` for an invalid
+        store key. Raises `Locked` if an encrypted store has settings of its own and its key was not given, unless the
+        key was destroyed.
         """
         from retentive.history.removal import EraseStore, Removed  # noqa: PLC0415 - rarely needed
 
@@ -245,7 +253,10 @@ class Retentive:
         return Removed(0, pending=not capabilities.purge(self.backend))
 
     def close(self) -> None:
-        """Close files and connections. If this is never called, only the access times of the last minute are lost."""
+        """Close files and connections.
+
+        If a process exits without this call, it loses only the access times of the last minute.
+        """
         with suppress(RetentiveError):
             self._accesses.flush()
         self.backend.close()
@@ -258,7 +269,7 @@ class Retentive:
 
 
 def _sweep(store: MemoryStore) -> None:
-    """Expire idle memories if the settings say so. If this fails, the next sweep tries again."""
+    """Expire idle memories if the settings say so. A failed sweep is retried at a later opening."""
     try:
         if not store.settings().expires:
             return
@@ -270,9 +281,11 @@ def _sweep(store: MemoryStore) -> None:
 
 
 def _has_lost_its_rules(backend: Backend, info: StoreInfo) -> bool:
-    """Return True for an encrypted store if its key was destroyed, or if no keys were given and it has no settings.
+    """Return whether the store is encrypted and has no readable settings that could forbid its erasure.
 
-    Raises `Locked` if no keys were given and the store has settings, because they may forbid the erasure.
+    This is the case if its key was destroyed, or if the location was opened without keys and the store has only default
+    settings. Raises `Locked` if the location was opened without keys and the store has other settings, because these
+    may forbid the erasure.
     """
     if info.seal is None:
         return False
@@ -282,4 +295,4 @@ def _has_lost_its_rules(backend: Backend, info: StoreInfo) -> bool:
         return False
     if backend.read(info.id, lambda snapshot: snapshot.settings) is None:
         return True
-    raise Locked("the settings of the memory store are encrypted and may forbid this; pass its keys")
+    raise Locked("the settings of the memory store may forbid this, but they are encrypted; pass the encryption keys")

@@ -1,7 +1,7 @@
-"""Records of a location, outside its memory stores, such as the keys of a server.
+"""Small values (records) of a location that belong to no memory store, such as the keys of an HTTP server.
 
-They belong to a memory store with a fixed id, `SYSTEM_STORE`, which is created with the first record. Lists of stores
-and backups leave out this store. In a location that was opened with keys, the records are encrypted.
+They are stored in a hidden memory store with the id `SYSTEM_STORE`, which is created with the first record. Lists of
+stores and backups leave out this store. If the location was opened with encryption keys, the records are encrypted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEY = re.compile("[!-~]{1,150}")
 
 
 class Unchecked(Enum):
-    """Type of the constant `ANY`, the default value of `expected`."""
+    """Type of the constant `ANY`, the default of the argument `expected` of `put`."""
 
     ANY = 0
 
@@ -32,7 +32,7 @@ ANY: Final = Unchecked.ANY
 
 
 class LocationRecords:
-    """Records by kind and key. Threads and processes may share them; a write is durable when it returns.
+    """Records of a location, by kind and key. Threads and processes may share them. A write is durable when it returns.
 
     A kind has 1 to 40 lowercase letters, digits, `_`, `.` and `-`. A key has 1 to 150 printable ASCII characters,
     and no space.
@@ -42,25 +42,25 @@ class LocationRecords:
         self._backend = backend
 
     def get(self, kind: str, key: str) -> str | None:
-        """Value of a record, or None."""
+        """Return the value of a record, or None if there is no such record."""
         name = _name(kind, key)
         with suppress(NotFound):
             return self._backend.read(SYSTEM_STORE, lambda snapshot: snapshot.get_record(_RECORD, name))
         return None
 
     def list(self, kind: str, *, after: str = "", limit: int | None = None) -> list[tuple[str, str]]:
-        """Keys and values of at most `limit` records of a kind, in key order, for keys greater than `after`."""
+        """Return the keys and values of records of a kind, in key order, starting after the key `after`."""
         prefix = _name(kind, "")
         with suppress(NotFound):
             return self._backend.read(SYSTEM_STORE, partial(_listed, prefix=prefix, after=after, limit=limit))
         return []
 
     def put(self, kind: str, key: str, value: str | None, *, expected: str | Unchecked | None = ANY) -> None:
-        """Write a record; the value None removes it.
+        """Write a record. The value None removes the record.
 
-        If `expected` is given and is not the present value, raises `Conflict` and changes nothing. `expected=None`
-        requires that there is no record. If the record already has the new value, the call succeeds, so that it can be
-        repeated.
+        If `expected` is given and differs from the current value, raises `Conflict` and changes nothing.
+        `expected=None` means that there must be no record. A call can be repeated: it always succeeds if the record
+        already has the new value.
         """
         if value is not None and "\0" in value:
             raise InvalidInput("a record must be a string without NUL")

@@ -1,4 +1,4 @@
-"""Memory store: the class for applications. Its operations run in its `StoreCore` (`retentive.pipeline`)."""
+"""Memory store: the class that applications use. It runs operations through a `StoreCore` (`retentive.pipeline`)."""
 
 from __future__ import annotations
 
@@ -47,10 +47,12 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
 class MemoryStore(Memories):
     """One memory store, opened with `Retentive.store`. Threads may share it.
 
-    Models use it through `execute`, which returns errors of input or storage as replies. The other methods are for
-    people: they return values and raise `RetentiveError`. Methods that write return a `Written` when the change is
-    durable. If `if_version` is given and is not the id of the newest version of the memory, they raise `Conflict` and
-    change nothing; "" requires that there is no memory. `actor`, `source` and `session` are recorded with the change.
+    Models use `execute`, which returns errors of input or storage as replies. Applications use the other methods, which
+    return values and raise `RetentiveError`. Methods that write return a `Written` when the change is durable. They
+    record `actor`, `source` and `session` with the change.
+
+    If `if_version` is given, it must be the id of the newest version of the memory; otherwise the method raises
+    `Conflict` and changes nothing. An empty `if_version` means that the memory must not exist.
     """
 
     _through: dict[str, MemoryStore] | None = None
@@ -68,7 +70,7 @@ class MemoryStore(Memories):
 
     @property
     def key(self) -> str | None:
-        """Key that the application gave the store, unique in the backend."""
+        """Key that the application gave the store. It is unique in its workspace."""
         return self._core.info.key
 
     @property
@@ -78,7 +80,7 @@ class MemoryStore(Memories):
 
     @property
     def actor(self) -> Actor | None:
-        """Actor recorded with changes if the call names no other actor."""
+        """Actor that is recorded with a change if the call names no actor."""
         return self._core.actor
 
     @property
@@ -87,17 +89,17 @@ class MemoryStore(Memories):
         return self._core.replies
 
     def read_only(self) -> MemoryStore:
-        """The same memory store with `read_only` pinned."""
+        """Return the same memory store for reading only: changes through the returned object are refused."""
         return self._again(self._core.again(pins=self._core.pins | {"read_only": True}))
 
     def acting_as(self, actor: Actor | str) -> MemoryStore:
-        """The same memory store. Changes and reads are by this actor, unless a call names another actor."""
+        """Return the same memory store for an actor. Its calls run as this actor, unless a call names another one."""
         return self._again(self._core.again(actor=as_actor(actor)))
 
     def through(self, integration: str) -> MemoryStore:
-        """The same memory store with this integration in its audit entries.
+        """Return the same memory store. Calls through it have this integration in their audit entries.
 
-        Calls with the same name return the same object, so integrations can call this method for every request.
+        The result is cached, so that an integration can call this method for every request.
         """
         if integration == self._core.integration:
             return self
@@ -126,11 +128,12 @@ class MemoryStore(Memories):
     ) -> Reply:
         """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call.
 
-        If the reply is not an error, the change is durable. `actor` is recorded with the change; by default it is
-        the actor the store was opened with. A change repeated with the same `tool_use_id` by the same actor within 24
-        hours returns its first reply and changes nothing. `source` (such as `web:https://...`, `user` or `tool:name`)
-        and `session` are recorded in the provenance of the change (docs/trust.md). Raises `InvalidInput` for an invalid
-        actor, `tool_use_id`, source or session.
+        If the reply is not an error, the change is durable. If the same actor repeats a change with the same
+        `tool_use_id` within 24 hours, the first reply is returned and nothing changes.
+
+        `actor` is recorded with the change. The default is the actor that the store was opened with. `source` (such as
+        `web:https://...`, `user` or `tool:name`) and `session` are recorded in the provenance of the change
+        (docs/trust.md). Raises `InvalidInput` for an invalid actor, `tool_use_id`, source or session.
         """
         core = self._core
         if actor is not None or tool_use_id is not None or source is not None or session is not None:
@@ -169,7 +172,7 @@ class MemoryStore(Memories):
         return self._core.found(load(target))
 
     def memories(self, under: str = ROOT) -> list[Memory]:
-        """All memories below a directory, in byte order of their paths."""
+        """Return all memories below a directory, in byte order of their paths."""
         with self._core.checking("list"):
             target = self._core.parsed(under)
         return self._core.found(list_memories(target))
@@ -183,10 +186,13 @@ class MemoryStore(Memories):
         limit: int = 100,
         texts: bool = False,
     ) -> ListPage[Listed, ListingCursor]:
-        """One page of the memories below a directory, in byte order. With `depth` 1, one level with its directories.
+        """Return one page of the memories below a directory, in byte order of their paths.
 
-        `cursor` is the `next` of the previous page. All pages show the state at the first page, so a memory that exists
-        throughout is on exactly one page. Raises `CursorExpired` if versions of that state were removed since.
+        With `depth` 1, the page lists only the memories and directories directly in the directory. With `texts`, each
+        memory comes with its text. `cursor` is the `next` of the previous page.
+
+        All pages show the store as it was when the first page was read, so a memory that exists the whole time is on
+        exactly one page. Raises `CursorExpired` if versions that these pages need have been removed since.
         """
         from retentive.engine.listings import ListMemories  # noqa: PLC0415 - most processes do not need it
 
@@ -199,7 +205,10 @@ class MemoryStore(Memories):
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
     ) -> list[Version]:
-        """Versions, newest first: of the whole store, of one path, or of one memory across renames."""
+        """Return versions, newest first. By default, these are all versions of the store.
+
+        `path` selects the versions recorded at one path. `memory_id` selects those of one memory, across its renames.
+        """
         with self._core.checking("versions"):
             at = None if path is None else self._core.parsed(path)
 
@@ -209,7 +218,7 @@ class MemoryStore(Memories):
         return self._core.found(Read("versions", work, at))
 
     def version_text(self, version_id: str) -> str:
-        """Text of a version; empty for a deletion or a redacted version. Raises `NotFound`."""
+        """Return the text of a version; empty for a deletion or a redacted version. Raises `NotFound`."""
         return self._core.found(read_version(version_id))[1] or ""
 
     def undo(
@@ -222,7 +231,7 @@ class MemoryStore(Memories):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> RestoreOutcome:
-        """Reverse one whole change, given by a revision such as `HEAD` or the id of a version. See `History.undo`."""
+        """Reverse one change. `change` is a revision such as `HEAD`, or the id of a version. See `History.undo`."""
         return self.history.undo(change, path=path, mode=mode, dry_run=dry_run, actor=actor, **origin)
 
     def undo_by(
@@ -235,7 +244,7 @@ class MemoryStore(Memories):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> RestoreOutcome:
-        """Reverse all changes of an actor, given as a pattern such as `session:s1`. See `History.undo_by`."""
+        """Reverse all changes of an actor. `by` is an actor pattern such as `session:s1`. See `History.undo_by`."""
         return self.history.undo_by(by, since=since, mode=mode, dry_run=dry_run, actor=actor, **origin)
 
     def search(
@@ -253,15 +262,17 @@ class MemoryStore(Memories):
         limit: int | None = 20,
         actor: Actor | str | None = None,
     ) -> Results:
-        """Search for memories below a directory, best first, with their best lines. docs/search.md has the operators.
+        """Search for memories below a directory. The best matches come first, each with its best lines.
 
-        By default, a memory that contains one of the words is found. With `mode="all"`, it must contain all words as
-        they are written, and the newest change is first. With `regex`, the query is one regular expression (extra
-        `guards`). `paths` are path patterns, as in settings. `at` is a revision or a time to search instead of the
-        present. `history` searches all versions, and finds the first version with each text. `source` is a pattern that
-        the source of a contributor must match. `trust` is the level that a memory must have. Memories hidden from
-        `actor` are not found, except that memories in quarantine are found if `trust` is their level. Raises
-        `InvalidInput`.
+        By default, a memory matches if it contains any word of the query (docs/search.md describes the operators). With
+        `mode="all"`, a memory must contain all words exactly as written, and the memory changed last comes first. With
+        `regex`, the query is one regular expression; this needs the extra `guards`.
+
+        `paths` are path patterns, as in settings. `at` is a revision or a time: the search covers the memories of that
+        time. `history` searches all versions, and returns only the first version of a memory with the same matching
+        lines. With `source`, a contributor to the memory must have a source that matches this pattern. With `trust`,
+        the memory must have this trust level. Memories hidden from `actor` are not found. Memories in quarantine are
+        found only with `trust="quarantined"`. Raises `InvalidInput`.
         """
         from retentive.history.searching import StoreSearch  # noqa: PLC0415 - most processes never search
 
@@ -273,11 +284,14 @@ class MemoryStore(Memories):
     def batch(
         self, commands: Sequence[object], *, actor: Actor | str | None = None, **origin: Unpack[Origin]
     ) -> list[Written]:
-        """Run up to 100 commands as one change, all or none. Return a `Written` for each command.
+        """Run up to 100 commands as one change. Return a `Written` for each command.
 
-        `commands` are inputs of tool calls, such as `{"command": "create", "path": ..., "file_text": ...}`, but not
-        `view`. Each may have `if_version`, the id that the newest version of the memory must have. A command sees the
-        changes of the commands before it. If a command is refused, its error is raised, with its index as `position`.
+        `commands` are inputs of tool calls, such as `{"command": "create", "path": ..., "file_text": ...}`; `view` is
+        not allowed. A command may have a field `if_version`: the id that the newest version of the memory must have.
+        Each command sees the changes of the commands before it.
+
+        If one command is refused, nothing changes. Its error is raised, and the `position` of the error is the index of
+        the command.
         """
         from retentive.engine.batch import batch_of  # noqa: PLC0415 - rarely needed
 
@@ -287,24 +301,24 @@ class MemoryStore(Memories):
 
     @property
     def by_id(self) -> ById:
-        """The memories by their ids: read, update and delete."""
+        """Access to memories by their ids: read, update and delete."""
         from retentive.store.by_id import ById  # noqa: PLC0415 - most processes do not need it
 
         return ById(self._core)
 
     def usage(self) -> Usage:
-        """Number and total size of the memories."""
+        """Return the number and the total size of the memories."""
         return self._core.found(Read("usage", lambda snapshot: snapshot.usage()))
 
     def settings(self) -> Settings:
-        """Effective settings: the stored settings, overridden by the settings given to `retentive.open`."""
+        """Return the effective settings: the stored settings, overridden by the settings given to `retentive.open`."""
         return self._core.settings()
 
     def change_settings(self, changes: Mapping[str, object], *, actor: Actor | str | None = None) -> Settings:
-        """Change settings for every process that uses the store; return the stored settings.
+        """Change settings for every process that uses the store. Return the stored settings after the change.
 
-        A value of None restores the default. Raises `InvalidInput`, and changes nothing, if a name or value is invalid;
-        raises `ReadOnly` if this process has pinned `read_only`.
+        A value of None restores the default. If a name or value is invalid, raises `InvalidInput` and changes nothing.
+        Raises `ReadOnly` if this process opened the store with the setting `read_only`.
         """
         from retentive.engine.settings import ChangeSettings  # noqa: PLC0415 - see above
 
@@ -321,30 +335,31 @@ class MemoryStore(Memories):
 
     @property
     def review(self) -> Review:
-        """Proposals of actors whose changes need review."""
+        """Review of proposals: changes of actors under review, which wait for the decision of a person."""
         from retentive.review.session import Review  # noqa: PLC0415 - see above
 
         return Review(self._core)
 
     @property
     def trust(self) -> Trust:
-        """Trust in memories: untrusted memories, confirmations and quarantine."""
+        """Trust in memories: lists of untrusted memories, confirmations and quarantine."""
         from retentive.review.trust import Trust  # noqa: PLC0415 - see above
 
         return Trust(self._core)
 
     @property
     def audit(self) -> Audit:
-        """Audit log with the actor, operation, time and outcome of each call made while the setting `audit` is on."""
+        """Audit log: actor, operation, time and outcome of each call that was made while the setting `audit` was on."""
         from retentive.audit.reader import Audit  # noqa: PLC0415 - see above
 
         return Audit(self._core)
 
     def sweep(self, *, dry_run: bool = False, accept_clock: bool = False) -> Swept:
-        """Expire idle memories and prune old versions, as the settings say; with `dry_run`, only report them.
+        """Delete idle memories and prune old versions, as the settings say. With `dry_run`, only report them.
 
-        If the clock is more than 7 days ahead of the time last seen, nothing is removed and `clock_jump` is set.
-        `accept_clock` trusts the clock, and so does a second sweep a day later. A database server uses its own clock.
+        If the clock is more than 7 days ahead of the last sweep and of the changes since, the clock may be wrong.
+        Nothing is then removed, and `clock_jump` is set in the result. If the clock is right, pass `accept_clock`, or
+        sweep again after a day. On a database server, the server's clock is used without this check.
         """
         from retentive.history.expiry import sweep  # noqa: PLC0415 - see above
 
@@ -359,12 +374,14 @@ class MemoryStore(Memories):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> list[Finding]:
-        """Find texts and paths with sensitive values, regardless of the settings; return their kinds.
+        """Find sensitive values in texts and paths, even if the settings turn the checks of new texts off.
 
-        `redact` removes the certain values from the texts of memories, and with `likely` the likely values too. A
-        person must rename a memory whose path contains a value. With `history`, older versions and their paths are
-        scanned too, and `redact` redacts each version that contains a value. Without `history`, older versions keep the
-        values. Raises `InvalidInput` for memories that cannot be rewritten.
+        With `redact`, the certain sensitive values are removed from the texts of memories; with `likely`, the likely
+        values are removed too. Paths are never changed: a person must rename a memory whose path contains a value.
+
+        With `history`, older versions and their paths are scanned too, and `redact` redacts each version that contains
+        a value. Without `history`, older versions keep the values. Raises `InvalidInput` if memories cannot be
+        rewritten.
         """
         from retentive.history.scan import scan  # noqa: PLC0415 - see above
 
@@ -372,7 +389,7 @@ class MemoryStore(Memories):
 
 
 def search_once(store: MemoryStore, query: str, **options: Any) -> Results:
-    """Search like `MemoryStore.search`, but without building an index. For processes that search only once."""
+    """Search like `MemoryStore.search`, but without building an index. Use it in a process that searches only once."""
     from retentive.history.searching import StoreSearch  # noqa: PLC0415 - see above
 
     core = core_of(store)
@@ -382,24 +399,29 @@ def search_once(store: MemoryStore, query: str, **options: Any) -> Results:
 
 
 def core_of(store: MemoryStore) -> StoreCore:
-    """The core of a memory store, for the other parts of the package."""
+    """Return the core of a memory store, which the other modules of the package use."""
     return store._core  # noqa: SLF001 - the one way to the core
 
 
 def for_request(store: MemoryStore, request: RequestKey) -> MemoryStore:
-    """The same memory store, whose operations do not run again if the request is repeated."""
+    """Return the same memory store for one client request.
+
+    If the client repeats the request, operations through the returned object do not run again.
+    """
     return store._again(store._core.again(request=request))  # noqa: SLF001 - as above
 
 
 def limited_to(store: MemoryStore, paths: tuple[str, ...]) -> MemoryStore:
-    """The same memory store for a caller that sees and changes only paths that match these patterns."""
+    """Return the same memory store for a caller that may see and change only paths that match one of the patterns.
+
+    Without patterns, the caller is not limited.
+    """
     return store._again(store._core.again(reach=paths)) if paths else store  # noqa: SLF001 - as above
 
 
 def _checked(
     actor: Actor | str | None, tool_use_id: object, source: object = None, session: object = None
 ) -> Actor | None:
-    """Validate the actor, the tool_use id, the source and the session; return the actor. Raises `InvalidInput`."""
     if tool_use_id is not None and not isinstance(tool_use_id, str):
         raise InvalidInput(f"a tool_use id must be a string, not {type(tool_use_id).__name__}")
     origin_of(source, session)

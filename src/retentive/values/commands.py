@@ -1,7 +1,8 @@
-"""The six commands, and the parser of raw tool input.
+"""Commands of the memory tool, and the parser for the input of tool calls.
 
-A `Command` is always valid: its paths are parsed, its numbers are integers and its texts can be stored. The accepted
-variations of the input follow no general rule, so the parser is a table (docs/commands.md, "Accepted input").
+A `Command` object is always valid: its paths are parsed, its numbers are integers and its texts can be stored. For each
+command, a table lists its fields and the alternative field names that are accepted (docs/commands.md, "Accepted
+input").
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from retentive.values.paths import ROOT, MemoryPath, visible
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Show a directory or a memory. `view_range` limits the view of a memory to these lines."""
+    """Show a directory or a memory. `view_range` is the first and the last line of a memory to show."""
 
     name: ClassVar[str] = "view"
     path: MemoryPath
@@ -89,7 +90,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Add lines at the end of a memory; a missing memory is created. Only applications send this command."""
+    """Add lines at the end of a memory, or create the memory. Only applications send this command."""
 
     name: ClassVar[str] = "append"
     path: MemoryPath
@@ -100,12 +101,15 @@ Command: TypeAlias = View | Create | StrReplace | Insert | Delete | Rename | Wri
 WriteCommand: TypeAlias = Create | StrReplace | Insert | Delete | Rename | Write | Append | Clear
 
 _MAX_BITS = 13_000  # about 3,900 digits; Python refuses to print an integer of more than 4,300
-_MAX_SHOWN_CHARS = 3_001  # more than a reply shows, so that redaction sees all of a value at the cut
+_MAX_SHOWN_CHARS = 3_001  # a reply shows fewer; redaction needs the rest to recognise a sensitive value at the cut
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
 def paths_of(command: Command | Clear) -> tuple[MemoryPath, ...]:
-    """Paths of a command. If the outcome is unknown, the reply tells the model to view the last of these paths."""
+    """Return the paths that a command names: two for a rename, `/memories` for `Clear`, otherwise one.
+
+    If it is unknown whether the command took effect, the reply asks the model to view the last of these paths.
+    """
     match command:
         case Rename():
             return (command.old_path, command.new_path)
@@ -115,13 +119,16 @@ def paths_of(command: Command | Clear) -> tuple[MemoryPath, ...]:
 
 
 def command_name(raw: object) -> str | None:
-    """Name of the command in the raw input of a tool call. None if the command is unknown."""
+    """Return the name of the command in the raw input of a tool call, or None if the command is unknown."""
     name = raw.get("command") if isinstance(raw, Mapping) else None
     return name if isinstance(name, str) and name in _COMMANDS else None
 
 
 def parse(raw: object) -> Command:
-    """Parse the raw input of a tool call. Raises `Refused` with the invalid field and the expected value."""
+    """Parse the raw input of a tool call.
+
+    Raises `Refused` for invalid input. The error names the invalid field and the expected value.
+    """
     if type(raw) is not dict and not isinstance(raw, Mapping):
         raise Refused("not_an_object", commands=_NAMES, value=_describe(raw))
     name = raw.get("command")
@@ -161,7 +168,7 @@ class _Spec:
     default: object = None
 
     is_text: bool = False
-    """True if a string in ASCII without NUL needs no conversion and no further check."""
+    """True for a string field. For such a field, ASCII text without NUL needs no conversion and no check."""
 
 
 def _field(command: str, spec: _Spec, raw: Mapping[str, object]) -> object:
@@ -222,7 +229,6 @@ def _range(value: object) -> tuple[int, int]:
 
 
 def _describe(value: object) -> str:
-    """Short description of a wrong value for an error: scalars as written, other values by their type."""
     match value:
         case None:
             return "nothing"

@@ -1,7 +1,7 @@
 r"""Line-based comparison of texts: changes, unified diff, blame and three-way merge.
 
 Pure functions on str. Lines end only at `\n`. A last line without `\n` differs from the same line with `\n`, so results
-are exact to the byte. Line positions are half-open ranges from 0.
+are exact to the byte. Line numbers start at 0, and a range of lines excludes its end.
 
 The longest common subsequence is computed bit-parallel (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004):
 each line of one text is compared with all lines of the other in a few integer operations. The time depends only on the
@@ -28,8 +28,8 @@ _LineMarks: TypeAlias = Mapping[int, Sequence[LineSpan]]
 
 NOWHERE = "/dev/null"  # name of a text that does not exist
 NO_NEWLINE = "\\ No newline at end of file"
-MAX_MARKED_WORDS = 5_000  # on each side of a change; larger changes are not marked by word
-_MAX_CELLS = 200_000_000  # lines times lines that are compared exactly: 25 MB of bits, 0.1 s
+MAX_MARKED_WORDS = 5_000  # words on each side of a change; in larger changes, differing words are not marked
+_MAX_CELLS = 200_000_000  # old lines times new lines of an exact comparison: 25 MB of bits, 0.1 s
 _SIGNS: dict[LineKind, str] = {"context": " ", "removed": "-", "added": "+"}
 
 # Scripts without spaces (Thai to Khmer, kana, Han): each character is a word.
@@ -41,9 +41,10 @@ _WORDS = re.compile(rf"[{_UNSPACED}][{_JOINED}]*|(?:[^\W{_UNSPACED}][{_JOINED}]*
 
 @dataclass(frozen=True, slots=True)
 class LineChange:
-    """A replaced range of lines: the lines `removed` at `old_start` became the lines `added` at `new_start`.
+    """Replacement of a range of lines.
 
-    Lines include their newline. At least one of `removed` and `added` is not empty.
+    `removed` are the lines of the old text, starting at line `old_start`. `added` are the lines of the new text,
+    starting at line `new_start`. Lines include their newline. At least one of `removed` and `added` is not empty.
     """
 
     old_start: int
@@ -64,10 +65,10 @@ class LineChange:
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """Row of a unified diff. `text` excludes the sign and the newline.
+    """Line of a unified diff. `text` excludes the sign and the newline.
 
-    `marks` are the spans of `text` that differ from the matching line of the other text. If most of the text differs,
-    `marks` is empty. `newline` is False for a last line without a newline.
+    `marks` are the character ranges in `text` of the words that differ from the other text. `marks` is empty if the two
+    texts have few words in common. `newline` is False for a last line without a newline.
     """
 
     kind: LineKind
@@ -77,13 +78,13 @@ class DiffLine:
 
     @property
     def row(self) -> str:
-        """The row as a diff prints it: the sign, then the text."""
+        """The line as a diff prints it: the sign, then the text."""
         return _SIGNS.get(self.kind, "") + self.text
 
 
 @dataclass(frozen=True, slots=True)
 class MergeConflict:
-    """Range of lines that both sides changed differently, with the lines of the base and of both sides."""
+    """Lines that the two sides changed in different ways. Each field is the range of these lines in one text."""
 
     base: LineSpan
     ours: LineSpan
@@ -92,7 +93,7 @@ class MergeConflict:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Result of a merge: the merged text, or the conflicts in their order. `text` is None if there are conflicts."""
+    """Result of a three-way merge. If there are conflicts, `text` is None and `conflicts` lists them in order."""
 
     text: str | None = field(repr=False)
     conflicts: tuple[MergeConflict, ...] = ()
@@ -100,7 +101,11 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class MergePart:
-    """A part of a merge: the texts of both sides where they conflict, otherwise the merged text in both fields."""
+    """Part of a merged text.
+
+    If the part is a conflict, `ours` and `theirs` are the different texts of the two sides. Otherwise both fields are
+    the merged text.
+    """
 
     ours: str = field(repr=False)
     theirs: str = field(repr=False)
@@ -116,11 +121,11 @@ def lines(text: str) -> list[str]:
 
 
 def unified(old: str | None, new: str | None, *, old_name: str, new_name: str, context: int = 3) -> list[DiffLine]:
-    """Unified diff with `context` common lines around each change; empty if the texts are equal.
+    """Return a unified diff with `context` unchanged lines around each change. Equal texts give an empty list.
 
-    None in place of a text means that the text does not exist: it is shown as an empty text with the name `NOWHERE`.
-    Other names are printed unchanged, such as `a/notes.md` and `b/notes.md`. Raises `InvalidInput` for a name with a
-    control character or a negative `context`.
+    A text of None does not exist: the diff treats it as empty and gives it the name `/dev/null`. Other names, such as
+    `a/notes.md` and `b/notes.md`, are printed as given. Raises `InvalidInput` for an empty name, a name with a control
+    character or a negative `context`.
     """
     if context < 0:
         raise InvalidInput("context must be an integer of at least 0")
@@ -142,10 +147,10 @@ def as_text(diff: Iterable[DiffLine]) -> str:
 
 
 def blame(texts: Sequence[tuple[K, str]]) -> list[K]:
-    """Key of the version that added the line, for each line of the last text. `texts` are ordered oldest first.
+    """Return, for each line of the last text, the key of the version that added the line.
 
-    The text of a deletion is empty. A line that was removed and added again is attributed to the version that added it
-    last.
+    `texts` contains the key and the text of each version, oldest first. The text of a deletion is empty. If a line was
+    removed and added again, the key is that of the version that added it again.
     """
     keys: list[K] = []
     present: list[str] = []
@@ -161,10 +166,10 @@ def blame(texts: Sequence[tuple[K, str]]) -> list[K]:
 
 
 def merge(base: str, ours: str, theirs: str) -> Merged:
-    """Three-way merge of the changes of both sides since `base`.
+    """Merge the changes that two sides made to the text `base`.
 
-    A change made by only one side is applied. A change made by both sides is applied once. Different changes that
-    overlap or are adjacent (no unchanged line between them) conflict, as in Git.
+    A change made by only one side is applied. The same change made by both sides is applied once. Different changes
+    conflict if they overlap or have no unchanged line between them, as in Git.
     """
     parts = merge_parts(base, ours, theirs)
     conflicts = tuple(part.conflict for part in parts if part.conflict is not None)
@@ -172,7 +177,7 @@ def merge(base: str, ours: str, theirs: str) -> Merged:
 
 
 def merge_parts(base: str, ours: str, theirs: str) -> list[MergePart]:
-    """The parts of a three-way merge, in order: merged text, and in between the places where both sides conflict."""
+    """Merge like `merge`, but return the result as a list of parts. Each conflict is a separate part."""
     before, sides = lines(base), (lines(ours), lines(theirs))
     found: list[MergePart] = []
     at, shifts = 0, [0, 0]  # line in base + shift of a side = line on that side
@@ -199,9 +204,10 @@ def _same(text: str) -> MergePart:
 def _touching(
     before: Sequence[str], sides: Sequence[Sequence[str]]
 ) -> Iterator[tuple[int, int, list[tuple[LineChange, int]]]]:
-    """Groups of overlapping or adjacent changes, each as start, end and changes.
+    """Yield groups of changes that overlap or are adjacent, as (start, end, changes).
 
-    Start and end bound the lines of `before` that the changes cover. Each change has the index of its side.
+    `start` and `end` are the range of lines in `before` that the group covers. Each change comes with the index of its
+    side.
     """
     edits = [(change, side) for side, rows in enumerate(sides) for change in _changes(before, rows)]
     edits.sort(key=lambda edit: (edit[0].old_start, edit[0].old_end))
@@ -240,9 +246,9 @@ def _rows(kind: LineKind, texts: Sequence[str], marks: _LineMarks) -> Iterator[D
 
 
 def _range(start: int, count: int) -> str:
-    """Line range in a hunk header, counted from 1.
+    """Format a line range for a hunk header, which numbers lines from 1.
 
-    An empty range is given by the line before it. A single line has no count.
+    An empty range has the number of the line before it. A range of one line has no count.
     """
     return str(start + 1) if count == 1 else f"{start + 1 if count else start},{count}"
 
@@ -263,9 +269,9 @@ class _Word(NamedTuple):
 
 
 def _marks(removed: Sequence[str], added: Sequence[str]) -> tuple[_LineMarks, _LineMarks]:
-    """Spans of the words that differ, by line.
+    """Return the spans of the words that differ, by line, for the removed and for the added lines.
 
-    Empty if less than half of the shorter side also occurs in the other side.
+    Both results are empty if the common words are less than half of the shorter side.
     """
     old, new = _words(removed), _words(added)
     if not old or not new or max(len(old), len(new)) > MAX_MARKED_WORDS:
@@ -286,7 +292,7 @@ def _words(rows: Sequence[str]) -> list[_Word]:
 
 
 def _by_line(rows: Sequence[str], words: Iterable[_Word]) -> _LineMarks:
-    """Spans of words by line. Words that are separated only by white space share a span."""
+    """Return the spans of words by line. Words that are separated only by white space share a span."""
     marks: dict[int, list[LineSpan]] = {}
     for number, group in groupby(words, key=attrgetter("line")):
         spans = marks[number] = []
@@ -312,8 +318,8 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[LineChange]:
 
 
 def _lowered(ranges: Sequence[_Range], old: Sequence[str], new: Sequence[str]) -> list[_Range]:
-    """The same changes, each moved down as far as possible. Changes that then touch are merged."""
-    low: list[_Range] = []  # from the last to the first
+    """Return the same changes, each moved as far down as the text allows. Changes that become adjacent are merged."""
+    low: list[_Range] = []  # in reverse order
     for change in reversed(ranges):
         old_start, old_end, new_start, new_end = change
         while (old_start == old_end) != (new_start == new_end):  # the change only adds lines, or only removes them
@@ -331,7 +337,7 @@ def _lowered(ranges: Sequence[_Range], old: Sequence[str], new: Sequence[str]) -
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> list[LineSpan]:
-    """Position pairs (old, new) of the lines in a longest common subsequence."""
+    """Return the line numbers (old, new) of the lines in a longest common subsequence."""
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
@@ -361,7 +367,7 @@ def _longest(old: Sequence[str], new: Sequence[str]) -> list[LineSpan]:
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[LineSpan]:
-    """Longest sequence of lines that are unique in each text and in the same order in both texts (patience diff)."""
+    """Return the longest sequence of lines that occur once in each text and have the same order (patience diff)."""
     once_new = {line for line, count in Counter(new).items() if count == 1}
     place = {line: at for at, line in enumerate(new) if line in once_new}
     counts = Counter(old)
@@ -382,9 +388,10 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[LineSpan]:
 
 
 def _by_bits(old: Sequence[str], new: Sequence[str]) -> list[LineSpan]:
-    """Longest common subsequence.
+    """Compute a longest common subsequence with bit operations.
 
-    Bit i of row j is 0 if old line i makes the subsequence longer, given new lines up to j.
+    Each new line has a row of bits, one for each old line. Bit i of row j is 0 if the longest common subsequence with
+    the new lines up to j gets longer when old line i is added to the old lines before it.
     """
     places: dict[str, int] = {}
     for at, line in enumerate(old):

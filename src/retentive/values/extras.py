@@ -1,4 +1,7 @@
-"""Packages of optional dependencies, for errors that name what to install. A test compares them with pyproject.toml."""
+"""Packages that each extra of retentive needs, listed in errors about missing packages.
+
+A test compares them with pyproject.toml.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,5 @@ EXTRAS = {
 
 
 def pip_install(*extras: str) -> str:
-    """The `pip install` command for the packages of these extras.
-
-    The command names the packages, not an extra of retentive.
-    """
+    """Return a `pip install` command that names the packages of these extras, rather than `retentive[extra]`."""
     return " ".join(["pip install", *(f"'{package}'" for extra in extras for package in EXTRAS[extra])])

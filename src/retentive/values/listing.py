@@ -1,7 +1,4 @@
-"""Rows of a directory view: two levels of names with sizes, computed from the memories below the directory.
-
-Pure functions.
-"""
+"""Rows of a directory view: two levels of names, each with its size. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,14 +10,20 @@ _UNITS = ("K", "M", "G", "T")
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Rows of a directory view, the directory itself first, and the total number of rows without a limit."""
+    """Rows of a directory view. The first row is the directory itself.
+
+    `total` is the number of entries in both levels, including entries beyond the row limit.
+    """
 
     rows: tuple[str, ...]
     total: int
 
 
 def human_size(size_bytes: int) -> str:
-    """Format a size as `512B`, `1.5K` or `12.3M`: units of 1,024, one decimal, `1.0M` instead of `1024.0K`."""
+    """Format a size in units of 1,024, such as `512B`, `1.5K` or `12.3M`.
+
+    A size that would round to `1024.0K` is shown as `1.0M`.
+    """
     if size_bytes < 1_024:
         return f"{size_bytes}B"
     step = min((size_bytes.bit_length() - 1) // 10, len(_UNITS))
@@ -31,11 +34,11 @@ def human_size(size_bytes: int) -> str:
 
 
 def listing(path: str, memories: Iterable[tuple[str, int]], *, max_rows: int, shown: str | None = None) -> Listing:
-    """Rows for the directory `path`, which the caller sees as `shown`.
+    """Return the rows of a view of the directory `path`. `shown` is the name of the directory in the rows.
 
     `memories` are the canonical paths and sizes of all memories below the directory, in byte order of the paths. A path
-    with a trailing `/` is an empty directory, such as a mount point. In this order, the row of a directory with its
-    trailing `/` comes directly before the rows of its contents, so no sorting is needed. `max_rows` = 0 shows all rows.
+    with a trailing `/` is an empty directory, such as a mount point. In this order, a directory with its trailing `/`
+    comes directly before its contents, so the rows need no sorting. If `max_rows` is 0, all rows are returned.
     """
     sizes: dict[str, int] = {}
     start = len(path) + 1

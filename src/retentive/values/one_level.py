@@ -1,4 +1,4 @@
-"""One level of a directory: the memories directly in it, and the first memory of each directory in it."""
+"""Listing of one level of a directory, without reading everything in its subdirectories."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Protocol, TypeVar
 
 _LEAST_BATCH = 16
 _BATCH_IN_LARGE = 4
-"""Size of a batch while the directories to skip are larger than a batch."""
+"""Batch size while the subdirectories to skip contain more memories than a batch."""
 
 
 class HasPath(Protocol):
-    """Memory or version with a path."""
+    """Object with a path: a memory or a version."""
 
     @property
     def path(self) -> str:
@@ -23,15 +23,19 @@ P = TypeVar("P", bound=HasPath)
 
 
 def directory_of(under: str, path: str) -> str | None:
-    """The directory directly below `under` that contains a path, with `/` at the end. None for a memory in `under`."""
+    """Return the directory directly in `under` that contains `path`, with a trailing `/`.
+
+    Return None if `path` itself is directly in `under`.
+    """
     name, slash, _ = path[len(under) + 1 :].partition("/")
     return f"{under}/{name}/" if slash else None
 
 
 def path_after(path: str) -> str:
-    """The least path that sorts after a memory, or after everything in a directory, whose path ends with `/`.
+    """Return the first possible path that sorts after a memory.
 
-    This is correct because no path has a control character, and `0` is the character after `/`.
+    For a directory (a path with a trailing `/`), return the first path after everything in the directory. This is
+    correct because no path contains a control character, and because `0` is the character after `/`.
     """
     return path[:-1] + "0" if path.endswith("/") else path + "\x01"
 
@@ -39,10 +43,11 @@ def path_after(path: str) -> str:
 def one_level(
     walk: Callable[[str, int], Iterable[P]], under: str, *, start: str = "", limit: int | None = None
 ) -> Iterator[P]:
-    """The memories directly below `under`, and the first memory of each directory there.
+    """Yield the memories directly in `under`, and the first memory of each directory directly in `under`.
 
-    `walk` returns memories from a path on, in byte order, and at least the given number if there are as many. To skip a
-    directory, `walk` is called again with the path after it, unless the directory ends within the batch.
+    `walk(path, count)` returns the memories from `path` on, in byte order: at least `count`, if there are that many.
+    The rest of a directory is skipped: `walk` is called again with the path after the directory, unless the batch
+    already read extends beyond the directory.
     """
     at_most = _LEAST_BATCH
     left = limit

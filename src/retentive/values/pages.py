@@ -18,5 +18,8 @@ class ListPage(Generic[T, C]):
 
     @classmethod
     def of(cls, found: list[T], limit: int, cursors: list[C]) -> ListPage[T, C]:
-        """ListPage of the first `limit` items. There is a next page if more were found."""
+        """Return a page with the first `limit` items of `found`. If `found` has more items, there is a next page.
+
+        `cursors` has one cursor for each item: the cursor of a page that starts after the item.
+        """
         return cls(tuple(found[:limit]), cursors[limit - 1] if len(found) > limit else None)

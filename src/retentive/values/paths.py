@@ -1,7 +1,8 @@
 """Memory paths and their parser.
 
-A `MemoryPath` is always valid: it is `/memories` (the root) or a path below it, it is in Unicode NFC, and no later
-decoding of its segments leads out of the root. Rules: docs/commands.md, "Paths".
+A `MemoryPath` is always valid. It is `/memories` (the root) or a path below the root, and it is in Unicode NFC. A
+program that percent-decodes or normalises it again cannot get a path outside the root. Rules: docs/commands.md,
+"Paths".
 """
 
 from __future__ import annotations
@@ -18,22 +19,21 @@ MAX_SEGMENT_BYTES = 255  # NAME_MAX of ext4, APFS and NTFS
 MAX_PATH_BYTES = 1_024  # below the root; the limit of the hosted memory stores
 MAX_SEGMENTS = 20
 
-# Paths that consist of these characters need no further check, since decoding, folding and normalising do not change
-# them.
+# Paths of only these characters need no further check, because decoding and normalising do not change them.
 _PLAIN = re.compile(r"/memories(?:/(?!\.\.?(?:/|$))[A-Za-z0-9_. ()+,=@~-]{1,255}){1,20}")
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-_MAX_SHOWN_CHARS = 3_001  # more than a reply shows, so that redaction sees all of a value at the cut
-_MAX_COMPOSED = 4  # code points that NFC can compose into one
+_MAX_SHOWN_CHARS = 3_001  # a reply shows fewer; redaction needs the rest to recognise a sensitive value at the cut
+_MAX_COMPOSED = 4  # most code points that NFC composes into one
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs"})
 _LINE_SEPARATORS = frozenset("\u2028\u2029")
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPath:
-    """Parsed path.
+    """Parsed and valid path of a memory or directory.
 
     `text` is canonical: in NFC, without doubled or trailing slashes. Only `text` is compared for equality. `written` is
-    the path as the caller wrote it, for replies. `mount` is the mount point of the store, as the caller sees it. Paths
+    the path as the caller wrote it, for replies. `mount` is the path at which the caller sees the memory store. Paths
     sort by their UTF-8 bytes, which is also the order of Python strings.
     """
 
@@ -80,7 +80,7 @@ class MemoryPath:
 
     @property
     def ancestors(self) -> tuple[str, ...]:
-        """Canonical paths strictly between the root and this path, shortest first."""
+        """Canonical paths of the directories between the root and this path, shortest first."""
         return ancestors(self.text)
 
     def contains(self, other: MemoryPath) -> bool:
@@ -88,28 +88,28 @@ class MemoryPath:
         return other.text.startswith(self.text + "/")
 
     def within(self, mount: str) -> MemoryPath:
-        """This path inside the store mounted at `mount`.
+        """Return this path as a path inside the memory store mounted at `mount`.
 
         `mount` is the canonical path of this path or of a directory above it.
         """
         return MemoryPath(ROOT + self.text[len(mount) :], self.written, mount)
 
     def outward(self, text: str) -> str:
-        """Convert `text`, a canonical path in the same store, to the form of the path that the caller uses."""
+        """Convert `text`, a canonical path inside the memory store, to the path that the caller uses for it."""
         return self.mount + text[len(ROOT) :]
 
     def leading_to(self, text: str) -> MemoryPath:
-        """Return a `MemoryPath` for the canonical path `text` in the same store.
+        """Return a `MemoryPath` for `text`, a canonical path inside the same memory store.
 
-        `written` has the form that the caller uses.
+        Its `written` is the path that the caller uses for `text`.
         """
         return MemoryPath(text, self.outward(text), self.mount)
 
     def moved(self, text: str, new: MemoryPath) -> str:
-        """Path that `text` gets when this path is renamed to `new`. `text` is this path or a path below it.
+        """Return the path that `text` gets when this path is renamed to `new`. `text` is this path or a path below it.
 
-        Raises `Refused` if the new path exceeds a limit. The limit is checked for the form that the caller uses,
-        because this form can be longer.
+        Raises `Refused` if the new path is too long or too deep. The limits apply to the path that the caller sees,
+        because a mount point can make that path longer.
         """
         path = new.text + text[len(self.text) :]
         excess = exceeded_limit(new.outward(path))
@@ -120,13 +120,13 @@ class MemoryPath:
 
 
 def ancestors(text: str) -> tuple[str, ...]:
-    """Canonical paths strictly between the root and the canonical path `text`, shortest first."""
+    """Return the canonical paths of the directories between the root and the canonical path `text`, shortest first."""
     names = text.split("/")
     return tuple(["/".join(names[:end]) for end in range(3, len(names))]) if len(names) > 3 else ()
 
 
 def exceeded_limit(text: str) -> Phrase | None:
-    """Reason why a canonical path exceeds a limit of length or depth, or None."""
+    """Return the reason why a canonical path is too long or too deep, or None if it is within the limits."""
     below = text[len(ROOT) + 1 :]
     segments = below.split("/")
     if any(len(segment.encode("utf-8", "surrogatepass")) > MAX_SEGMENT_BYTES for segment in segments):
@@ -149,7 +149,7 @@ def _leads_above_root(written: str) -> bool:
 
 
 def _check_size(written: str) -> None:
-    """Refuse a path that is too long before it is normalised, because normalising takes quadratic time."""
+    """Refuse an overlong path before it is normalised, because normalising takes quadratic time."""
     segments = [segment for segment in written[len(ROOT) :].split("/") if segment]
     if any(len(segment) > MAX_SEGMENT_BYTES * _MAX_COMPOSED for segment in segments):
         raise _refused(written, "reason_segment_bytes", limit=MAX_SEGMENT_BYTES)
@@ -172,9 +172,9 @@ def _check_segment(segment: str, written: str) -> None:
 
 
 def _decoded_forms(segment: str) -> set[str]:
-    """All forms of a segment that repeated percent-decoding and NFKC folding produce, in any order.
+    """Return all other texts that result from a segment by percent-decoding and NFKC normalisation, in any order.
 
-    The loop ends because decoding shortens the text and folding is idempotent.
+    The loop ends because decoding shortens the text and because a second normalisation changes nothing.
     """
     forms: set[str] = set()
     waiting = [segment]

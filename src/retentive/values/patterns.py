@@ -1,7 +1,7 @@
 """Path patterns and actor patterns, as used in settings.
 
-In a path pattern, `*` matches any part of one name and `?` matches one character of a name. `**` replaces a whole name
-and matches any number of names, as in Git. A pattern that matches a directory covers everything below the directory.
+In a path pattern, `*` matches any characters within one name, and `?` matches one character. `**` between two slashes
+matches any number of names, as in Git. A pattern that matches a directory covers everything below the directory.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ def check_path_pattern(pattern: object) -> str:
 
 
 def _mismatch(pattern: str) -> Phrase | None:
-    """Reason why no path can match a pattern, or None. To find it, wildcards are replaced by short texts."""
+    """Return the reason why no path can match the pattern, or None if a path can match it.
+
+    The wildcards are replaced by short texts, and the result is parsed as a path.
+    """
     reason = None
     for filler in ("a", ""):
         try:
@@ -64,9 +67,9 @@ def _mismatch(pattern: str) -> Phrase | None:
 
 
 def check_name_pattern(pattern: object) -> str:
-    """Return the pattern of a source, session, integration or flag.
+    """Return a valid pattern for sources, sessions, integrations or flags unchanged.
 
-    Raises `InvalidInput` if it is not a string or too long.
+    Raises `InvalidInput` if the pattern is not a string, is empty or is too long.
     """
     if not isinstance(pattern, str) or not 1 <= len(pattern) <= MAX_PATTERN_CHARS:
         raise InvalidInput(f"a pattern must be a string of 1 to {MAX_PATTERN_CHARS} characters, such as web:*")
@@ -74,9 +77,9 @@ def check_name_pattern(pattern: object) -> str:
 
 
 def check_actor_pattern(pattern: object) -> str:
-    """Return the pattern.
+    """Return a valid actor pattern, such as `session:*`, unchanged.
 
-    Raises `InvalidInput` if it does not have a form such as `session:*`, or if no actor can match it.
+    Raises `InvalidInput` if the pattern is not a string, is empty or too long, or if no actor can match it.
     """
     if not isinstance(pattern, str) or not 1 <= len(pattern) <= MAX_PATTERN_CHARS:
         raise InvalidInput("an actor pattern must be a string such as session:* or user:ann")
@@ -91,7 +94,7 @@ def check_actor_pattern(pattern: object) -> str:
 
 
 def check_trust_pattern(pattern: object) -> str:
-    """Return the pattern. Raises `InvalidInput` if it is not a pattern for actors, sources or flags."""
+    """Return a valid pattern for actors, sources or flags unchanged. Raises `InvalidInput` for any other value."""
     if not isinstance(pattern, str) or pattern in {"", "source:", "flag:"} or len(pattern) > MAX_TRUST_PATTERN_CHARS:
         raise InvalidInput("a trust pattern must be a string such as session:*, source:web:* or flag:instructions")
     return pattern
@@ -103,18 +106,18 @@ def covers(patterns: Iterable[str], path: str) -> bool:
 
 
 def matches_actor(pattern: str, actor: str) -> bool:
-    """Return whether the pattern matches an actor, given as a string. An unknown actor is the empty string."""
+    """Return whether the pattern matches an actor such as `user:ann`. The empty string means an unknown actor."""
     return _actor_pattern(pattern).match(actor) is not None
 
 
 @lru_cache(maxsize=1_024)
 def _path_pattern(pattern: str) -> re.Pattern[str]:
-    """Regular expression that matches a path or a directory above it.
+    """Compile a path pattern. The result matches a path if the pattern matches the path or a directory above it.
 
     Each `**` matches as few names as possible.
     """
     if pattern.endswith("/**"):
-        pattern = pattern[:-1]  # a path has one more name; the pattern covers everything below that name
+        pattern = pattern[:-1]  # `/a/*` matches each name in `/a`, and so covers everything below `/a`, like `/a/**`
     parts = [part.split("/")[1:] for part in re.split(r"(?:/\*\*)+(?=/)", pattern)]
     first, *rest = ["".join("/" + _regex(name, star="[^/]", end="(?![^/])") for name in names) for names in parts]
     return re.compile(first + "".join(f"(?>(?:/[^/]+)*?{part})" for part in rest))
@@ -126,10 +129,11 @@ def _actor_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _regex(pattern: str, *, star: str, end: str) -> str:
-    """Regular expression for a pattern: literal pieces separated by stars.
+    """Return a regular expression for a pattern with stars.
 
-    Each literal piece is matched at its first occurrence, which leaves the most text for later pieces, so no other
-    match is tried. With plain backtracking, a pattern with many stars could take hours.
+    The pieces between the stars are matched in order, each at its first occurrence. The first occurrence leaves the
+    most text for the later pieces, so the expression never tries another one. With plain backtracking, a pattern with
+    many stars could take hours.
     """
     first, *pieces = (re.escape(piece).replace(r"\?", "[^/]") for piece in re.split(r"\*+", pattern))
     if not pieces:

@@ -28,7 +28,7 @@ class Properties:
     archived_at: datetime | None = None
 
     def to_text(self) -> str:
-        """The properties as JSON."""
+        """Return the properties as JSON, without empty ones."""
         times = {name: None if (at := getattr(self, name)) is None else to_us(at) for name in _TIMES}
         given = {"name": self.name, "description": self.description, "metadata": dict(self.metadata), **times}
         return json.dumps({name: value for name, value in given.items() if value}, separators=(",", ":"))
@@ -40,9 +40,10 @@ class Properties:
         description: str | None = None,
         metadata: Mapping[str, str | None] | None = None,
     ) -> Properties:
-        """Copy with some properties replaced. None keeps a property; in the metadata it removes an entry.
+        """Return a copy with some properties replaced. An argument of None keeps the property.
 
-        Raises `InvalidInput`.
+        `metadata` is merged into the current metadata. An entry with the value None is removed. Raises `InvalidInput`
+        if a new value is invalid or too long.
         """
         merged = {**self.metadata, **(metadata or {})}
         kept = {key: value for key, value in merged.items() if value is not None}
@@ -55,9 +56,9 @@ class Properties:
 
 
 def properties_of(text: str | None, *, is_encrypted: bool = False) -> Properties:
-    """Parse stored properties. Returns the defaults for properties that are still encrypted.
+    """Parse the stored properties of a memory store.
 
-    Raises `Damaged`.
+    Return empty properties if nothing is stored or if the text is still encrypted. Raises `Damaged`.
     """
     if text is None or (is_encrypted and not text.startswith("{")):
         return _NONE
@@ -79,7 +80,7 @@ def _parsed(text: str) -> Properties:
 
 
 def named(info: StoreInfo) -> StoreInfo:
-    """The store with the name from its properties, if they contain a name."""
+    """Return `info` with the name from the properties of the store, or unchanged if they contain no name."""
     name = info.described.name
     return info if name is None else replace(info, name=name)
 

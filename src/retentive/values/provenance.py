@@ -14,17 +14,18 @@ from retentive.values.names import plain_name
 
 MAX_SOURCE_CHARS = 2_000
 MAX_CONTRIBUTOR_CHARS = 8_000
-"""Maximum characters of the earlier contributors in a version. The newest contributors are kept."""
+"""Maximum total length of the earlier contributors that a version stores. The oldest contributors are dropped."""
 
 
 Flags: TypeAlias = Sequence[tuple[int, str]]
-"""Line numbers with the kind of text that was flagged there."""
+"""Flagged lines of a text: each line number with the kind of flag, such as `instructions`."""
 
 
 class Contributor(NamedTuple):
-    """A contribution to a text: actor, session, source, and the kinds of flags on the text. Unknown names are empty.
+    """One contribution to a text. Unknown fields are empty.
 
-    `at` is the revision of the store before the contribution. It distinguishes contributions of the same actor.
+    `at` is the revision of the store before the contribution. It distinguishes contributions of the same actor. `flags`
+    are the kinds of flags that the contributed text got.
     """
 
     at: str
@@ -35,21 +36,22 @@ class Contributor(NamedTuple):
 
     @property
     def names(self) -> tuple[str, str, str, tuple[str, ...]]:
-        """All fields except the revision."""
+        """All fields except the revision `at`."""
         return self[1:]
 
     @property
     def mark(self) -> str:
-        """Digest that identifies this contribution in a confirmation."""
+        """Digest of the contribution. A confirmation (the record that a person trusts a memory) lists such digests."""
         return hashlib.blake2b(json.dumps(self).encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Origin of a version: integration, tool_use id, and the source and session that the application named.
+    """Origin of a version.
 
-    `flags` contains line numbers and kinds. `contributors` contains everybody whose changes the text builds on, newest
-    last. `cause` names the undo or restore that made the version, such as `undo of r3`.
+    The application passed `source` and `session` with the change. `flags` contains the number and the kind of flag of
+    each flagged line. `contributors` lists the contributions that the text builds on, newest last. `cause` names the
+    undo or restore that made the version, such as `undo of r3`.
     """
 
     integration: str = ""
@@ -62,12 +64,12 @@ class Provenance:
 
 
 NOTHING = Provenance()
-_FULL = len(Contributor._fields) - 1  # parts of a contributor without flags
+_FULL = len(Contributor._fields) - 1  # number of strings in a stored contributor without flags
 _NAMES = "integration", "tool_use_id", "session", "source"
 
 
 class HasProvenance(Protocol):
-    """Version, memory or proposed change that stores a provenance."""
+    """Object that stores a provenance: a version, a memory or a proposed change."""
 
     @property
     def provenance_text(self) -> str | None:
@@ -75,14 +77,14 @@ class HasProvenance(Protocol):
 
 
 def provenance_of(recorded: HasProvenance) -> Provenance:
-    """Provenance of a version, a memory or a proposed change; empty if none was recorded."""
+    """Return the provenance of a version, a memory or a proposed change; empty if none was recorded."""
     text = recorded.provenance_text
     return NOTHING if text is None else _parsed(text)
 
 
 @lru_cache(maxsize=4_096)
 def _parsed(text: str) -> Provenance:
-    """Parse a stored provenance. Empty if another program wrote the value."""
+    """Parse a stored provenance. Return an empty one if the text is not valid."""
     try:
         given = json.loads(text)
         integration, call, session, source = (str(given.get(name, "")) for name in _NAMES)
@@ -98,7 +100,7 @@ def _contributor(at: str, actor: str = "", session: str = "", source: str = "", 
 
 
 def _stored(text: str) -> Sequence[Sequence[str]]:
-    """Contributors of a stored provenance in their stored form. This is faster than parsing all of it."""
+    """Return the contributors in a stored provenance as lists of strings. This is faster than parsing all of it."""
     try:
         by = json.loads(text)["by"]
         if all(len(each) >= _FULL and {*map(type, each)} == {str} for each in by):
@@ -110,7 +112,10 @@ def _stored(text: str) -> Sequence[Sequence[str]]:
 
 
 def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
-    """Return whether `own` alone made the only earlier text; `at` may differ. Compares without parsing."""
+    """Return whether there is one earlier text and its only contributor is `own`. The revisions `at` may differ.
+
+    `earlier` are stored provenances. They are compared as strings, without parsing.
+    """
     if len(earlier) != 1 or earlier[0] is None:
         return False
     _, _, contributors = earlier[0].partition('"by":[["')
@@ -119,7 +124,10 @@ def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=256)
 def usual_parts(integration: str, actor: str) -> tuple[str, str]:
-    """A stored provenance without flags, session and source, split at the `at` of its only contributor."""
+    """Return a stored provenance with one contributor as two strings: before and after the revision `at`.
+
+    The provenance has no flags, no session and no source.
+    """
     named = {"integration": integration} if integration else {}
     start = json.dumps(named, separators=(",", ":"))[:-1] + ("," if named else "")
     return f'{start}"by":[["', f'"{_rest_of((actor, "", ""))}'
@@ -127,12 +135,15 @@ def usual_parts(integration: str, actor: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=256)
 def _rest_of(contributor: tuple[str, ...]) -> str:
-    """The end of a stored provenance with one contributor, after the `at` of the contributor."""
+    """Return the end of a stored provenance with one contributor: the text after the revision `at`."""
     return f",{json.dumps(contributor, separators=(',', ':'))[1:]}]}}"
 
 
 def joined(earlier: Sequence[str | None], own: Sequence[str]) -> list[Sequence[str]]:
-    """Contributors to store with a change: all contributors of the earlier texts, each once, then `own`."""
+    """Return the contributors to store with a change: those of the earlier texts without duplicates, then `own`.
+
+    `earlier` are stored provenances. If the list gets too long, the oldest contributors are dropped.
+    """
     if are_own(earlier, own):
         return [own]
     found = {tuple(each[1:]): each for text in earlier if text is not None for each in _stored(text)}
@@ -147,14 +158,14 @@ def joined(earlier: Sequence[str | None], own: Sequence[str]) -> list[Sequence[s
 
 
 class Origin(TypedDict, total=False):
-    """Keyword arguments of all methods that change memories, which name the origin of the change."""
+    """Origin of a change, as keyword arguments that all methods that change memories accept."""
 
     source: str | None
     session: str | None
 
 
 def origin_of(source: object = None, session: object = None) -> Origin:
-    """The arguments that are not None. Raises `InvalidInput` for an invalid source or session."""
+    """Return an `Origin` of the arguments that are not None. Raises `InvalidInput` for an invalid source or session."""
     origin: Origin = {}
     if source is not None:
         if not isinstance(source, str) or not 1 <= len(source) <= MAX_SOURCE_CHARS or not source.isprintable():

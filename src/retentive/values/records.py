@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 ActorKind: TypeAlias = Literal["session", "api_key", "user", "service_account", "job"]
 Operation: TypeAlias = Literal["created", "modified", "deleted"]
 NewId: TypeAlias = Callable[[str, int], str]
-"""Function from a prefix and a time in microseconds to a new id. Later ids of a store must sort after earlier ones."""
+"""Function that takes a prefix and a time in microseconds and returns a new id. Ids of a store must sort by time."""
 Clock: TypeAlias = Callable[[], float]
 """Function that returns seconds since 1970, such as `time.time`."""
 
 DEFAULT_WORKSPACE = "wrkspc_default"
-"""Workspace of memory stores for which no workspace is given. Keys of stores are unique in a workspace."""
+"""Workspace of a memory store that was created without one. A store key is unique within its workspace."""
 TRANSCRIPT, TRANSCRIPT_PART = "transcript", "transcript.part"
 SYSTEM_STORE = "memstore_system"
-"""Id of the memory store that holds the records of a location (`place_records.py`)."""
+"""Id of the hidden memory store that contains the records of a location (`store/location_records.py`)."""
 ACTOR_KINDS: tuple[ActorKind, ...] = get_args(ActorKind)
 PROPOSED_TEXT = "proposal.after"
-"""Kind of the records that hold the texts of proposed changes."""
+"""Record kind for the texts of proposed changes, which wait for review."""
 _SORTABLE = re.compile(r"[a-z]+_([0-9a-f]{14})[0-9a-f]{18}")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HIGHEST_COUNTER = 1 << 53
-"""A stored time (year 2255) or revision that reaches this value is damaged."""
+"""Upper bound of stored revisions and times. A value that is not below it is damaged. As a time, it is in 2255."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Actor:
 
     @classmethod
     def parse(cls, text: str) -> Actor:
-        """Parse `kind:id`, such as `user:ann`. Raises `InvalidInput` for text without a known kind."""
+        """Parse `kind:id`, such as `user:ann`. Raises `InvalidInput` if the kind is missing or unknown."""
         return _parsed_actor(text)
 
     def __str__(self) -> str:
@@ -87,11 +87,11 @@ EXTERNAL = Actor("job", "external")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StoreInfo:
-    """Memory store, as recorded by the backend. `seal` contains the data of the encryption layer.
+    """Description of a memory store, as the backend records it. `seal` contains the data of the encryption layer.
 
-    `properties` is a text that the backend does not interpret; the properties below read it. It is encrypted in an
-    encrypted store. If such a store is listed without its key, the store has no name and no description. An erased
-    store has only its id and `erased_at`.
+    `properties` is JSON that the backend does not interpret. `description`, `metadata`, `updated_at` and `archived_at`
+    are parsed from it. In an encrypted store this JSON is encrypted: without the key, the store has no name and no
+    description. An erased store has only its id and `erased_at`.
     """
 
     id: str
@@ -112,7 +112,7 @@ class StoreInfo:
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """Values of the application, by name."""
+        """Names and values that the application stored with the store."""
         return self.described.metadata
 
     @property
@@ -122,7 +122,7 @@ class StoreInfo:
 
     @property
     def archived_at(self) -> datetime | None:
-        """Time at which the store was archived; None if it was not."""
+        """Time at which the store was archived; None if it is not archived."""
         return self.described.archived_at
 
     @property
@@ -141,7 +141,7 @@ class StoreInfo:
 class Memory:
     """Current state of a memory, without its text. `id` survives renames.
 
-    `seal` and `provenance_text` come from the newest version.
+    `seal` (data of the encryption layer) and `provenance_text` are those of the newest version.
     """
 
     id: str
@@ -175,10 +175,10 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Version:
-    """One change to one memory. `size_bytes` and `sha256` are None for a deletion.
+    """Record of one change to one memory. `size_bytes` and `sha256` are None for a deletion.
 
-    The path of a redacted version is empty. `seal` contains data of the encryption layer, and `provenance_text` data of
-    the engine. The backend interprets neither.
+    The path of a redacted version is empty. `seal` contains data of the encryption layer. `provenance_text` contains
+    data of the engine. The backend interprets neither.
     """
 
     id: str
@@ -209,12 +209,13 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Result of a method that changes a memory store: the path, and the version for `undo` and `if_version`.
+    """Result of a method that changes memories.
 
-    `version_id` is the newest version of the memory, even if it already had the text. For a directory, it is one of
-    the versions of the change. `memories` is the number of changed memories. With `is_proposed`, the change awaits
-    review. `notes` are remarks, such as the kinds of sensitive values that were removed. `memory_id` is empty for a
-    change to several memories or to no memory. `memory` is set only by changes that name the memory by its id.
+    `version_id` is the newest version of the memory, even if the memory already had the text. Pass it to `undo`, or as
+    `if_version` to the next change. If a directory was changed, `version_id` is one of the versions of the change.
+    `memories` is the number of changed memories. If `is_proposed`, the change waits for review by a person. `notes` are
+    remarks, such as the kinds of sensitive values that were removed. `memory_id` is empty if several memories or no
+    memory changed. `memory` is set only by changes that name the memory by its id.
     """
 
     path: str
@@ -236,7 +237,12 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Result of reading a path: a memory with its bytes, a memory above the path, memories below it, or nothing."""
+    """Result of looking up a path.
+
+    If there is a memory at the path, `memory` and its text `data` are set. If the path leads through a memory, as if
+    the memory were a directory, `above` is the path of that memory. `below` is True if there are memories below the
+    path.
+    """
 
     memory: Memory | None = None
     data: bytes | None = field(default=None, repr=False)
@@ -263,8 +269,8 @@ class Kept:
 class Sealing:
     """Encrypted replacement for `Change.data`, provided by the encryption layer.
 
-    `keep` returns the form to store, which can be decrypted only with the ids of the memory and the version.
-    `size_bytes` is the length of the plain text, or None if the bytes do not change.
+    `keep` takes the ids of the memory and the version, and returns the encrypted form to store. Decryption needs the
+    same ids. `size_bytes` is the length of the plain text, or None if the text does not change.
     """
 
     size_bytes: int | None
@@ -280,7 +286,7 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Deleted memory that a change recreates: its id and its creation time."""
+    """Id and creation time of a deleted memory that a change restores."""
 
     id: str
     created_at: datetime
@@ -288,18 +294,20 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Change to record: `before` becomes a memory at `path` with the bytes `data`.
+    """Change of one memory, for a backend to record. `before` becomes a memory at `path` with the text `data`.
 
-    - `before` is None: a memory is created. `path` is None: the memory is deleted.
-    - Neither `data` nor a size in `sealing` is set: the bytes stay and the path changes (a rename).
-    - The change has bytes and a path that differs from `before`: one version records both.
+    - If `before` is None, a memory is created. If `path` is None, the memory is deleted.
+    - If neither `data` nor a size in `sealing` is set, the change is a rename: the text stays and the path changes.
+    - If the change has a text and a path that differs from `before`, one version records both.
 
     A backend stores the result of `kept`. The changes of one `record` call are applied in order.
 
-    `again` recreates a deleted memory with its id and creation time. `origin` is a version imported from elsewhere; its
-    id, memory, operation, time, revision, actor and provenance are kept. If an imported version is redacted, or deletes
-    a memory that does not exist because its other versions were removed, only the version is recorded. Imported
-    versions of a store must be recorded in the order of their ids, after all existing versions.
+    If `again` is set, the change restores a deleted memory with its old id and creation time.
+
+    If `origin` is set, the change imports this version from elsewhere. The id, memory, operation, time, revision, actor
+    and provenance of the version are kept. Only the version is recorded, and no memory changes, if the version is
+    redacted, or if it deletes a memory that does not exist because its other versions were removed. Imported versions
+    of a store must be recorded in the order of their ids, after all existing versions.
     """
 
     before: Memory | None
@@ -332,7 +340,7 @@ class Change:
         return self.provenance_text if self.origin is None else self.origin.provenance_text
 
     def kept(self, memory_id: str, version_id: str) -> Kept:
-        """Form in which to store this change, for the given ids of the memory and the version."""
+        """Return the form in which to store this change. Encryption binds it to the ids of the memory and version."""
         if self.sealing is not None:
             return self.sealing.keep(memory_id, version_id)
         digest = None if self.data is None else hashlib.sha256(self.data).hexdigest()
@@ -340,18 +348,21 @@ class Change:
 
 
 def sortable_id(prefix: str, time_us: int) -> str:
-    """New id that sorts by time: a prefix such as `mem_`, then 32 hexadecimal digits that include 72 random bits."""
+    """Return a new id that sorts by time: a prefix such as `mem_`, then 32 hexadecimal digits.
+
+    14 digits encode the time, and 18 digits (72 bits) are random.
+    """
     return f"{prefix}{time_us:014x}{os.urandom(9).hex()}"
 
 
 def time_in_id(text: str) -> int | None:
-    """Time in microseconds contained in an id that `sortable_id` created; None for any other id."""
+    """Return the time in microseconds in an id that `sortable_id` created, or None for any other id."""
     found = _SORTABLE.fullmatch(text)
     return None if found is None else int(found[1], 16)
 
 
 def to_datetime(time_us: int) -> datetime:
-    """Convert microseconds since 1970 to a UTC time. Raises `Damaged` for a stored value that is not a valid time."""
+    """Convert microseconds since 1970 to a UTC time. Raises `Damaged` if the value is not a valid time."""
     try:
         return EPOCH + timedelta(microseconds=time_us)
     except (OverflowError, TypeError, ValueError):
@@ -364,13 +375,13 @@ def to_us(at: datetime) -> int:
 
 
 def now_us(clock: Clock = time.time) -> int:
-    """Current time in microseconds since 1970."""
+    """Return the current time in microseconds since 1970."""
     return int(clock() * 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestKey:
-    """Idempotency key of a request and its content, both as digests."""
+    """Digests of the idempotency key and of the content of a request. They show whether a request is repeated."""
 
     key: str
     digest: str
@@ -378,10 +389,10 @@ class RequestKey:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """Context of one call: actor, tool_use id, integration, and the source and session that the application named.
+    """Context of one call: the actor, the tool_use id, the integration, and the origin that the application named.
 
-    If `actor` is None, the actor that the store was opened with is recorded. `request` is the key of the request that
-    asks for the operation: if the request is repeated, the operation does not run again.
+    If `actor` is None, the actor that the store was opened with is recorded. `request` identifies the client's request
+    that made the call. If the client repeats the request, the operation does not run again.
     """
 
     actor: Actor | None = None

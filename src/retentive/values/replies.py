@@ -1,4 +1,4 @@
-"""Catalogue of all sentences in replies to models.
+"""Templates of all sentences in replies to models.
 
 `Replies` holds templates with `{names}`. The defaults are the contract of the tool `memory_20250818`, exact to the byte
 (docs/commands.md). An application can replace single templates: `Replies(file_header="Contents of {path}:")`.
@@ -13,7 +13,7 @@ from typing import Self, TypeAlias
 from retentive.errors import InvalidInput, Phrase, error_of
 
 MAX_ECHO_CHARS = 2_000
-_LOOKAHEAD_CHARS = 1_000  # checked beyond a cut echo, so that a sensitive value at the cut is found whole
+_LOOKAHEAD_CHARS = 1_000  # read beyond the cut of an echo, so that a sensitive value at the cut is recognised
 _ECHOED = frozenset({"path", "old_path", "new_path", "ancestor", "mount", "moved", "old_str", "value"})
 Redactor: TypeAlias = Callable[[str], str]
 """Function that removes sensitive values from a text."""
@@ -22,7 +22,7 @@ _MISSING = "The path {path} does not exist. Please provide a valid path."
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Reply:
-    """Reply to a command. `code` is None, or the stable code of the error (`ERROR_CODES`)."""
+    """Reply to a command. For an error, `code` is its stable code (see `ERROR_CODES`); otherwise `code` is None."""
 
     text: str
     is_error: bool = False
@@ -32,7 +32,7 @@ class Reply:
         return f"<Reply {self.code or ('error' if self.is_error else 'ok')}, {len(self.text)} characters>"
 
     def raise_for_error(self) -> Self:
-        """Return this reply. For an error reply, raise a `RetentiveError` with its code and sentence instead."""
+        """Return this reply if it is not an error. Otherwise raise a `RetentiveError` with its code and text."""
         if self.is_error:
             raise error_of(self.text, self.code)
         return self
@@ -199,7 +199,7 @@ class Replies:
         return f"<Replies, replaced: {', '.join(replaced) or 'none'}>"
 
     def phrase(self, key: str, values: Mapping[str, object]) -> str:
-        """Fill the template `key`. Values from the input are truncated after 2,000 characters."""
+        """Fill in the values of the template named `key`. String values are truncated after 2,000 characters."""
         template: str = getattr(self, key)
         return template.format(**{name: self._shown(value) for name, value in values.items()})
 
@@ -214,7 +214,7 @@ class Replies:
 
 
 def redact_echoes(values: Mapping[str, object], redact: Redactor) -> dict[str, object]:
-    """Redact the values of a template that come from the input: paths, `old_str`, fields."""
+    """Redact the values that a reply repeats from the input of the command, such as paths and `old_str`."""
     return {name: _redact_echo(name, value, redact) for name, value in values.items()}
 
 
@@ -229,7 +229,7 @@ def _redact_echo(name: str, value: object, redact: Redactor) -> object:
         return value
     if len(value) == len(checked):
         return echo(clean)
-    return echo(clean[:-_LOOKAHEAD_CHARS]).removesuffix("…") + "…"  # drop the end: it may hold half of a value
+    return echo(clean[:-_LOOKAHEAD_CHARS]).removesuffix("…") + "…"  # the end may contain part of a sensitive value
 
 
 def echo(text: str) -> str:

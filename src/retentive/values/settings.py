@@ -25,7 +25,7 @@ _ALLOWANCE = re.compile(r"value:[0-9a-f]{32}:[0-9a-f]{64}|[a-z][a-z0-9_-]{0,39}"
 MAX_SETTINGS_BYTES = 64 * 1024
 _MAX_NUMBER = 2**53
 Checker: TypeAlias = Callable[[str, object], object]
-"""Function that returns a valid form of a value, or raises `InvalidInput` with the name of the setting."""
+"""Function that takes the name and value of a setting and returns the valid value. It raises `InvalidInput`."""
 
 
 def _number(name: str, value: object) -> int:
@@ -130,7 +130,10 @@ def _setting(default: Any, check: Checker, text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings, validated. Raises `InvalidInput` that names the invalid setting and the expected value."""
+    """Valid settings of a memory store.
+
+    Raises `InvalidInput` for an invalid value. The message names the setting and the expected value.
+    """
 
     view_chars: int = _setting(16_000, _number, "characters of text in one view of a memory; 0 = all")
     list_rows: int = _setting(1_000, _number, "rows in one view of a directory; 0 = all")
@@ -150,7 +153,7 @@ class Settings:
         0, _number, "days without a view or change after which a memory is deleted; 0 = never"
     )
     expire_paths: Mapping[str, int] = _setting(
-        {}, _days_by_pattern, "expire_after_days by path pattern; the longest of several applies"
+        {}, _days_by_pattern, "expire_after_days by path pattern; if several patterns match, the longest time applies"
     )
     keep_versions_days: int = _setting(30, _number, "days to keep a version after it is replaced; 0 = forever")
     keep_versions: int = _setting(10, _number, "newest versions of each memory to keep regardless of age")
@@ -162,13 +165,13 @@ class Settings:
     review: tuple[str, ...] = _setting((), _actor_patterns, "patterns of actors whose changes await review by a person")
     max_proposals: int = _setting(1_000, _number, "maximum number of changes awaiting review; 0 = no limit")
     max_proposals_each: int = _setting(
-        100, _number, "maximum number of changes of one actor awaiting review; 0 = no limit of its own"
+        100, _number, "maximum number of changes of one actor awaiting review; 0 = no limit for each actor"
     )
     trust: Mapping[str, str] = _setting(
-        {}, _levels, "trusted, unconfirmed or quarantined, by pattern of actors, source:... and flag:...; else trusted"
+        {}, _levels, "trust level by pattern of actors, source:... and flag:...: trusted, unconfirmed or quarantined"
     )
     quarantine: tuple[str, ...] = _setting(
-        (), _trust_patterns, "patterns of actors, source:... and flag:... whose memories nobody sees"
+        (), _trust_patterns, "patterns of actors, source:... and flag:...; memories they contributed to are hidden"
     )
     hide_unconfirmed: tuple[str, ...] = _setting(
         (), _actor_patterns, "patterns of actors who do not see the unconfirmed memories of others"
@@ -190,12 +193,12 @@ class Settings:
         return bool(self.expire_after_days or any(self.expire_paths.values()))
 
     def changed(self, changes: Mapping[str, object]) -> Settings:
-        """Copy with some settings changed. Raises `InvalidInput`."""
+        """Return a copy with the given settings changed. Raises `InvalidInput` for an unknown name or invalid value."""
         check_names(changes)
         return replace(self, **cast("dict[str, Any]", changes))
 
     def to_text(self) -> str | None:
-        """JSON of the settings that differ from the defaults, or None if no setting differs.
+        """Return the settings that differ from the defaults as JSON, or None if no setting differs.
 
         Raises `InvalidInput` if the JSON is too long.
         """
@@ -209,7 +212,7 @@ class Settings:
 
 
 class Pins(TypedDict, total=False):
-    """Types of settings that are given as keyword arguments."""
+    """Settings as keyword arguments, with the type of each."""
 
     view_chars: int
     list_rows: int
@@ -254,9 +257,9 @@ DEFAULTS = Settings()
 
 @lru_cache(maxsize=256)
 def from_text(text: str | None) -> Settings:
-    """Parse the stored settings of a store. Raises `UnknownSchema` for an unknown setting.
+    """Parse the stored settings of a store. Raises `UnknownSchema` for an unknown setting or an invalid value.
 
-    An unknown setting may restrict changes, so it must not be ignored.
+    An unknown setting must not be ignored, because it may restrict changes.
     """
     if text is None:
         return DEFAULTS
@@ -269,6 +272,6 @@ def from_text(text: str | None) -> Settings:
 
 
 def describe() -> list[tuple[str, str, str]]:
-    """Name, default as JSON, and meaning of every setting, for reference pages."""
+    """Return the name, the default as JSON, and the meaning of every setting, for reference pages."""
     defaults = asdict(DEFAULTS)
     return [(spec.name, json.dumps(defaults[spec.name]), spec.metadata["text"]) for spec in fields(Settings)]

@@ -24,11 +24,11 @@ CONTEXT_LINES = 2
 _MAX_CHAR_BYTES = 4  # most bytes of a character in UTF-8
 _LARGE_BYTES = 1 << 20
 _MAX_COUNTED = 256
-_KEPT_FROM_BYTES = 1 << 16  # smaller texts are hashed in under 50 us
+_KEPT_FROM_BYTES = 1 << 16  # smaller texts are not cached, because hashing them takes under 50 us
 _MAX_KEPT_BYTES = 16 << 20
 _CHUNKS = 1 << 16, 1 << 12, 1 << 9
 _NUMBERS_KEPT = 250
-_NEAR = 1_000  # positions of nearby lines are found faster line by line
+_NEAR = 1_000  # up to this distance, searching line by line is faster than counting newlines in chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,19 @@ class TextPage:
 
 
 def count_lines(text: AnyStr) -> int:
-    """Number of lines: 2 for `a\\nb\\n` and for `a\\nb`, 0 for the empty text."""
+    """Return the number of lines: 2 for `a\\nb\\n` and for `a\\nb`, 0 for the empty text."""
     newline = _newline(text)
     return text.count(newline) + (1 if text and not text.endswith(newline) else 0)
 
 
 class LineCounts:
-    """Cache of the line counts of large texts, which are viewed page by page. Threads may share it."""
+    """Cache of the line counts of large texts, because a large text is viewed page by page. Threads may share it."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
 
     def count(self, version: str, data: bytes) -> int:
-        """Number of lines in the text of a version, from the cache if possible."""
+        """Return the number of lines in the text of a version, from the cache if possible."""
         if len(data) < _LARGE_BYTES:
             return count_lines(data)
         lines = self._known.get(version)
@@ -64,11 +64,11 @@ class LineCounts:
 
 
 def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lines: int | None = None) -> TextPage:
-    """Return the lines in `view_range`, at most `max_chars` characters of them (0 = no limit).
+    """Return the numbered lines in `view_range`, limited to `max_chars` characters (0 = no limit).
 
-    `view_range` gives the first and the last line; -1 is the end. The text is given as bytes, so that only the visible
-    part of a large text is decoded. `lines` is the number of lines in the text, if known. Raises `Refused` for an
-    invalid range and `UnicodeDecodeError` for bytes that are not UTF-8.
+    `view_range` is the first and the last line. A last line of -1 means the end of the text. `data` is bytes, so that
+    only the visible part of a large text is decoded. `lines` is the number of lines in the text, if known. Raises
+    `Refused` for an invalid range and `UnicodeDecodeError` for bytes that are not UTF-8.
     """
     lines = count_lines(data) if lines is None else lines
     if lines > MAX_LINES:
@@ -110,7 +110,7 @@ def _cut_line(data: bytes, shown: str, lines: tuple[int, int, int, int]) -> Text
 
 
 def _first_chars(data: bytes, start: int, stop: int, count: int) -> str:
-    """The first `count` characters of a slice of a text, or all characters if the slice is shorter."""
+    """Return the first `count` characters of `data[start:stop]`, or all characters if there are fewer."""
     end = min(stop, start + count * _MAX_CHAR_BYTES)
     while end < stop and data[end] & 0xC0 == 0x80:  # do not split a character
         end += 1
@@ -128,14 +128,13 @@ def numbered(text: str, first: int) -> str:
 
 @cache
 def _numbers() -> tuple[str, ...]:
-    """The first line numbers, formatted as in `numbered`."""
     return tuple([f"{number:6d}\t" for number in range(1, _NUMBERS_KEPT + 1)])
 
 
 def replace(text: str, old: str, new: str) -> tuple[str, int]:
     """Replace the only occurrence of `old`. Returns the new text and the position of the replacement.
 
-    Raises `Refused`.
+    Raises `Refused` if `old` is empty, does not occur, or occurs more than once.
     """
     if not old:
         raise Refused("empty_old_str")
@@ -150,7 +149,7 @@ def replace(text: str, old: str, new: str) -> tuple[str, int]:
 
 
 def lines_with(text: str, wanted: str) -> Iterator[int]:
-    """Numbers of the lines, from 1, in which an occurrence of `wanted` begins."""
+    """Yield the number of each line in which an occurrence of `wanted` begins. The first line is 1."""
     line, counted, at = 1, 0, text.find(wanted)
     while at != -1:
         line += text.count("\n", counted, at)
@@ -161,9 +160,9 @@ def lines_with(text: str, wanted: str) -> Iterator[int]:
 
 
 def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
-    """Numbered lines around the `length` new characters at `at`.
+    """Return the new text (`length` characters at `at`) as numbered lines, with two lines before and after it.
 
-    Returns None if the text is empty or these lines are too long.
+    Returns None if the text is empty or these lines are longer than `max_chars`.
     """
     lines = count_lines(text)
     if not lines:
@@ -179,7 +178,10 @@ def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
 
 
 def insert(text: str, line: int, inserted: str) -> str:
-    """Insert `inserted` as separate lines after line `line` (0 = at the top). Returns the new text."""
+    """Insert `inserted` as separate lines after line `line` (0 = at the top) and return the new text.
+
+    Raises `Refused` if `line` is out of range.
+    """
     lines = count_lines(text)
     if not 0 <= line <= lines:
         raise Refused("bad_insert_line", insert_line=str(line), lines=lines)
@@ -193,9 +195,9 @@ def _with_final_newline(text: str) -> str:
 
 
 def line_start(text: AnyStr, line: int, lines: int, *, after: tuple[int, int] = (1, 0)) -> int:
-    """Position where line `line` (from 1) starts in a text of `lines` lines. For `lines` + 1, the end of the text.
+    """Return the position at which line `line` starts. The first line is 1, and `lines` is the number of lines.
 
-    `after` is an earlier line and its position, from which the line is searched.
+    For `lines` + 1, return the end of the text. `after` is an earlier line and its position; the search starts there.
     """
     skip, at = line - after[0], after[1]  # number of newlines to skip, and the position after them
     if skip == 0:
@@ -227,13 +229,13 @@ def is_text(data: bytes) -> bool:
 
 
 class TextCheck:
-    """Check, chunk by chunk, that bytes can be the text of a memory. The bytes are never decoded all at once."""
+    """Check that bytes can be the text of a memory. They are passed in chunks and never decoded all at once."""
 
     def __init__(self) -> None:
         self._decoder = getincrementaldecoder("utf-8")()
 
     def accepts(self, chunk: bytes, *, final: bool = False) -> bool:
-        """Return False if the bytes so far cannot be the beginning of a text. `final` marks the last chunk."""
+        """Check the next chunk. Return False if the chunks so far cannot begin a text. `final` marks the last chunk."""
         try:
             self._decoder.decode(chunk, final)
         except UnicodeDecodeError:
@@ -250,10 +252,10 @@ def decoded(data: bytes | None, *, path: str | None = None) -> str:
 
 
 def verified(data: object, sha256: str | None, seal: bytes | None, name: str) -> bytes:
-    """Return the stored bytes of a text if they match the hash of its version. This takes about 1 us per KB.
+    """Return the stored bytes `data` of a text if they match the hash of its version. This takes about 1 us per KB.
 
-    An encrypted text is returned without a check, because the encryption layer authenticates it. Raises `Damaged` with
-    `name`, a path or id.
+    An encrypted text is returned without a check, because the encryption layer authenticates it. Raises `Damaged` if
+    the bytes are missing or differ. The message contains `name`, a path or an id.
     """
     if isinstance(data, bytes):
         if sha256 and len(data) >= _KEPT_FROM_BYTES:
@@ -267,16 +269,15 @@ def verified(data: object, sha256: str | None, seal: bytes | None, name: str) ->
 
 
 class _LargeTexts:
-    """Cache of the large texts that matched their hash most recently. Threads may share it.
+    """Cache of large texts that recently matched their hash. Threads may share it.
 
-    A text is compared with the cached bytes, which takes a tenth of the time of hashing it and detects any damage too.
+    Comparing a text with the cached bytes takes a tenth of the time of hashing it, and detects damage as well.
     """
 
     def __init__(self) -> None:
         self._known: dict[str, bytes] = {}
 
     def matches(self, data: bytes, sha256: str) -> bool:
-        """Return whether bytes have this hash."""
         known = self._known.get(sha256)
         if known is not None:
             return known == data

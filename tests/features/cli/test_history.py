@@ -281,7 +281,7 @@ def test_diff_with_a_pruned_version(tmp_path: Path) -> None:
         now[0] += 5 * 86_400
         assert store.sweep().versions_pruned == 1
     ended = here(at, "diff", A)
-    assert (ended.exit_code, "retention settings pruned it" in ended.stderr) == (2, True)
+    assert (ended.exit_code, "was pruned (setting keep_versions_days)" in ended.stderr) == (2, True)
     assert here(at, "diff", A, "--since", "2026-11-21T12:30:00Z").exit_code == 2
 
 

@@ -157,7 +157,7 @@ def test_refuse_removes_the_change_and_those_that_build_on_it(location: str) -> 
     assert ids(location) == [second]
     ended = here(location, "review", "accept", first)
     assert ended.exit_code == 6
-    assert f"{first}: it was refused by user:" in ended.stderr
+    assert f"{first}: it was already refused by user:" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -312,7 +312,7 @@ def test_an_unavailable_place_is_contacted_once(tmp_path: Path, time: Time, capl
             place._accesses.note(store.id, replace(store.load(A)[0], id=f"mem_{store.key}"))
         place.backend.close()
         place._accesses.flush()
-    assert [record.getMessage() for record in caplog.records] == ["views were not noted: closed"]
+    assert [record.getMessage() for record in caplog.records] == ["view times were not recorded: closed"]
 
 
 def test_opening_within_the_hour_does_not_sweep_again(tmp_path: Path, time: Time) -> None:

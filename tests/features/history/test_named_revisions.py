@@ -127,7 +127,7 @@ def test_an_empty_store_has_no_changes(store: MemoryStore) -> None:
 
 
 def test_one_version_is_meant(story: MemoryStore) -> None:
-    with pytest.raises(InvalidInput, match=r"r6 has 2 versions, such as memver_.*; name one of them or a memory"):
+    with pytest.raises(InvalidInput, match=r"r6 has 2 versions, such as memver_.*; name one version or a memory"):
         story.history.show("r6")
     assert story.history.show("r6~1", f"{B}/c")[0].path == f"{B}/c"
     with pytest.raises(InvalidInput, match="is a time: name a change, such as r1234 or HEAD"):
@@ -192,7 +192,7 @@ def test_differences_between_states(story: MemoryStore) -> None:
     assert pairs(differences(since="HEAD~2")) == [(C, None), (f"{D}/e", None)]
     assert texts(differences(A, since="HEAD~1", until="HEAD")) == [("one", "two")]
     assert pairs(differences(since=story.history.log()[-1].created_at - timedelta(days=1))) == [(None, A)]
-    with pytest.raises(NotFound, match="there is no memory at or below /memories/none"):
+    with pytest.raises(NotFound, match="neither of the compared states has a memory at or below /memories/none"):
         differences("/memories/none", since="r1")
 
 

@@ -277,7 +277,7 @@ def test_a_redacted_text_cannot_be_restored(store: MemoryStore) -> None:
     last = replace(store, B, "two", "2", "session:s")
     run(store, "delete", path="/memories/d/gone")
     store.history.redact([first, gone])
-    before, told = tree(store), "its version at that moment was redacted"
+    before, told = tree(store), "its version at that time was redacted"
     asked: list[Callable[[Mode], RestoreOutcome]] = [
         lambda mode: store.history.restore("/memories", then, mode=mode),
         lambda mode: store.history.restore("/memories/d", then, mode=mode),
@@ -487,7 +487,7 @@ def test_a_redacted_earlier_text_is_a_conflict(quick: MemoryStore) -> None:
     replace(quick, A, "one", "two")
     replace(quick, B, "other", "changed")
     quick.history.redact([redacted])
-    assert refused(quick.history.restore("/memories", then)) == [(A, "its version at that moment was redacted")]
+    assert refused(quick.history.restore("/memories", then)) == [(A, "its version at that time was redacted")]
     outcome = quick.history.restore("/memories", then, mode="force")
     assert [(step.what, step.path) for step in outcome.steps] == [("changed", B)]
     assert [conflict.path for conflict in outcome.left] == [A]

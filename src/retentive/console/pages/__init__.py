@@ -1,1 +1,1 @@
-"""Pages of the console, by the objects they show."""
+"""Pages of the console. Each module has the pages for one kind of object."""

@@ -1,4 +1,4 @@
-"""Settings, usage, audit log, API keys and health."""
+"""Pages for settings, usage, audit log, API keys and health."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HEAD_CHARS = 100
 
 
 def settings(visit: Visit) -> PageAnswer:
-    """Show the settings; with POST, change them. Each value is JSON; an empty value restores the default."""
+    """Show the settings. With POST, change them. Each value is JSON, and an empty value restores the default."""
     if visit.method == "POST":
         visit.need("admin")
         visit.check_key()
@@ -59,7 +59,7 @@ def _plain(found: Settings, name: str) -> object:
 
 
 def _typed(visit: Visit) -> dict[str, object]:
-    """Parse the values of the form. Raises `HttpError` 400 for invalid JSON."""
+    """Parse the values in the form. Raises `HttpError` 400 for invalid JSON."""
     found: dict[str, object] = {}
     for each in dataclasses.fields(Settings):
         if each.name not in visit.form:
@@ -73,9 +73,10 @@ def _typed(visit: Visit) -> dict[str, object]:
 
 
 def stats(visit: Visit) -> PageAnswer:
-    """Show limits, and the number of changes on each of the last days (UTC); with `format=csv`, as a file.
+    """Show the limits, and the number of changes on each of the last days (UTC). `format=csv` sends them as a file.
 
-    For a key limited to paths, only the newest versions that it sees are counted. The file leaves out earlier days.
+    For a key that is limited to some paths, only the newest versions that it may see are counted. The file then leaves
+    out the days before these versions.
     """
     days, core = last_days(DAYS, datetime.now(UTC).date()), core_of(visit.store)
     recent = recent_changes(visit.store, None)
@@ -105,7 +106,7 @@ def stats(visit: Visit) -> PageAnswer:
 
 
 def audit(visit: Visit) -> PageAnswer:
-    """Show a page of the newest entries of the audit log; with `verify`, verify the log and show the progress."""
+    """Show a page of the audit log, newest entries first. With `verify=1`, verify the log and show the progress."""
     core, before = core_of(visit.store), visit.query.get("before", "")
     if before and not _SEQ.fullmatch(before):
         raise invalid("before: must be the number of an entry")
@@ -133,7 +134,7 @@ def audit(visit: Visit) -> PageAnswer:
 
 
 def list_keys(visit: Visit) -> PageAnswer:
-    """The API keys of the workspace."""
+    """Show the API keys of the workspace."""
     return _keys(visit, None)
 
 
@@ -151,7 +152,7 @@ def _keys(visit: Visit, made: object) -> PageAnswer:
 
 
 def create_key(visit: Visit) -> PageAnswer:
-    """Create a key, and show its text once."""
+    """Create an API key, and show its text once."""
     visit.check_key()
     days = number(visit.given("days").strip(), 1, 36_500, 0)
     principal = visit.given("user").strip()
@@ -171,7 +172,7 @@ def create_key(visit: Visit) -> PageAnswer:
 
 
 def archive_key(visit: Visit) -> PageAnswer:
-    """Revoke a key."""
+    """Revoke an API key."""
     visit.check_key()
     call = call_of(visit, api_key_id=visit.given("id"))
     try:

@@ -1,4 +1,4 @@
-"""Export of one memory store, and backup of all stores that the key may see: the pages and the files."""
+"""Pages and downloads for the export of one memory store, and for the backup of all stores that the key may see."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ FORMATS: Mapping[str, tuple[str, str]] = {
     "tar": ("tar", "application/x-tar"),
     "files": ("files.tar", "application/x-tar"),
 }
-"""Formats of an export: the ending of the file, and its media type."""
+"""Formats of an export, each with the ending of the file name and the media type."""
 _PAGE = 200
 
 
 def show_export(visit: Visit) -> PageAnswer:
-    """Show the page of the export, with the formats and their contents."""
+    """Show the page that offers the formats of an export."""
     return HtmlPage("export.html", {"area": "export", "usage": visit.store.usage()}, title="Export")
 
 
 def export_file(visit: Visit) -> PageAnswer:
-    """The memories at one revision as a file: with their history, or as plain files."""
+    """Send an export as a file. The format decides whether it has the history or only the memories as plain files."""
     wanted, notes = visit.query.get("format", "tar.gz"), visit.query.get("notes") == "1"
     if wanted not in FORMATS:
         raise invalid("format: must be tar.gz, tar or files")
@@ -47,7 +47,7 @@ def export_file(visit: Visit) -> PageAnswer:
 
 
 def show_backup(visit: Visit) -> PageAnswer:
-    """Show the page of the backup, with its size and the state of the scheduled backup."""
+    """Show the page for a backup, with its size and the state of the scheduled backup."""
     stores = list(_stores(visit))
     values = {
         "count": len(stores),
@@ -60,9 +60,9 @@ def show_backup(visit: Visit) -> PageAnswer:
 
 
 def backup_file(visit: Visit) -> PageAnswer:
-    """A backup of all memory stores that the key may see, as one file."""
+    """Send a backup of all memory stores that the key may see, as one file."""
     ids = [each.id for each in _stores(visit)]
-    if not ids:  # `back_up` would take an empty list for all stores of the location
+    if not ids:  # for an empty list, `back_up` would back up all stores of the location
         raise invalid("there is no memory store to back up")
     for store_id in ids:
         with suppress(RetentiveError):  # an encrypted store without its key is backed up too, but gets no audit entry
@@ -85,7 +85,7 @@ def _pieces(raw: IO[bytes]) -> Iterator[bytes]:
 
 
 def _stores(visit: Visit) -> Iterator[StoreInfo]:
-    """The memory stores that the key may see, including archived ones."""
+    """Yield the memory stores that the key may see, including archived ones."""
     after: str | None = None
     while True:
         page = visit.location.opened.list_stores(

@@ -1,4 +1,4 @@
-"""Undo and restore: the preview of what will happen, and the change."""
+"""Pages for undo and restore. A preview is shown first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = {"deleted": "is deleted", "moved": "is renamed", "made": "is created aga
 
 
 def undo(visit: Visit) -> PageAnswer:
-    """Preview the undo of a change, or of all changes of an actor; with POST, undo."""
+    """Preview the undo of one change, or of all changes of an actor. With POST, undo."""
     change, actor, since = (_asked(visit, name) for name in ("change", "actor", "since"))
     if bool(change) == bool(actor):
         raise invalid("specify a change or an actor")
@@ -41,7 +41,7 @@ def undo(visit: Visit) -> PageAnswer:
 
 
 def restore(visit: Visit) -> PageAnswer:
-    """Preview a restore to a moment; with POST, restore."""
+    """Preview a restore to an earlier state. With POST, restore."""
     path, to = _asked(visit, "path") or ROOT, _asked(visit, "to")
     fields, mode = {"path": path, "to": to}, _mode(visit)
     if not to:
@@ -109,7 +109,7 @@ def _shown(store: MemoryStore, step: Step) -> Shown:
 
 
 def _digest(outcome: RestoreOutcome) -> str:
-    """Digest of the preview that a person has seen, so that nothing is done if the preview would now differ."""
+    """Return a digest of a preview. The form contains it, so that nothing is done if the preview has changed since."""
     steps = [
         (each.what, each.memory_id, each.path, each.before and each.before.version_id, each.state and each.state.sha256)
         for each in outcome.steps

@@ -1,4 +1,4 @@
-"""Edit, create, rename and delete a memory. The version that the person has seen is the precondition."""
+"""Pages to edit, create, rename and delete a memory. The memory must still have the version that the person saw."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from retentive.values import diff
 from retentive.values.records import Written
 
 MAX_PLACES = 50
-"""Maximum of conflicting places with a choice for each. With more, the text is edited as a whole."""
+"""Maximum number of conflicting places with a choice for each. With more places, the person edits the whole text."""
 
 
 def edit(visit: Visit) -> PageAnswer:
-    """Show the form with the text of a memory; with POST, save the text."""
+    """Show a form with the text of a memory. With POST, save the text."""
     path = parsed(visit.memory_path).text
     if visit.method == "POST":
         return _save(visit, path)
@@ -37,7 +37,7 @@ def _form(path: str, text: str, version_id: str, *, is_new: bool = False) -> Htm
 
 
 def _save(visit: Visit, path: str) -> PageAnswer:
-    """Save the text, or the choices of the conflict page, if the memory is still the version that the page showed."""
+    """Save the text, or the choices made on the conflict page. If the memory has a newer version, show the conflict."""
     seen_id, choosing = visit.given("version"), visit.given("choose")
     text = typed = _typed(visit, _text_of(visit, seen_id))
     is_edited = choosing != "" and visit.given("filled") not in {"", _digest(typed)}
@@ -57,7 +57,7 @@ def _digest(text: str) -> str:
 
 
 def _chosen(visit: Visit, seen_id: str) -> str:
-    """Return the own text merged with the other text of the conflict page, with the pick for each place."""
+    """Merge the own text and the other text of the conflict page, with the picked side of each conflicting place."""
     theirs = _text_of(visit, seen_id)
     parts = diff.merge_parts(_text_of(visit, visit.given("base")), _line_ends(visit.given("mine"), theirs), theirs)
     return conflicts.chosen(parts, _picks(visit))
@@ -68,18 +68,19 @@ def _picks(visit: Visit) -> list[str]:
 
 
 def _text_of(visit: Visit, version_id: str) -> str:
-    """Return the text of a version. An empty id stands for a memory that does not exist; its text is empty."""
+    """Return the text of a version. The id is empty if the memory did not exist; the text is then empty too."""
     return visit.store.version_text(version_id) if version_id else ""
 
 
 def _conflict(
     visit: Visit, path: str, mine: str, base_id: str, *, is_shown: bool = False, edited: str | None = None
 ) -> PageAnswer:
-    """Show that somebody else changed the memory: both changes, the places to decide, and the merged text.
+    """Show the conflict page, because somebody else changed the memory.
 
-    With `is_shown`, `mine` is the text after the choices made on this page. If the memory was changed once more, this
-    text is compared with it anew. `edited` is a text that the person typed in addition to making choices. The page then
-    shows that text and asks again, so that no choice is dropped silently.
+    The page shows both changes, the conflicting places with a choice for each, and the merged text. `is_shown` means
+    that the person made choices on this page. `mine` is then the text that results from these choices. If the memory
+    was changed again, `mine` is compared with the newest text. If the person made choices and also edited the merged
+    text, `edited` is that text. The page then shows it and asks again, so that no choice is lost silently.
     """
     memory, theirs = _present(visit, path, base_id)
     text, picks = mine, list[str]()
@@ -115,7 +116,7 @@ def _conflict(
 
 
 def _present(visit: Visit, path: str, base_id: str) -> tuple[Memory | None, str]:
-    """Return the present memory with its text, even if it was renamed meanwhile; None if it was deleted."""
+    """Return the existing memory and its text, even if the memory was renamed since. None if it was deleted."""
     try:
         return visit.store.load(path)
     except NotFound:
@@ -128,7 +129,7 @@ def _present(visit: Visit, path: str, base_id: str) -> tuple[Memory | None, str]
 
 
 def create(visit: Visit) -> PageAnswer:
-    """Show the form for a new memory; with POST, create the memory."""
+    """Show the form for a new memory. With POST, create the memory."""
     if visit.method != "POST":
         under = visit.query.get("under") or tool_path("")
         return _form(f"{parsed(under).text}/", "", "", is_new=True)
@@ -137,7 +138,7 @@ def create(visit: Visit) -> PageAnswer:
 
 
 def rename(visit: Visit) -> PageAnswer:
-    """Show the form for a new path; with POST, rename the memory."""
+    """Show the form for a new path. With POST, rename the memory."""
     path = parsed(visit.memory_path).text
     if visit.method != "POST":
         memory, _ = _load(visit, path)
@@ -147,7 +148,7 @@ def rename(visit: Visit) -> PageAnswer:
 
 
 def delete(visit: Visit) -> PageAnswer:
-    """Ask for confirmation; with POST, delete the memory. Its history is kept."""
+    """Ask for confirmation. With POST, delete the memory. Its history is kept."""
     path = parsed(visit.memory_path).text
     if visit.method != "POST":
         memory, _ = _load(visit, path)
@@ -170,7 +171,7 @@ def _load(visit: Visit, path: str) -> tuple[Memory, str]:
 
 
 def _typed(visit: Visit, before: str) -> str:
-    """Return the text of the form with the line ends of the text before. Browsers send CRLF for each line end."""
+    """Return the text in the form with the line ends of the previous text, because browsers send CRLF line ends."""
     return _line_ends(visit.given("text"), before)
 
 
@@ -181,4 +182,4 @@ def _line_ends(typed: str, before: str) -> str:
 
 def _check_line_ends(text: str) -> None:
     if "\r" in text.replace("\r\n", "") or ("\r\n" in text and "\n" in text.replace("\r\n", "")):
-        raise invalid("the text mixes ends of lines, which a browser would change; edit it with `retentive edit`")
+        raise invalid("the text has mixed line ends, which a browser would change; edit it with `retentive edit`")

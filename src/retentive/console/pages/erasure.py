@@ -1,4 +1,4 @@
-"""Erasure of memories: find, check, confirm, and a receipt that proves it."""
+"""Pages for the erasure of memories. The steps are: find, check and confirm. The result is a receipt as proof."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from retentive.store.by_id import read_memory
 from retentive.values.paths import ROOT
 
 RECEIPT = "console.erasure"
-"""Kind of location records for receipts. A receipt contains no path and no text."""
+"""Kind of location records for receipts. A receipt contains neither paths nor texts."""
 AT_ONCE = 100
-"""Maximum of memories in one erasure."""
+"""Maximum number of memories in one erasure."""
 VERSIONS = 1_000
 COMPARED = 20_000
 """If the store has more memories than this, their hashes are not compared with the hashes of erased texts."""
@@ -32,7 +32,10 @@ _REASON_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class ToErase:
-    """A memory to erase: its versions, newest first, its path if it still exists, and the reason to list it."""
+    """Memory to erase. `versions` are its versions, newest first, and `present` is its path if it still exists.
+
+    `why` is the reason why the memory was found.
+    """
 
     memory_id: str
     versions: Sequence[Version]
@@ -41,7 +44,7 @@ class ToErase:
 
     @property
     def path(self) -> str:
-        """The present path, or else the last path."""
+        """Current path of the memory, or its last path if it was deleted."""
         return self.present or next((each.path for each in self.versions if each.path), "")
 
     @property
@@ -54,11 +57,12 @@ class ToErase:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Proof of an erasure, with the results of checks after it. `left` maps memories not erased to error codes.
+    """Proof of an erasure, with the results of checks that ran after it.
 
-    `answering` counts the erased ids of memories and versions that can still be read. `same_text` counts the present
-    memories that have an erased text, or is None if this was not compared. `found` counts the memories that the search
-    still finds, or is None without a search.
+    - `left`: memories that could not be erased, each with the code of its error.
+    - `answering`: number of erased memories and versions that can still be read.
+    - `same_text`: number of existing memories with an erased text. None if this was not checked.
+    - `found`: number of memories that the search still finds. None if nothing was searched for.
     """
 
     id: str
@@ -76,7 +80,10 @@ class Receipt:
 
 
 def erase(visit: Visit) -> PageAnswer:
-    """Run a step of an erasure. Ids and search words are in the body, except that a link may name one memory."""
+    """Run one step of an erasure.
+
+    Ids and search words are sent in the body of a POST. Only the id of a single memory may be in the URL, for links.
+    """
     visit.need("read")
     step = visit.given("step", "check") if visit.method == "POST" else "find" if not visit.query.get("id") else "check"
     query = visit.given("q").strip()
@@ -103,7 +110,7 @@ def erase(visit: Visit) -> PageAnswer:
 
 
 def sentence(count: int) -> str:
-    """The sentence that a person types to confirm."""
+    """Return the sentence that a person must type to confirm."""
     return f"erase {count} memor{'y' if count == 1 else 'ies'}"
 
 
@@ -125,7 +132,7 @@ def _find(visit: Visit, query: str) -> HtmlPage:
 
 
 def _hits(visit: Visit, query: str, is_deep: bool) -> Sequence[Any]:
-    """Find the memories that have all words as written; with `is_deep`, also in earlier versions."""
+    """Find the memories that contain all words as written. With `is_deep`, search earlier versions too."""
     return visit.store.search(query, mode="all", history=is_deep, limit=None).hits
 
 
@@ -159,7 +166,7 @@ def _erase(visit: Visit, chosen: Sequence[ToErase], query: str) -> PageAnswer:
             left[each.memory_id] = error.code
             continue
         done.append(each)
-        versions += removed.versions - (each.present is not None)  # not the deletion that the erasure adds
+        versions += removed.versions - (each.present is not None)  # the erasure itself adds a version, a deletion
         is_pending = removed.pending
     if not done:
         raise invalid(f"nothing was erased ({', '.join(sorted(set(left.values())))})")
@@ -169,7 +176,7 @@ def _erase(visit: Visit, chosen: Sequence[ToErase], query: str) -> PageAnswer:
 
 
 def _checked(visit: Visit, done: Sequence[ToErase], query: str) -> Receipt:
-    """Check whether erased ids, texts and search words are still found, and return a receipt with the results."""
+    """Check whether the erased ids, texts and search words can still be found. Return a receipt with the results."""
     core = core_of(visit.store)
     ids = {each.memory_id for each in done}
     versions = [version for each in done for version in each.versions]
@@ -206,7 +213,7 @@ def _answers(snapshot: Snapshot, version_id: str) -> bool:
 
 
 def _kept(visit: Visit, receipt: Receipt) -> Receipt:
-    """Store the receipt. If the store has an audit log, add an entry with the receipt's id, memories and reason."""
+    """Store the receipt. If the store has an audit log, also write an audit entry for the receipt."""
     core = core_of(visit.store)
     if visit.store.settings().audit:
         details = {"receipt": receipt.id, "memories": list(receipt.memories), "reason": receipt.reason}
@@ -218,7 +225,6 @@ def _kept(visit: Visit, receipt: Receipt) -> Receipt:
 
 
 def _receipts(visit: Visit) -> list[Receipt]:
-    """The newest receipts of the store."""
     return list(_listed(visit))[: -RECEIPTS - 1 : -1]
 
 
@@ -236,7 +242,7 @@ def _parsed(text: str) -> Receipt:
 
 
 def show_receipt(visit: Visit) -> PageAnswer:
-    """Show a receipt; with `format=json`, send it as a file."""
+    """Show a receipt. With `format=json`, send it as a file."""
     receipt_id = visit.ids["receipt_id"]
     try:
         text = visit.location.opened.records.get(RECEIPT, f"{visit.info.id}.{receipt_id}")

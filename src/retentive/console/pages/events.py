@@ -1,4 +1,4 @@
-"""The changes of a store for its live pages."""
+"""Stream of changes for the live pages of a store."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ _REVISION = re.compile(r"[0-9]{1,18}")
 
 
 def live_changes(visit: Visit) -> PageAnswer:
-    """Stream the changes that pass the filter of a page, after the revision it shows or last received, or from now."""
+    """Stream the changes that pass the filter of a page.
+
+    The stream starts after the revision that the page shows, or if it connects again, after the last one it received.
+    """
     given = visit.last_event_id or visit.query.get("after", "")
     if given and not _REVISION.fullmatch(given):
-        raise invalid("after: must be the revision that the page shows")
+        raise invalid("after: must be the number of a revision")
     path, only = asked_filter(visit)
     wants_rows = visit.query.get("rows", "") != "no"
     wanted = WantedRows(only, path, rows=wants_rows, waiting=visit.can("review"))

@@ -1,4 +1,4 @@
-"""Search."""
+"""Search page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from retentive.values.patterns import check_actor_pattern, matches_actor
 
 HITS = 50
 FILTERED = 200
-"""Number of best hits to which a page applies its filter for an actor or a time."""
+"""Number of best matches to read if the person filters by actor or time. The filter applies to these matches."""
 _CHOICES = 8
 AGES = (("1d", "Last 24 hours", timedelta(days=1)), ("7d", "Last 7 days", timedelta(days=7)),
         ("30d", "Last 30 days", timedelta(days=30)))  # fmt: skip
@@ -23,7 +23,7 @@ _FIELDS = ("q", "under", "actor", "since", "re")
 
 
 def search(visit: Visit) -> PageAnswer:
-    """Show the best memories for a query, with their best lines. POST keeps the query out of the URL and logs."""
+    """Show the best matches of a query with their best lines. POST keeps the query out of URLs and logs."""
     asked = {name: (visit.given(name) or visit.query.get(name, "")).strip() for name in _FIELDS}
     values: dict[str, object] = {"asked": asked, "results": None, "area": "search"}
     if asked["q"]:
@@ -68,7 +68,7 @@ def _shown(hit: Hit, now: datetime) -> dict[str, object]:
 
 
 def _facets(hits: Sequence[Hit], now: datetime) -> dict[str, list[tuple[str, str, int]]]:
-    """Return the values of each field of the form among the hits, as (value, name, number of memories)."""
+    """Return, for each filter field, the values that occur in the matches, as (value, name, number of memories)."""
     directories = Counter(hit.path.rpartition("/")[0] for hit in hits).most_common(_CHOICES)
     actors = Counter(hit.actor for hit in hits if hit.actor).most_common(_CHOICES)
     ages = [(value, name, sum(now - hit.updated_at <= length for hit in hits)) for value, name, length in AGES]

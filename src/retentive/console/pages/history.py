@@ -1,4 +1,4 @@
-"""Activity of a store, and differences of versions, of changes and of actors."""
+"""Pages for the activity of a store, and for the differences that versions, changes and actors made."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from retentive.values.paths import ROOT
 
 VERSIONS = 100
 FILES = 50
-"""Maximum of memories whose differences one page shows."""
+"""Maximum number of memories whose differences one page shows."""
 SINCE = 1_000
-"""Maximum of versions that a page searches for changes below a directory."""
+"""Maximum number of versions that a page reads to find changes below a directory."""
 LOOKED_AT = 4_000
-"""Maximum of versions that a page searches for changes of an actor, or since a moment."""
+"""Maximum number of versions that a page reads to find changes of an actor, or changes since an earlier time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ChangeRun:
 
 
 def show_versions(visit: Visit) -> PageAnswer:
-    """The difference of two versions."""
+    """Show the difference between two versions."""
     old, _, new = visit.ids["pair"].partition("..")
     if not (VERSION_ID.fullmatch(old) and VERSION_ID.fullmatch(new)):
         raise not_found("memory version")
@@ -55,7 +55,7 @@ def show_versions(visit: Visit) -> PageAnswer:
 
 
 def show_change(visit: Visit) -> PageAnswer:
-    """Show the difference that one change made. The URL names it by its revision or by the id of a version."""
+    """Show the difference that one change made. The URL names the change by a revision or by the id of a version."""
     try:
         core = core_of(visit.store)
         with core.checking("diff"):
@@ -67,9 +67,9 @@ def show_change(visit: Visit) -> PageAnswer:
 
 
 def show_since(visit: Visit) -> PageAnswer:
-    """Show the differences between a moment and now, for the memories that changed in between.
+    """Show the differences between an earlier state and the current one.
 
-    For a directory, only the newest versions of the store are searched, since versions have no index by directory.
+    For a directory, only the newest versions of the store are read, because versions have no index by directory.
     """
     at, core = visit.query.get("at", ""), core_of(visit.store)
     with core.checking("diff"):
@@ -86,7 +86,6 @@ def show_since(visit: Visit) -> PageAnswer:
 
 
 def _below(found: Differences, path: str) -> Differences:
-    """The differences at or below a path."""
 
     def fits(other: str) -> bool:
         return other == path or other.startswith(f"{path}/")
@@ -97,7 +96,7 @@ def _below(found: Differences, path: str) -> Differences:
 
 
 def show_actor(visit: Visit) -> PageAnswer:
-    """Show the differences that an actor made, as far as they are among the newest `LOOKED_AT` versions."""
+    """Show the differences that an actor made in the newest `LOOKED_AT` versions."""
     actor, until = visit.ids["actor"], visit.query.get("until", "")
     if until and not VERSION_ID.fullmatch(until):
         raise not_found("memory version")
@@ -129,13 +128,13 @@ def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", a
 
 
 def _same_page(visit: Visit, **changed: str) -> str:
-    """URL of the same page with changed conditions."""
+    """Return the URL of the same page with other values in the query."""
     kept = {name: visit.query[name] for name in ("at", "since", "until", "view") if visit.query.get(name)}
     return f"?{urlencode({**kept, **changed})}"
 
 
 def _neighbours(visit: Visit, changes: Sequence[LoggedChange]) -> dict[str, str | None]:
-    """Names of the changes before and after the shown change."""
+    """Return the revisions of the changes before and after the shown change."""
     ids = [each.id for change in changes for each in change.versions]
     if not ids:
         return {"older": None, "newer": None}
@@ -148,7 +147,7 @@ def _neighbours(visit: Visit, changes: Sequence[LoggedChange]) -> dict[str, str 
 
 
 def show_activity(visit: Visit) -> PageAnswer:
-    """The changes of a store, newest first, grouped by actor."""
+    """Show the changes of a store, newest first. Consecutive changes of one actor are grouped."""
     asked = {name: visit.query.get(name, "").strip() for name in ("actor", "path", "operation", "since")}
     path, only = asked_filter(visit)
     revision, after = revision_of(visit.store), visit.query.get("after")
@@ -167,7 +166,7 @@ def show_activity(visit: Visit) -> PageAnswer:
 
 
 def asked_filter(visit: Visit) -> tuple[str, LogFilter]:
-    """Read the path and the filter of the activity from the query. Raises `HttpError` 400."""
+    """Read the path and the filter of the activity page from the query. Raises `HttpError` 400."""
     asked = {name: visit.query.get(name, "").strip() for name in ("actor", "path", "operation", "since")}
     if asked["operation"] not in {"", "created", "modified", "deleted"}:
         raise invalid("operation: must be created, modified or deleted")
@@ -178,7 +177,7 @@ def asked_filter(visit: Visit) -> tuple[str, LogFilter]:
 
 
 def revision_of(store: MemoryStore) -> int:
-    """Return the revision of a store. Read it before the contents of a page, so that live rows miss no change."""
+    """Return the revision of a store. Call this before reading the contents of a page, so that no change is missed."""
     return core_of(store).peek(Read("feed", lambda snapshot: snapshot.revision))
 
 
@@ -188,7 +187,7 @@ def _origin(version: Version) -> tuple[str, str, str]:
 
 
 def time_of(text: str) -> datetime | None:
-    """Parse a time that a person typed, such as `2d`."""
+    """Parse a time that a person typed, such as `2d`. Raises `HttpError` 400."""
     try:
         return parse_time(text, datetime.now(UTC)) if text else None
     except ValueError:

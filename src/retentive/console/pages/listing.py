@@ -1,4 +1,7 @@
-"""Rows of a directory: its entries, the last change of each, and what happened to them since a moment."""
+"""Rows of a directory page: its entries with their last changes.
+
+A page that shows an earlier state also marks the entries that have changed since.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,18 @@ from retentive.store import MemoryStore, core_of
 RECENT = 500
 """Number of newest versions that a listing searches for the last change of each entry."""
 SINCE = 1_000
-"""Maximum of versions since a moment that a page of the past reads for its marks."""
+"""Maximum number of newer versions that a page of an earlier state reads to mark changes."""
 NEW = 100
-"""Maximum of new entries that a page of the past shows."""
+"""Maximum number of newer entries that a page of an earlier state shows."""
 FATES: tuple[Fate, ...] = ("new", "changed", "gone")
 
 
 @dataclass(frozen=True, slots=True)
 class EntryRow:
-    """A row of a listing. `below` is the path of the last change inside a directory.
+    """Row of a listing. For a directory, `below` is the path of its last change, relative to the directory.
 
-    `marks` tell what has happened since the moment of the page, and to how many memories. If `is_new`, the entry did
-    not exist at that moment, and the row links to the present.
+    On a page of an earlier state, `marks` has the number of memories that are new, changed or gone since that time. If
+    `is_new` is true, the entry did not exist at that time, and the row links to the current entry.
     """
 
     path: str
@@ -39,24 +42,24 @@ class EntryRow:
 
     @property
     def is_directory(self) -> bool:
-        """True for a directory. For a new entry only the newest version is read, so it never has a `memory`."""
+        """True for a directory. A row with `is_new` never has a `memory`, because only its newest version is read."""
         return self.memory is None and (not self.is_new or bool(self.below))
 
     @property
     def name(self) -> str:
-        """The last name of the path."""
+        """Last name in the path."""
         return self.path.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class RecentChanges:
-    """The newest versions of a store, newest first. `oldest` is the last of them, or None if there are no more."""
+    """Newest versions of a store, newest first. `oldest` is the last of them, or None if these are all versions."""
 
     versions: Sequence[Version]
     oldest: Version | None
 
     def by_name(self, directory: str) -> dict[str, tuple[Version, str]]:
-        """Map each entry of a directory to the newest version at or below it, and to that version's path inside it."""
+        """Return the newest version at or below each entry of a directory, and the version's path inside the entry."""
         found: dict[str, tuple[Version, str]] = {}
         for each in self.versions:
             if each.path.startswith(f"{directory}/"):
@@ -66,14 +69,14 @@ class RecentChanges:
 
 
 def recent_changes(store: MemoryStore, at: Named | None) -> RecentChanges:
-    """Return the newest versions of a store, now or at a moment, for a listing, which writes the audit entry."""
+    """Return the newest versions of a store, now or in an earlier state. Writes no audit entry; the listing does."""
     operation = Read("list", lambda snapshot: list(snapshot.versions(limit=RECENT + 1)))
     found = core_of(store).peek(operation if at is None else AsOf(operation, at))
     return RecentChanges(found[:RECENT], found[RECENT - 1] if len(found) > RECENT else None)
 
 
 def rows_of(directory: str, items: Sequence[Listed], recent: RecentChanges, then: SinceMoment | None) -> list[EntryRow]:
-    """The rows of a directory, in the order of the listing."""
+    """Return the rows of a directory, in the order of the listing."""
     known = recent.by_name(directory)
     return [_row(item, known, then) for item in items]
 
@@ -92,7 +95,7 @@ def _row(item: Listed, known: Mapping[str, tuple[Version, str]], then: SinceMome
 
 
 def new_rows(directory: str, items: Sequence[Listed], then: SinceMoment) -> list[EntryRow]:
-    """Rows of the entries of a directory that did not exist at a moment, sorted by name."""
+    """Return rows for the entries that were added to a directory since an earlier state, sorted by name."""
     there = {item.memory.path if isinstance(item, ListedMemory) else item.path.rstrip("/") for item in items}
     found = {row.path: row for row in _new(directory, then) if row.path not in there}
     return [found[path] for path in sorted(found)[:NEW]]

@@ -1,4 +1,4 @@
-"""One memory: rendered, raw, with the author of each line, and its history."""
+"""Pages for one memory: its text (rendered, raw, or with the author of each line), its history and its versions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ VIEWS = ("rendered", "raw", "blame", "history")
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of a text; in the blame view, with the version that wrote the line."""
+    """Line of a text. In the blame view, `by` is the version that added the line.
+
+    `is_first` is true if the line before it has another version.
+    """
 
     number: int
     html: Markup
@@ -39,7 +42,7 @@ class SourceLine:
 
 
 def show_memory(visit: Visit) -> PageAnswer:
-    """A memory in one of its views."""
+    """Show a memory in one of its views."""
     path, at = parsed(visit.memory_path), visit.query.get("at", "")
     try:
         memory, text = read(visit, load(path))
@@ -65,7 +68,7 @@ def show_memory(visit: Visit) -> PageAnswer:
 
 
 def note_view(visit: Visit) -> None:
-    """Record that a memory was viewed when the browser shows its kept page again."""
+    """Record that a memory was viewed. Called when the browser shows its cached page again."""
     memory, _ = read(visit, load(parsed(visit.memory_path)))
     core_of(visit.store).accesses.note(visit.store.id, memory)
 
@@ -99,7 +102,7 @@ def _lines(visit: Visit, lines: Sequence[SourceLine]) -> dict[str, object]:
 
 
 def raw_lines(text: str) -> list[SourceLine]:
-    """The lines of a text."""
+    """Return the lines of a text as HTML."""
     rows = text.split("\n")
     if rows[-1] == "":
         rows.pop()
@@ -116,7 +119,7 @@ def _blamed(lines: Sequence[BlameLine]) -> list[SourceLine]:
 
 
 def _gone(visit: Visit, path: MemoryPath) -> PageAnswer:
-    """Show the last versions at a path that no longer has a memory. Raises `HttpError` 404 if it never had one."""
+    """Show the last versions of a deleted memory. Raises `HttpError` 404 if there never was a memory at the path."""
     if visit.query.get("at"):
         raise not_found("memory")
     versions = visit.store.history.log(path.text, limit=20)
@@ -127,13 +130,12 @@ def _gone(visit: Visit, path: MemoryPath) -> PageAnswer:
 
 
 def _neighbour(visit: Visit, memory_id: str, version_id: str, *, is_newer: bool = False) -> str | None:
-    """Return the id of the version before or after a version of a memory."""
     page = visit.store.history.page(memory_id=memory_id, after=version_id, oldest_first=is_newer, limit=1)
     return page.items[0].version.id if page.items else None
 
 
 def by_id(visit: Visit) -> PageAnswer:
-    """Redirect from the id of a memory to its present path, so that links survive renames."""
+    """Redirect from the id of a memory to its current path, so that links survive renames."""
     try:
         found, _ = core_of(visit.store).peek(read_memory(visit.ids["memory_id"]))
     except NotFound:
@@ -142,7 +144,7 @@ def by_id(visit: Visit) -> PageAnswer:
 
 
 def show_version(visit: Visit) -> PageAnswer:
-    """One version with its text."""
+    """Show one version with its text."""
     version, text = _version(visit)
     lines = [] if text is None else raw_lines(text)
     first = number(visit.query.get("from", ""), 1, 10_000_000, 1)
@@ -164,7 +166,7 @@ def show_version(visit: Visit) -> PageAnswer:
 
 
 def download(visit: Visit) -> PageAnswer:
-    """The text of a version as a file, which a browser saves and never shows."""
+    """Send the text of a version as a file to save. The browser does not display it."""
     version, text = _version(visit)
     if text is None:
         raise not_found("text")
@@ -172,7 +174,7 @@ def download(visit: Visit) -> PageAnswer:
 
 
 def compare(visit: Visit) -> PageAnswer:
-    """Redirect to the difference of two chosen versions."""
+    """Redirect to the difference between two selected versions."""
     old, new = sorted((visit.query.get("old", ""), visit.query.get("new", "")))
     if not (VERSION_ID.fullmatch(old) and VERSION_ID.fullmatch(new)):
         raise not_found("memory version")

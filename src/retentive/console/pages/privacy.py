@@ -1,4 +1,4 @@
-"""Sensitive values, and redaction of versions."""
+"""Pages for the scan for sensitive values, and for the redaction of versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retentive.server.objects import VERSION_ID
 
 
 def sensitive(visit: Visit) -> PageAnswer:
-    """Show the kinds and places of sensitive values after a scan that a person started, but never the values."""
+    """With `scan=1`, scan the store and show the kinds and paths of sensitive values. The values are never shown."""
     visit.need("read")
     findings = visit.store.scan() if visit.query.get("scan") == "1" else None
     if findings is not None:
@@ -19,7 +19,7 @@ def sensitive(visit: Visit) -> PageAnswer:
 
 
 def redact(visit: Visit) -> PageAnswer:
-    """Ask for confirmation; with POST and the typed word, remove the text of one version."""
+    """Ask for confirmation. With POST and the typed word, redact one version."""
     version_id = visit.given("version") or visit.query.get("version", "")
     if not VERSION_ID.fullmatch(version_id):
         raise not_found("memory version")

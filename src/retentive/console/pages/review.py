@@ -1,4 +1,4 @@
-"""Proposals of actors under review, and trust."""
+"""Pages for the review of proposals, and for the trust in memories."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _queue(pending: Sequence[Proposal]) -> dict[str, object]:
 
 
 def proposal(visit: Visit) -> PageAnswer:
-    """Show a proposal: its changes and the form for the decision. If it was decided, show only the decision."""
+    """Show a proposal with its changes and a form for the decision. If it was already decided, show the decision."""
     return _proposal(visit, visit.ids["proposal_id"])
 
 
@@ -85,10 +85,12 @@ def _proposal(
 
 @dataclass(frozen=True, slots=True)
 class Proposer:
-    """Facts about the actor of a proposal: other proposals, changes and, if there is an audit log, reads.
+    """Information about the actor of a proposal, to help with the decision.
 
-    `changed` counts the actor's versions among the newest versions of the store. `read` counts the memories that the
-    actor read, according to the newest entries of the audit log. It is None if the person may not see the log.
+    `waiting`, `accepted` and `refused` are numbers of proposals by the actor. `changed` is the number of the actor's
+    versions among the newest versions of the store. `read` is the number of memories that the actor read before the
+    proposal, according to the newest entries of the audit log. It is None if there is no audit log, or if the person
+    may not see the log.
     """
 
     waiting: int
@@ -127,8 +129,9 @@ def _proposer(visit: Visit, found: Proposal, pending: Sequence[Proposal]) -> Pro
 class ProposedFile:
     """Effect of a proposal on one memory.
 
-    `state` is empty unless the memory was edited after the proposal. It is `merged` if both texts can be merged, and
-    the difference then shows the merged text; otherwise it is `clash`. `version_id` is the present version.
+    `state` is set only if somebody edited the memory after the proposal, and `by` is that actor. If both texts can be
+    merged, `state` is `merged` and the difference shows the merged text. Otherwise `state` is `clash`. `version_id` is
+    the current version of the memory.
     """
 
     difference: Shown
@@ -166,7 +169,7 @@ def _note(change: ProposedChange) -> str:
 
 
 def decide(visit: Visit) -> PageAnswer:
-    """Accept or refuse the selected proposals, all or none, and open the next one."""
+    """Accept or refuse the selected proposals, all or none. Then open the next proposal."""
     ids, decision = list(visit.form.get("id", ())), visit.given("decision")
     if not ids or decision not in {"accept", "merge", "refuse"}:
         raise invalid("select a proposal, and accept or refuse it")
@@ -195,7 +198,7 @@ def _is_late(visit: Visit, ids: list[str]) -> bool:
 
 
 def trust(visit: Visit) -> PageAnswer:
-    """Memories that are not trusted, and the patterns in quarantine."""
+    """Show the memories that are not trusted, and the patterns in quarantine."""
     after = visit.query.get("after", "")
     found = visit.store.trust.page(after=after, limit=DOUBTED)
     settings = visit.store.settings()
@@ -210,7 +213,7 @@ def trust(visit: Visit) -> PageAnswer:
 
 
 def confirm(visit: Visit) -> PageAnswer:
-    """Trust the present text of a memory."""
+    """Confirm that the person trusts the current text of a memory."""
     try:
         visit.store.trust.confirm(visit.given("path"))
     except NotFound:
@@ -219,7 +222,7 @@ def confirm(visit: Visit) -> PageAnswer:
 
 
 def quarantine(visit: Visit) -> PageAnswer:
-    """Hide the memories to which a contributor contributed, or show them again."""
+    """Put contributors in quarantine, or release them. Memories to which they contributed are hidden in quarantine."""
     pattern = visit.given("pattern").strip()
     if visit.given("release"):
         visit.check_key()

@@ -1,4 +1,4 @@
-"""The list of memory stores, with the figures that need attention."""
+"""Page with the list of memory stores and their figures."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from retentive.storage.contract import StoreInfo
 
 ROWS = 50
 LISTED = 2_000
-"""Maximum of stores that are sorted and counted. If there are more, the newest are taken."""
+"""Maximum number of stores in the list. If there are more, only the newest are listed."""
 LOOKED_AT = 10_000
 MORE = 200
-"""Maximum of stores that are read for the totals if the query has `more=1`."""
+"""Maximum number of stores whose figures are read for the totals if the query has `more=1`."""
 _AT_ONCE = 500
 SORTS: Mapping[str, Callable[[StoreRow], Any]] = {
     "changed": lambda row: row.at,
@@ -37,29 +37,29 @@ SORTS: Mapping[str, Callable[[StoreRow], Any]] = {
     "full": lambda row: (row.full, row.at),
     "today": lambda row: (row.today, row.at),
 }
-"""Orders of the list: the largest first, except names. `_order` adds `findings` and `audit`, which need `Checks`."""
+"""Orders of the list. The largest value is first, except for names. `_order` adds the orders `findings` and `audit`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The last scans and verifications of the listed stores, by id."""
+    """Last scans and last verifications of the listed stores, by store id."""
 
     scans: Mapping[str, LastCheck]
     audits: Mapping[str, LastCheck]
 
     @property
     def findings(self) -> int:
-        """Findings of all scans."""
+        """Number of findings of all scans together."""
         return sum(each.findings for each in self.scans.values())
 
     @property
     def is_sound(self) -> bool:
-        """True if every verification found nothing."""
+        """True if no verification had a finding."""
         return not any(each.findings for each in self.audits.values())
 
 
 def list_stores(visit: Visit) -> PageAnswer:
-    """The stores that the key may see, in the order of the query, and their totals."""
+    """Show the stores that the key may see, in the order that the query names, and their totals."""
     query = visit.query
     wanted, sort, is_archived = query.get("q", "").strip(), query.get("sort", "changed"), query.get("archived") == "1"
     if sort not in {*SORTS, "findings", "audit"}:
@@ -96,7 +96,7 @@ def _checks(visit: Visit, infos: Sequence[StoreInfo]) -> Checks:
 
 
 def _listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreInfo], bool]:
-    """The stores that match, newest first, and whether there may be more."""
+    """Return the matching stores, newest first, and whether there may be more."""
     found: list[StoreInfo] = []
     after: str | None = None
     for _ in range(0, LOOKED_AT, _AT_ONCE):
@@ -111,7 +111,7 @@ def _listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[Store
 
 
 def _page(visit: Visit, infos: Sequence[StoreInfo], checks: Checks, sort: str) -> tuple[list[StoreRow], str]:
-    """Return the rows of a page, with figures read now, and the id after which the next page begins."""
+    """Return the rows of a page, with figures that are read now, and the id after which the next page begins."""
     reach = visit.caller.key.paths
     rows = [visit.overview.known(info, reach) or StoreRow(info) for info in infos]
     rows.sort(key=_order(sort, checks), reverse=sort != "name")
@@ -149,7 +149,6 @@ def by_key(visit: Visit) -> PageAnswer:
 
 
 def _url(**asked: str) -> str:
-    """URL of the list of stores."""
     given = {name: value for name, value in asked.items() if value}
     return f"{BASE}/" + (f"?{urlencode(given)}" if given else "")
 

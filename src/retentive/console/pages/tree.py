@@ -1,4 +1,4 @@
-"""Directories, now and at a moment."""
+"""Pages for directories, in the current or an earlier state of the store."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ NEWEST = 6
 
 
 def parsed(path: str) -> MemoryPath:
-    """Parse a path of the URL. Raises `HttpError` 400."""
+    """Parse a path in the URL. Raises `HttpError` 400."""
     try:
         found = MemoryPath.parse(path)
     except Refused as refusal:
         raise invalid(REPLIES.error(refusal.key, refusal.values).text.removeprefix("Error: "), "invalid_path") from None
     if found.text != path:
-        raise invalid("the path must be in NFC, without empty names", "invalid_path")
+        raise invalid("the path must be in Unicode NFC and may not contain empty names", "invalid_path")
     return found
 
 
 def read(visit: Visit, operation: ReadOperation[R]) -> R:
-    """The result of a read, now or at the moment in the URL."""
+    """Run a read on the current state, or on the earlier state that the URL names."""
     at = visit.query.get("at")
     return core_of(visit.store).found(operation if not at else AsOf(operation, moment(at)))
 
 
 @dataclass(frozen=True, slots=True)
 class ListLevels(ReadOperation[list[ListPage[Listed, ListingCursor]]]):
-    """List one level of each directory from the root down to `path`, all at the same state.
+    """List one level of each directory from the root down to `path`, all in the same state of the store.
 
-    `cursor` and `limit` apply to the last directory.
+    `cursor` and `limit` apply only to the last directory.
     """
 
     name = "list"
@@ -63,11 +63,11 @@ class ListLevels(ReadOperation[list[ListPage[Listed, ListingCursor]]]):
 
     @property
     def directories(self) -> list[str]:
-        """The directories, the root first."""
+        """The directories to list, the root first."""
         return [ROOT] if self.path.is_root else [ROOT, *self.path.ancestors, self.path.text]
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the facts for the audit entry, the same as for one level."""
+        """Return the same fields for the audit entry as for the listing of one level."""
         return {"listed": True}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> list[ListPage[Listed, ListingCursor]]:
@@ -79,14 +79,14 @@ class ListLevels(ReadOperation[list[ListPage[Listed, ListingCursor]]]):
 
 
 def levels(visit: Visit, operation: ListLevels) -> tuple[list[dict[str, object]], ListPage[Listed, ListingCursor]]:
-    """Return the levels of the tree for the side of the page, and the last level as read."""
+    """Return the levels of the tree for the side bar of a page, and the full result for the last level."""
     found = read(visit, operation)
     shown = [_level(path, page) for path, page in zip(operation.directories, found, strict=True)]
     return shown, found[-1]
 
 
 def children(visit: Visit) -> PageAnswer:
-    """Send one level of the tree below a directory, for a page that already shows the levels above."""
+    """Send the entries directly in a directory, for a page whose tree already shows the levels above."""
     path = parsed(visit.memory_path)
     found = read(visit, ListMemories(path, 1, None, SIDE_ROWS))
     if not found.items:
@@ -109,7 +109,7 @@ def _entry(item: Listed) -> dict[str, object]:
 
 
 def show_directory(visit: Visit) -> PageAnswer:
-    """Show a directory with its memories and directories, and below them its index.md."""
+    """Show the memories and directories in a directory, and the text of its index.md."""
     path = parsed(visit.memory_path)
     at = visit.query.get("at", "")
     after = visit.query.get("after", "")
@@ -147,7 +147,7 @@ def show_directory(visit: Visit) -> PageAnswer:
 
 
 def since_moment(visit: Visit) -> SinceMoment | None:
-    """Changes since the moment in the URL; None for a page of the present."""
+    """Return the changes since the earlier state that the URL names, or None for a page of the current state."""
     at = visit.query.get("at")
     return core_of(visit.store).peek(since(moment(at), SINCE)) if at else None
 
@@ -166,12 +166,12 @@ def root(visit: Visit) -> PageAnswer:
 
 
 def go(visit: Visit) -> PageAnswer:
-    """Redirect to a path that a person typed."""
+    """Redirect to the path that a person typed."""
     wanted = visit.query.get("path", "").strip().removeprefix(ROOT).strip("/")
     return Redirect(visit.url("tree", page_path(tool_path(wanted)), at=visit.query.get("at")))
 
 
 def parts(path: str) -> list[tuple[str, str]]:
-    """Split a path into its names, each with the path up to it."""
+    """Split a path into its names. Return each name with the path that ends with it."""
     names = path.split("/")[2:]
     return [(name, "/".join([ROOT, *names[: at + 1]])) for at, name in enumerate(names)]

@@ -1,4 +1,4 @@
-"""Guard that flags text which reads as instructions to the model. The guard never changes a text."""
+"""Guard that flags text that reads as instructions to the model. The guard never changes a text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u20
 
 
 def flagged_lines(text: str) -> list[int]:
-    """Numbers of the lines that read as instructions to the model, ascending. A sentence may span two lines."""
+    """Return the numbers of the lines that read as instructions to the model, in ascending order.
+
+    A sentence that spans two lines is found too.
+    """
     lines = fold(text).split("\n")
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     folded, found = "\n".join(lines), set[int]()
@@ -45,7 +48,7 @@ def _spans(pattern: re.Pattern[str], first: str, second: str) -> bool:
 
 
 def _places(text: str, word: str) -> Iterator[int]:
-    """Positions of a word in a text, at most one for each line."""
+    """Yield the positions of a word in a text, at most one for each line."""
     at = text.find(word)
     while at >= 0:
         yield at
@@ -54,14 +57,14 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 
 def flags_of(text: str, before: str) -> tuple[list[tuple[int, str]], list[str]]:
-    """Flagged lines of a text with their kinds, and the kinds of the flagged lines that `before` does not contain."""
+    """Return the flagged lines of a text, each with its kind, and the kinds of those lines that are not in `before`."""
     lines, found = text.split("\n"), flagged_lines(text)
     known = set(before.split("\n")) if found else set[str]()
     return [(number, KIND) for number in found], [KIND] if any(lines[each - 1] not in known for each in found) else []
 
 
 def fold(text: str) -> str:
-    """Text in lower case and NFKC, without invisible characters. Line breaks stay where they are."""
+    """Return a text in lower case and NFKC, without invisible characters. Line breaks are kept."""
     if not text.isascii():
         text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).replace("\u2019", "'")
     return _SPACES.sub(" ", text.casefold())

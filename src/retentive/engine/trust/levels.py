@@ -1,4 +1,4 @@
-"""Trust levels of the contributors to a text, according to the settings."""
+"""Trust levels that the settings assign to the contributors to a text."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _MOST_NAMES = 20
 
 
 def is_used(settings: Settings) -> bool:
-    """Return whether the settings distinguish levels of trust."""
+    """Return whether the settings distinguish trust levels."""
     return bool(settings.trust or settings.quarantine)
 
 
 def doubted_names(settings: Settings) -> tuple[str, ...] | None:
-    """Return texts to search for untrusted memories: their stored provenance contains a text or a backslash.
+    """Return texts by which untrusted memories can be found in storage. None means that all must be examined.
 
-    A text is the literal beginning of a pattern. A contributor with characters that JSON escapes is stored with a
-    backslash. None means that the texts cannot narrow the search.
+    Each text is the literal beginning of a pattern for untrusted contributors. The stored provenance of an untrusted
+    memory contains one of these texts, or it contains a backslash, because JSON escapes some characters of names.
     """
     patterns = [*settings.quarantine, *(each for each, level in settings.trust.items() if level != TRUSTED)]
     found = {_beginning(pattern) for pattern in patterns}
@@ -40,7 +40,7 @@ def doubted_names(settings: Settings) -> tuple[str, ...] | None:
 
 
 def _beginning(pattern: str) -> str:
-    """Return a text that every contributor matched by a pattern contains. Empty if the pattern implies no text."""
+    """Return a text that every contributor matched by the pattern contains. Empty if there is no such text."""
     kind = _kind(pattern)
     text = _LITERAL.match(pattern.removeprefix(kind))
     assert text is not None
@@ -50,11 +50,12 @@ def _beginning(pattern: str) -> str:
 
 
 class Levels:
-    """Trust levels of contributors according to the settings of a store.
+    """Trust levels that the settings of a store assign to contributors.
 
-    A contributor is quarantined if it matches a pattern of the setting `quarantine`, or a pattern to which the
-    setting `trust` assigns this level. Otherwise the patterns for flags are tried first, then those for sources, then
-    those for actors and sessions. If several patterns of one kind match, the longest pattern decides.
+    A contributor is quarantined if it matches a pattern in the setting `quarantine`, or a pattern with this level in
+    the setting `trust`. For all other contributors, the patterns in `trust` are tried in this order: patterns for
+    flags, for sources, and for actors and sessions. The first match decides; longer patterns are tried before shorter
+    ones. A contributor without a match is trusted.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -64,14 +65,14 @@ class Levels:
         self._known: dict[object, Level] = {}
 
     def of(self, contributor: Contributor) -> Level:
-        """Trust level of one contributor."""
+        """Return the trust level of one contributor."""
         level = self._known.get(contributor.names)
         if level is None:
             level = self._known[contributor.names] = self._found(list(_names(contributor)))
         return level
 
     def least(self, contributors: Iterable[Contributor]) -> Level:
-        """Lowest level of several contributors; `trusted` if there are no contributors."""
+        """Return the least trusted level of several contributors; `trusted` if there are no contributors."""
         return max(map(self.of, contributors), key=LEVELS.index, default=TRUSTED)
 
     def _found(self, names: list[str]) -> Level:
@@ -86,20 +87,23 @@ class Levels:
 
 
 def session_of(version: Version) -> str:
-    """Session of a version: the session given by the application, or the id of the actor if the actor is a session."""
+    """Return the session of a version: the one the application named, or the actor's id if the actor is a session."""
     actor = version.actor
     return version.provenance.session or (actor.id if actor is not None and actor.kind == "session" else "")
 
 
 def author_of(version: Version) -> Contributor:
-    """Contributor that describes only the change of one version, without earlier contributors to the text."""
+    """Return the author of one version as a contributor, without the earlier contributors to the text."""
     made = version.provenance
     actor = "" if version.actor is None else str(version.actor)
     return Contributor("", actor, made.session, made.source, tuple(sorted({kind for _, kind in made.flags})))
 
 
 def unconfirmed_in(levels: Levels, provenance: Provenance, confirmed: Iterable[str]) -> list[Contributor]:
-    """Contributors that are not trusted and whose contribution is not confirmed."""
+    """Return the contributors that are neither trusted nor confirmed.
+
+    `confirmed` lists the marks (digests) of the confirmed contributions.
+    """
     known = set(confirmed)
     return [each for each in provenance.contributors if each.mark not in known and levels.of(each) != TRUSTED]
 
@@ -111,17 +115,14 @@ def check_level(level: object) -> None:
 
 
 def has_source(found: HasProvenance, pattern: str | None) -> bool:
-    """Return whether a contributor to the text named a source that matches the pattern.
-
-    The pattern None always matches.
-    """
+    """Return whether a contributor to the text has a source that matches the pattern. None matches always."""
     if pattern is None:
         return True
     return any(each.source and matches_actor(pattern, each.source) for each in provenance_of(found).contributors)
 
 
 def described(contributor: Contributor) -> str:
-    """Short description of a contributor: its source, its flags, and its actor or session."""
+    """Return a short description of a contributor: its actor, session, source and flags."""
     actor = contributor.actor or "an actor without a name"
     names = [name for name in _names(contributor) if name not in {contributor.actor, ""}]
     return " ".join([actor, *names])
@@ -141,8 +142,5 @@ def _kind(text: str) -> str:
 
 
 def _fits(pattern: str, name: str) -> bool:
-    """Return whether a pattern matches a name of the same kind.
-
-    A pattern for actors never matches a source or a flag.
-    """
+    """Return whether a pattern matches a name. A pattern for actors never matches a source or a flag."""
     return _kind(pattern) == _kind(name) and (pattern == name or matches_actor(pattern, name))

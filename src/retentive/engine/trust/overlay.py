@@ -24,12 +24,18 @@ from retentive.values.provenance import Contributor
 from retentive.values.settings import Settings
 
 CONFIRMED = "confirmed"
-"""Kind of the records of confirmations, by memory id: marks of confirmed contributions, the confirming actor, time."""
-_FEW = 8  # confirmations read one at a time; for more, all are read once
+"""Record kind for confirmations, with the memory id as key.
+
+A record contains the marks (digests) of the confirmed contributions, the confirming actor and the time.
+"""
+_FEW = 8  # confirmations that are read one at a time; the next one causes all to be read
 
 
 class Assessment:
-    """Trust levels of the memories in one snapshot, from the settings and the confirmations, for one actor."""
+    """Trust levels of the memories in one snapshot, and their visibility to one actor.
+
+    They depend on the settings, and on the confirmations that the snapshot contains.
+    """
 
     def __init__(self, snapshot: Snapshot, settings: Settings, actor: Actor | None) -> None:
         self._snapshot = snapshot
@@ -40,7 +46,7 @@ class Assessment:
         self._has_all = False
 
     def open_contributors(self, found: Memory | Version | Document) -> list[Contributor]:
-        """Contributors to a text that are neither trusted nor confirmed."""
+        """Return the contributors to a text that are neither trusted nor confirmed."""
         doubted = unconfirmed_in(self._levels, found.provenance, ())
         if not doubted:
             return []
@@ -48,7 +54,7 @@ class Assessment:
         return unconfirmed_in(self._levels, found.provenance, self._marks(memory_id))
 
     def level(self, found: Memory | Version | Document) -> Level:
-        """Trust level of a memory, or of the text of a version."""
+        """Return the trust level of a memory, or of the text of a version."""
         return self._levels.least(self.open_contributors(found))
 
     def shows(self, found: Memory | Version | Document) -> bool:
@@ -74,7 +80,7 @@ class Assessment:
 
 
 def marks_of(value: str | None) -> frozenset[str]:
-    """Marks in the record of a confirmation. A damaged record has no marks, so it confirms nothing."""
+    """Return the marks (digests) of the contributions that a confirmation covers. Empty for a damaged record."""
     try:
         return frozenset() if value is None else frozenset(map(str, json.loads(value)["marks"]))
     except (ValueError, KeyError, TypeError):
@@ -82,7 +88,7 @@ def marks_of(value: str | None) -> frozenset[str]:
 
 
 class TrustedSnapshot(Overlay):
-    """Snapshot without the memories hidden from an actor. History, records and usage are not filtered."""
+    """Snapshot without the memories that are hidden from an actor. History, records and usage are not filtered."""
 
     def __init__(self, inner: Snapshot, settings: Settings, actor: Actor | None) -> None:
         super().__init__(inner)
@@ -150,15 +156,15 @@ class HiddenMemories:
 
 
 def is_doubted(snapshot: Snapshot, settings: Settings, memory: Memory) -> bool:
-    """Return whether a view of the memory must include the note about unconfirmed contributors."""
+    """Return whether a memory has contributors that are neither trusted nor confirmed, which a view must mention."""
     return bool(Assessment(snapshot, settings, None).open_contributors(memory))
 
 
 class SearchedLevels:
     """Trust levels of the memories that a search by an actor may find.
 
-    `only` limits the search to one level, and `source` to contributors with a matching source. Memories in quarantine
-    are found only if `only` is their level. Raises `InvalidInput` for an unknown level.
+    `only` limits the search to one level. `source` limits the search to memories with a contributor whose source
+    matches. Memories in quarantine are found only if `only` is this level. Raises `InvalidInput` for an unknown level.
     """
 
     def __init__(
@@ -170,10 +176,10 @@ class SearchedLevels:
         self._levels = Levels(settings)
         self.is_limited = source is not None or only is not None
         self.rules = (*settings.quarantine, *sorted(settings.trust.items()))
-        """Settings that determine the level of a contributor."""
+        """Settings that determine the trust level of a contributor."""
 
     def of(self, found: Memory | Document) -> Level | None:
-        """Level of a memory; None if the search may not find it."""
+        """Return the level of a memory, or None if the search may not find the memory."""
         level = self._assessed.level(found)
         is_asked_for = self._only == level == QUARANTINED
         if self._only not in {None, level} or not (is_asked_for or self._assessed.shows(found)):
@@ -189,6 +195,6 @@ class SearchedLevels:
         return found.provenance_text is not None and bool(unconfirmed_in(self._levels, found.provenance, ()))
 
     def at(self, path: str) -> Level | None:
-        """Level of the memory at a path; None if no memory is there or the search may not find it."""
+        """Return the level of the memory at a path. None if there is no memory, or if the search may not find it."""
         found = next((each for each, _ in self._snapshot.walk(path.rpartition("/")[0], start=path, limit=1)), None)
         return None if found is None or found.path != path else self.of(found)

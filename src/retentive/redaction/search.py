@@ -45,13 +45,13 @@ class Limits:
 
 @lru_cache(maxsize=1)
 def has_re2() -> bool:
-    """Return whether google-re2 is installed; logs its absence once, because checks then take some 20 times as long."""
+    """Return whether google-re2 is installed. Without it, checks take some 20 times as long; `doctor` reports that."""
     try:
         import re2  # type: ignore[import-untyped, import-not-found, unused-ignore] # noqa: F401, PLC0415 - optional, takes 20 ms to import
     except ImportError:
         import logging  # noqa: PLC0415 - importing it here keeps startup fast
 
-        logging.getLogger("retentive").warning(
+        logging.getLogger("retentive").info(  # no warning: each command of the command line would print it
             "google-re2 is not installed; checks for sensitive values take longer (%s)", pip_install("guards")
         )
         return False

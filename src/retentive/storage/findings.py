@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
+from retentive.values.extras import pip_install
+
 Severity: TypeAlias = Literal["ok", "note", "problem", "repaired"]
 
 _RESTORE = "restore it from a backup (`retentive restore-backup`); `retentive export` saves what can be read"
@@ -90,7 +92,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             "re2_missing",
             "google-re2 is not installed: values are found slowly.",
-            "install the extra guards",
+            f"`{pip_install('guards')}`",
             severity="note",
         ),
         # Databases

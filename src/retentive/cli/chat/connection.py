@@ -10,8 +10,6 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import click
-
 from retentive.errors import InvalidInput
 from retentive.values.extras import pip_install
 
@@ -60,12 +58,12 @@ class LazyClient:
 
 @contextmanager
 def connection(base_url: str | None) -> Iterator[LazyClient]:
-    """Create a connection. Raises `InvalidInput` without credentials, and `ClickException` without the SDK.
+    """Create a connection. Raises `InvalidInput` without credentials or without the SDK.
 
     Without an environment variable or base URL, the SDK is imported at once, to look for credentials in files.
     """
     if find_spec("anthropic") is None:
-        raise click.ClickException(f"the conversation needs the SDK: {pip_install('anthropic')}")
+        raise InvalidInput(f"`retentive chat` needs the extra `anthropic` of retentive: {pip_install('anthropic')}")
     created = LazyClient(base_url)
     if base_url is None and not (os.environ.get("ANTHROPIC_API_KEY") or os.environ.get("ANTHROPIC_AUTH_TOKEN")):
         created.client()

@@ -11,8 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-UNREACHABLE = ("ConnectionError", "NameResolutionError", "Max retries exceeded", "ConnectTimeout", "ServiceError")
-"""Words that pip-audit prints if it cannot reach the service with the advisories."""
+UNREACHABLE = (
+    "ConnectionError", "NameResolutionError", "Max retries exceeded", "ConnectTimeout", "ServiceError",
+    "ReadTimeout", "ChunkedEncodingError", "requests.exceptions.JSONDecodeError",
+)  # fmt: skip
+"""Words that pip-audit prints if the service with the advisories cannot be reached, or gives no usable answer."""
 
 
 def verdict(status: int, output: str, errors: str) -> tuple[int, str]:
@@ -21,7 +24,7 @@ def verdict(status: int, output: str, errors: str) -> tuple[int, str]:
         packages = json.loads(output)["dependencies"]
     except (ValueError, KeyError):
         if any(word in errors for word in UNREACHABLE):
-            return 0, "pip-audit was NOT run: the service with the advisories cannot be reached"
+            return 0, "pip-audit was NOT run: the service with the advisories cannot be reached or does not answer"
         return status or 1, errors
     checked = [each for each in packages if "skip_reason" not in each]
     found = [f"{each['name']} {each['version']}: {one['id']}" for each in checked for one in each["vulns"]]

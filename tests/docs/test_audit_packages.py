@@ -29,7 +29,17 @@ def test_the_verdict(packages: list[object], status: int, text: str) -> None:
     assert text in found[1]
 
 
+@pytest.mark.parametrize(
+    "error",
+    ["ConnectionError: refused", "ReadTimeout: Read timed out.", "JSONDecodeError: Expecting value: line 1 column 1"],
+)
+def test_a_service_that_does_not_answer_is_forgiven_and_named(error: str) -> None:
+    """The last one is the page of a proxy that answers instead of the service."""
+    assert verdict(1, "", f"requests.exceptions.{error}") == (
+        0, "pip-audit was NOT run: the service with the advisories cannot be reached or does not answer",
+    )  # fmt: skip
+
+
 def test_only_a_missing_service_is_forgiven() -> None:
-    assert verdict(1, "", "requests.exceptions.ConnectionError: refused")[0] == 0
     assert verdict(1, "", "TypeError: broken") == (1, "TypeError: broken")
     assert verdict(0, "", "nothing printed")[0] == 1

@@ -191,6 +191,8 @@ def test_search_colors_copy_buttons_and_versions_work(address: str) -> None:
         page.keyboard.press("/")
         page.keyboard.type("quarantine")
         expect(page.locator(".md-search-result__item").first).to_contain_text("uarantine")
+        page.goto(f"{address}{retentive.__version__}/design.html")  # the chosen scheme is kept
+        expect(page.locator("img[src*='diagrams/']").first).to_have_css("filter", "invert(0.86) hue-rotate(180deg)")
         browser.close()
 
 

@@ -27,7 +27,8 @@ def console(location: Location, *, no_browser: bool) -> None:
         from retentive.console.web import console as made  # noqa: PLC0415 - needs an extra
         from retentive.server.serve import serve_here  # noqa: PLC0415 - imports uvicorn
     except ImportError:
-        raise InvalidInput(f"`retentive console` needs {pip_install('server', 'console')}") from None
+        packages = pip_install("server", "console")
+        raise InvalidInput(f"`retentive console` needs the extra `console` of retentive: {packages}") from None
     with location.opened() as opened:
         code = OneTimeCode(location.actor_name)
 

@@ -269,13 +269,17 @@ def _bundled(location: Location, file: str | None, keys: Keys | None) -> Iterato
         return
     from retentive.doctor.bundle import check_name, write_bundle  # noqa: PLC0415 - slow to import
 
+    def write(*codes: str) -> None:
+        write_bundle(file, location.url, found, keys=keys, errors=codes)
+        output.note(f"The bundle is in {file}")
+
     check_name(file)
     try:
         yield found
     except RetentiveError as error:
-        write_bundle(file, location.url, found, keys=keys, errors=[error.code])
+        write(error.code)
         raise
-    write_bundle(file, location.url, found, keys=keys)
+    write()
 
 
 def _printed(findings: Iterable[Finding]) -> Iterator[Finding]:

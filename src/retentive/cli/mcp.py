@@ -21,9 +21,9 @@ def serve(location: Location, *, one_tool: bool) -> None:
 
     Creates the location and the memory store if they do not exist.
     """
+    try:
+        from retentive.mcp import stdio  # noqa: PLC0415 - takes a second
+    except ModuleNotFoundError:
+        raise InvalidInput(f"`retentive mcp` needs the extra `mcp` of retentive: {pip_install('mcp')}") from None
     with location.created(sweep=True) as store:
-        try:
-            from retentive.mcp import stdio  # noqa: PLC0415 - takes a second
-        except ModuleNotFoundError:
-            raise InvalidInput(f"`retentive mcp` needs {pip_install('mcp')}") from None
         stdio.serve(store, one_tool=one_tool)

@@ -45,7 +45,8 @@ def report(
     try:
         from retentive.console.report import of_changes, of_store  # noqa: PLC0415 - needs an extra
     except ImportError:
-        raise InvalidInput(f"`retentive report` needs {pip_install('server', 'console')}") from None
+        packages = pip_install("server", "console")
+        raise InvalidInput(f"`retentive report` needs the extra `console` of retentive: {packages}") from None
 
     def made(store: MemoryStore) -> Report:
         if whose is None and session is None and since is None and until is None:

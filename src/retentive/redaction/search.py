@@ -54,14 +54,14 @@ class Limits:
 def has_re2() -> bool:
     """Return whether google-re2 is installed.
 
-    If it is not, a warning is logged once, because checks then take about 20 times as long.
+    If it is not, checks take about 20 times as long. `doctor` reports this.
     """
     try:
         import re2  # type: ignore[import-untyped, import-not-found, unused-ignore] # noqa: F401, PLC0415 - optional, takes 20 ms to import
     except ImportError:
         import logging  # noqa: PLC0415 - importing it here keeps startup fast
 
-        logging.getLogger("retentive").warning(
+        logging.getLogger("retentive").info(  # no warning: each command of the command line would print it
             "google-re2 is not installed; checks for sensitive values take longer (%s)", pip_install("guards")
         )
         return False

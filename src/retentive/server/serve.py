@@ -172,7 +172,7 @@ def _tokens(options: ServeOptions) -> Tokens | None:
 
         return Tokens.from_file(options.oauth)
     except ImportError:
-        raise InvalidInput(f"--oauth needs {pip_install('oauth')}") from None
+        raise InvalidInput(f"--oauth needs the extra `oauth` of retentive: {pip_install('oauth')}") from None
 
 
 def _config(app: ASGIApp | str, options: ServeOptions) -> uvicorn.Config:
@@ -223,4 +223,5 @@ def _tracing() -> tuple[Tracing, Callable[[], None]] | None:
 
         return exporting()
     except ImportError:
-        raise InvalidInput(f"{ENDPOINTS[0]} is set, but needs {pip_install('telemetry')}") from None
+        packages = pip_install("telemetry")
+        raise InvalidInput(f"{ENDPOINTS[0]} is set; it needs the extra `telemetry` of retentive: {packages}") from None

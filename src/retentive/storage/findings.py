@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
+from retentive.values.extras import pip_install
+
 Severity: TypeAlias = Literal["ok", "note", "problem", "repaired"]
 
 _RESTORE = "restore it from a backup (`retentive restore-backup`); `retentive export` saves what can be read"
@@ -94,7 +96,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             "re2_missing",
             "google-re2 is not installed, so the search for sensitive values is slow.",
-            "install the extra guards",
+            f"`{pip_install('guards')}`",
             severity="note",
         ),
         # Databases

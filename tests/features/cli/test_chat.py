@@ -159,8 +159,9 @@ def test_a_missing_sdk_is_reported_with_the_remedy(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, "--at", AT, "chat"]
     env = environment(tmp_path)
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stderr == "Error: the conversation needs the SDK: pip install 'anthropic>=2.11,<3'\n"
-    assert (done.returncode, done.stdout) == (1, "")
+    extra = "`retentive chat` needs the extra `anthropic` of retentive"
+    assert done.stderr == f"Error: {extra}: pip install 'anthropic>=2.11,<3'\n"
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_a_call_as_long_as_a_model_likes_is_one_line(at: str) -> None:

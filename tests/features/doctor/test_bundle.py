@@ -152,6 +152,7 @@ def test_a_location_that_cannot_be_reached(scheme: str, tmp_path: Path, monkeypa
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", f"{WORD}secret")
     ended = doctor(tmp_path, at, "--bundle", "b.tar.gz")
     assert ended.status != 0
+    assert "The bundle is in b.tar.gz\n" in ended.err
     parts = unpacked(tmp_path / "b.tar.gz")
     assert parts.keys() == PARTS
     assert WORD not in "".join(parts.values()).lower()
@@ -167,7 +168,7 @@ def test_damaged_values_are_not_copied(tmp_path: Path) -> None:
     sql(at, "UPDATE versions SET operation = ?", (f"{WORD}operation",))
     sql(at, "UPDATE memories SET path = ?", (f"/memories/{WORD}/../x",))
     ended = doctor(tmp_path, at, "--bundle", "b.zip")
-    assert ended.status == PROBLEMS
+    assert (ended.status, ended.err) == (PROBLEMS, "The bundle is in b.zip\n")
     parts = unpacked(tmp_path / "b.zip")
     assert WORD not in "".join(parts.values()).lower()
     assert any(each["severity"] == "problem" for each in json.loads(parts["findings.json"]))

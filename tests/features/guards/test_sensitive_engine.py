@@ -139,7 +139,7 @@ def _shortened(find: Find) -> Find:
     return find._replace(end=min(find.end, find.start + 300))
 
 
-def test_without_re2_it_works() -> None:
+def test_without_re2_it_works_and_prints_no_warning() -> None:
     """In a process that cannot import RE2."""
     code = """
 import sys
@@ -153,6 +153,7 @@ print(Detector().redact("password: hunter2 and AKIAQYLPMN5HXRZW2TVB"))
     assert done.stdout.strip() == (
         "('password: [REDACTED:password] and [REDACTED:aws_access_key_id]', ['password', 'aws_access_key_id'])"
     )
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("with_re2", [pytest.param(True, marks=NEEDS_RE2), False])

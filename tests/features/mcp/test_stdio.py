@@ -86,16 +86,17 @@ def test_a_bug_is_logged_without_its_message() -> None:
     assert re.fullmatch(r"retentive mcp: ValueError at test_stdio\.py:[0-9]+", BugLog().format(record))
 
 
-def test_without_the_package_the_error_names_it() -> None:
-    code = """
+def test_without_the_package_the_error_names_it_and_no_location_is_created(tmp_path: Path) -> None:
+    code = f"""
 import sys
 class Missing:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] == "mcp":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            raise ModuleNotFoundError("No module of this name", name=name)
 sys.meta_path.insert(0, Missing())
 from click.testing import CliRunner
 from retentive.cli.app import app
-print(CliRunner().invoke(app, ["--at", "sqlite://", "mcp"]).output)
+print(CliRunner().invoke(app, ["--at", {str(tmp_path / "memory")!r}, "mcp"]).output)
 """
-    assert run_code(code) == "Error: `retentive mcp` needs pip install 'mcp>=2.3,<3'"
+    assert run_code(code) == "Error: `retentive mcp` needs the extra `mcp` of retentive: pip install 'mcp>=2.3,<3'"
+    assert list(tmp_path.iterdir()) == []

@@ -10,8 +10,6 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import click
-
 from retentive.errors import InvalidInput
 from retentive.values.extras import pip_install
 
@@ -63,10 +61,10 @@ def connection(base_url: str | None) -> Iterator[LazyClient]:
     """Context manager that yields a client and closes it at the end.
 
     If neither an environment variable nor a base URL is given, the SDK is imported at once: it may find credentials in
-    files. Raises `InvalidInput` without credentials, and `ClickException` if the SDK is not installed.
+    files. Raises `InvalidInput` without credentials or without the SDK.
     """
     if find_spec("anthropic") is None:
-        raise click.ClickException(f"the conversation needs the SDK: {pip_install('anthropic')}")
+        raise InvalidInput(f"`retentive chat` needs the extra `anthropic` of retentive: {pip_install('anthropic')}")
     created = LazyClient(base_url)
     if base_url is None and not (os.environ.get("ANTHROPIC_API_KEY") or os.environ.get("ANTHROPIC_AUTH_TOKEN")):
         created.client()

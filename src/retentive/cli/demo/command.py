@@ -28,6 +28,7 @@ from retentive.cli.demo.figures import Figures, Steps
 from retentive.cli.demo.served import Service, server
 from retentive.cli.demo.show import Screen
 from retentive.cli.location import Location, shown
+from retentive.errors import InvalidInput
 from retentive.opening import DEFAULT_KEY
 from retentive.values.extras import pip_install
 
@@ -69,7 +70,7 @@ def _check_requirements(*, live: bool, served: bool) -> None:
     missing = [module for module in required if find_spec(module) is None]
     if missing:
         extras = ("anthropic", "server" if served else "testing")
-        raise click.ClickException(f"the demo needs {', '.join(missing)}: {pip_install(*extras)}")
+        raise InvalidInput(f"`retentive demo` needs {', '.join(missing)}: {pip_install(*extras)}")
     if live and not any(os.environ.get(key) for key in KEYS):
         raise click.UsageError("--live uses the real API: set ANTHROPIC_API_KEY, or omit --live to use the script")
 

@@ -16,6 +16,7 @@ from retentive.console.pages import (
     review,
     stores,
     tree,
+    usage,
 )
 from retentive.console.visits import PageRoute
 
@@ -44,7 +45,7 @@ READING = (
     PageRoute("GET", f"{_STORE}/search", "read", finding.search),
     PageRoute("POST", f"{_STORE}/search", "read", finding.search),
     PageRoute("GET", f"{_STORE}/settings", "read", administration.settings),
-    PageRoute("GET", f"{_STORE}/stats", "read", administration.stats),
+    PageRoute("GET", f"{_STORE}/stats", "read", usage.stats),
 )
 WRITING = tuple(
     PageRoute(method, f"{_STORE}/{path}", "write", handler)

@@ -10,6 +10,7 @@ from itertools import groupby
 from urllib.parse import urlencode
 
 from retentive.console.differences import of_memory
+from retentive.console.strips import strip_of
 from retentive.console.visits import HtmlPage, PageAnswer, Visit, not_found, tool_path
 from retentive.engine.operation import Read
 from retentive.errors import NotFound
@@ -161,6 +162,7 @@ def show_activity(visit: Visit) -> PageAnswer:
         "following": found.next,
         "asked": asked,
         "area": "activity",
+        "strip": None if after else strip_of(visit.store),
         "live": None if after else visit.url("events", after=str(shown), **asked),
     }
     return HtmlPage("activity.html", values, title="Activity")

@@ -26,6 +26,8 @@ _PATH = "{path:path}"
 READING = (
     PageRoute("GET", "/", "read", stores.list_stores),
     PageRoute("GET", "/k/{key:path}", "read", stores.by_key),
+    PageRoute("GET", "/search", "read", finding.search_all),
+    PageRoute("POST", "/search", "read", finding.search_all),
     PageRoute("GET", _STORE, "read", tree.root),
     PageRoute("GET", f"{_STORE}/go", "read", tree.go),
     PageRoute("GET", f"{_STORE}/tree", "read", tree.root),

@@ -64,7 +64,7 @@ def list_stores(visit: Visit) -> PageAnswer:
     wanted, sort, is_archived = query.get("q", "").strip(), query.get("sort", "changed"), query.get("archived") == "1"
     if sort not in {*SORTS, "findings", "audit"}:
         raise invalid("sort: must be the name of a column")
-    infos, is_cut = _listed(visit, wanted, is_archived=is_archived)
+    infos, is_cut = listed(visit, wanted, is_archived=is_archived)
     checks = _checks(visit, infos)
     visit.overview.read_some(infos, visit.caller.key.paths, visit.opened, MORE if query.get("more") == "1" else AT_ONCE)
     shown, following = _page(visit, infos, checks, sort)
@@ -95,7 +95,7 @@ def _checks(visit: Visit, infos: Sequence[StoreInfo]) -> Checks:
     )
 
 
-def _listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreInfo], bool]:
+def listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreInfo], bool]:
     """The stores that match, newest first, and whether there may be more."""
     found: list[StoreInfo] = []
     after: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from retentive.console import reads
 from retentive.console.pages import (
     administration,
     archives,
@@ -33,7 +34,15 @@ READING = (
     PageRoute("GET", f"{_STORE}/tree", "read", tree.root),
     PageRoute("GET", f"{_STORE}/tree/{_PATH}", "read", tree.show_directory, is_kept=True),
     PageRoute("GET", f"{_STORE}/children/{_PATH}", "read", tree.children, is_kept=True),
-    PageRoute("GET", f"{_STORE}/m/{_PATH}", "read", memory.show_memory, is_kept=True, seen=memory.note_view),
+    PageRoute(
+        "GET",
+        f"{_STORE}/m/{_PATH}",
+        "read",
+        memory.show_memory,
+        is_kept=True,
+        seen=memory.note_view,
+        state=reads.state_of_reads,
+    ),
     PageRoute("GET", f"{_STORE}/id/{{memory_id}}", "read", memory.by_id),
     PageRoute("GET", f"{_STORE}/v/{{version_id}}", "read", memory.show_version, is_kept=True),
     PageRoute("GET", f"{_STORE}/v/{{version_id}}/download", "read", memory.download),

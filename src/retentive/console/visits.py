@@ -148,7 +148,8 @@ class PageRoute:
     """One page or action below `/console`. The key needs the scope.
 
     `is_kept` is True for a page of a store that depends only on the address and on the store, so that the browser may
-    keep it. `seen` is called when the browser shows its kept page again.
+    keep it. `seen` is called when the browser shows its kept page again, and `state` returns what else the page depends
+    on.
     """
 
     method: str
@@ -157,6 +158,7 @@ class PageRoute:
     handler: PageHandler
     is_kept: bool = False
     seen: Callable[[Visit], None] | None = None
+    state: Callable[[Visit], str] | None = None
 
 
 def call_of(visit: Visit, **ids: str) -> RouteCall:

@@ -71,6 +71,11 @@ class Visit:
         """Return whether the key has a scope."""
         return self.caller.key.allows(scope)
 
+    @property
+    def is_whole(self) -> bool:
+        """True if the key sees all paths. Other keys get no figures of the whole store."""
+        return not self.caller.key.paths
+
     def need(self, scope: Scope) -> None:
         """Raise `HttpError` 403 if the key lacks a scope."""
         if not self.can(scope):

@@ -185,6 +185,7 @@ def routes(store: MemoryStore, scale: Scale) -> dict[str, list[tuple[str, Callab
     return {
         "/": fixed("/console/"),
         "/k/{key:path}": fixed("/console/k/large"),
+        "/search": [("", lambda draw: f"/console/search?q=item+{draw.randrange(scale.memories)}")],
         root: fixed(at),
         f"{root}/go": [("", lambda draw: f"{at}/go?path={some(draw)}")],
         f"{root}/tree": fixed(f"{at}/tree"),

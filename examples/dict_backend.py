@@ -181,9 +181,11 @@ class DictBackend(Backend):
             kept = {**dict(self.side_records(store_id, kind)), **values}
             self._beside[store_id, kind] = {key: value for key, value in kept.items() if value is not None}
 
-    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+    def side_records(
+        self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
+    ) -> Iterator[tuple[str, str]]:
         self._store(store_id)
-        return iter([one for one in sorted(self._beside.get((store_id, kind), {}).items()) if one[0] > after])
+        return iter([one for one in sorted(self._beside.get((store_id, kind), {}).items()) if one[0] > after][:limit])
 
     def close(self) -> None:
         self._closed = True

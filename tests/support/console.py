@@ -19,8 +19,8 @@ TAGS = frozenset(
     re.findall(
         r"\w+",
         """a article aside b bdi body br blockquote button caption code col colgroup dd del details dialog div dl dt
-        em kbd fieldset footer form h1 h2 h3 h4 h5 h6 head header hr html i img input label legend li link main
-        mark meta nav ol option p path pre rect s script section select span strong summary svg table tbody td
+        em figcaption figure kbd fieldset footer form h1 h2 h3 h4 h5 h6 head header hr html i img input label legend li
+        link main mark meta nav ol option p path pre rect s script section select span strong summary svg table tbody td
         textarea th thead time title tr ul""",
     )
 )
@@ -150,7 +150,7 @@ def _without_htmx(given: dict[str, str]) -> dict[str, str]:
 
 def _is_harmless(tag: str, given: dict[str, str]) -> bool:
     to = next(given[name] for name in ("href", "src", "action") if name in given)
-    if to in {"", "#main"} or re.fullmatch(r"#L\d+|\?[\w=&.%:+*-]*", to):
+    if to in {"", "#main"} or re.fullmatch(r"#L\d+|#at|\?[\w=&.%:+*-]*", to):
         return True
     if to.startswith("/console/"):
         return True

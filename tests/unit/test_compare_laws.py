@@ -301,3 +301,18 @@ def test_merges_agree_with_git(
         )
     assert 0 <= done.returncode < 128, done.stderr.decode()
     assert merge(*sides).text == (None if done.returncode else done.stdout.decode())
+
+
+@given(old=some_texts, new=some_texts)
+def test_a_diff_without_white_space(old: str, new: str) -> None:
+    """It is empty exactly if all lines are equal but for white space. Its common and added lines are those of `new`."""
+
+    def squeezed(text: str) -> list[str]:
+        return ["".join(line.split()) for line in diff.lines(text)]
+
+    found = unified(old, new, old_name="a", new_name="b", context=10_000, ignores_space=True)
+    assert (found == []) == (squeezed(old) == squeezed(new))
+    after = "".join(line.text + "\n" * line.newline for line in found if line.kind in {"context", "added"})
+    assert after == (new if found else "")
+    exact = unified(old, new, old_name="a", new_name="b")
+    assert sum(line.kind in {"added", "removed"} for line in found) <= sum(line.kind != "context" for line in exact)

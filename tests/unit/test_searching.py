@@ -11,7 +11,7 @@ import pytest
 
 from retentive import InvalidInput, MemoryStore
 from retentive.errors import Damaged
-from retentive.history.searching import StoreSearch
+from retentive.history.searching import StoreSearch, number_to_index
 from retentive.search.index import CORPORA, Corpora, Corpus
 from retentive.search.literal import parse_literal
 from retentive.search.results import Results
@@ -223,3 +223,25 @@ def test_indexes_of_stores_are_dropped_over_the_bound(tmp_path: Path) -> None:
         assert built() == [True, False, True]
         assert search(stores[1]) == 1
         assert built() == [False, True, True]
+
+
+def test_an_index_reports_its_progress_and_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the caller stops the construction; the next search starts it again."""
+    monkeypatch.setattr("retentive.search.index._REPORTED", 2)
+    with opened("memory", Path()) as place:
+        store = place.store()
+        for number in range(5):
+            store.create(f"/memories/{number}.md", "a word\n")
+        reports: list[int] = []
+
+        def stop(done: int) -> None:
+            reports.append(done)
+            raise KeyError
+
+        core = core_of(store)
+        assert number_to_index(core) == 5
+        with pytest.raises(KeyError):
+            StoreSearch("word", progress=stop).run(core, None, core.found)
+        assert (reports, number_to_index(core)) == ([2], 5)
+        assert StoreSearch("word", progress=reports.append).run(core, None, core.found).total == 5
+        assert (reports, number_to_index(core)) == ([2, 2, 4], 0)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import retentive
 from retentive import MemoryStore
 from retentive.stats import TOP, stats
+from retentive.stats.memory_use import USED_DAYS, memory_use
 from support.model import Model
 from support.walk import Walk
 
@@ -140,3 +141,19 @@ def test_pruned_and_redacted_versions_do_not_distort_the_sizes() -> None:
         store.history.redact([old.id])
         assert stats(store).days[-1].size_bytes == 40
         assert min(day.size_bytes for day in stats(store).days) >= 0
+
+
+@given(st.integers(0, 1_000), st.integers(0, 60))
+def test_the_use_of_memories(seed: int, steps: int) -> None:
+    """It agrees with `stats`, of which it is a part that needs no pass over the versions."""
+    clock = Clock()
+    with retentive.open("memory://", clock=clock) as place:
+        store = place.store("walked")
+        walked(store, clock, seed, steps)
+        clock.now += 20 * DAY_S
+        found, whole = memory_use(store), stats(store)
+    start = datetime.fromtimestamp(clock.now, UTC) - timedelta(days=USED_DAYS)
+    assert (found.memories, found.size_bytes) == (whole.memories, whole.size_bytes)
+    assert [each.size_bytes for each in found.biggest] == [each.size_bytes for each in whole.biggest]
+    assert [one.path for one in found.least_used] == [one.path for one in whole.least_used if one.at < start]
+    assert found.used + len(found.least_used) <= found.memories

@@ -39,6 +39,7 @@ def tag_of(visit: Visit, route: PageRoute, token: str) -> str:
         return ""
     try:
         state = _state(visit)
+        more = route.state(visit) if state and route.state is not None else ""
     except (HttpError, RetentiveError):
         return ""  # the page itself reports the error
     if not state:
@@ -46,6 +47,7 @@ def tag_of(visit: Visit, route: PageRoute, token: str) -> str:
     key = visit.caller.key
     parts = (
         *state,
+        more,
         token,
         key.id,
         ",".join(key.scopes),

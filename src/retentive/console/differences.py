@@ -66,16 +66,19 @@ class Shown:
         return found
 
 
-def shown(path: str, old: str | None, new: str | None, *, note: str = "") -> Shown:
-    """Return the difference between two texts. A text of None does not exist."""
-    lines = diff.unified(old, new, old_name="old", new_name="new")
+def shown(path: str, old: str | None, new: str | None, *, note: str = "", ignores_space: bool = False) -> Shown:
+    """The difference of two texts. None stands for a text that does not exist."""
+    lines = diff.unified(old, new, old_name="old", new_name="new", ignores_space=ignores_space)
     rows = tuple(_rows(lines))
+    if ignores_space and not rows and not note and old != new:
+        note = "Only white space differs."
     return Shown(path, rows[:MAX_ROWS], note=note, is_cut=len(rows) > MAX_ROWS)
 
 
-def of_memory(found: MemoryDifference) -> Shown:
-    """Return the difference between two versions."""
-    made = shown(found.path, found.old_text, found.new_text, note=found.reason or _note(found))
+def of_memory(found: MemoryDifference, *, ignores_space: bool = False) -> Shown:
+    """The difference of two versions."""
+    note = found.reason or _note(found)
+    made = shown(found.path, found.old_text, found.new_text, note=note, ignores_space=ignores_space)
     known = found.new or found.old
     return replace(
         made,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from retentive.console import reads
 from retentive.console.pages import (
     administration,
     archives,
@@ -16,6 +17,7 @@ from retentive.console.pages import (
     review,
     stores,
     tree,
+    usage,
 )
 from retentive.console.visits import PageRoute
 
@@ -25,12 +27,22 @@ _PATH = "{path:path}"
 READING = (
     PageRoute("GET", "/", "read", stores.list_stores),
     PageRoute("GET", "/k/{key:path}", "read", stores.by_key),
+    PageRoute("GET", "/search", "read", finding.search_all),
+    PageRoute("POST", "/search", "read", finding.search_all),
     PageRoute("GET", _STORE, "read", tree.root),
     PageRoute("GET", f"{_STORE}/go", "read", tree.go),
     PageRoute("GET", f"{_STORE}/tree", "read", tree.root),
     PageRoute("GET", f"{_STORE}/tree/{_PATH}", "read", tree.show_directory, is_kept=True),
     PageRoute("GET", f"{_STORE}/children/{_PATH}", "read", tree.children, is_kept=True),
-    PageRoute("GET", f"{_STORE}/m/{_PATH}", "read", memory.show_memory, is_kept=True, seen=memory.note_view),
+    PageRoute(
+        "GET",
+        f"{_STORE}/m/{_PATH}",
+        "read",
+        memory.show_memory,
+        is_kept=True,
+        seen=memory.note_view,
+        state=reads.state_of_reads,
+    ),
     PageRoute("GET", f"{_STORE}/id/{{memory_id}}", "read", memory.by_id),
     PageRoute("GET", f"{_STORE}/v/{{version_id}}", "read", memory.show_version, is_kept=True),
     PageRoute("GET", f"{_STORE}/v/{{version_id}}/download", "read", memory.download),
@@ -44,7 +56,7 @@ READING = (
     PageRoute("GET", f"{_STORE}/search", "read", finding.search),
     PageRoute("POST", f"{_STORE}/search", "read", finding.search),
     PageRoute("GET", f"{_STORE}/settings", "read", administration.settings),
-    PageRoute("GET", f"{_STORE}/stats", "read", administration.stats),
+    PageRoute("GET", f"{_STORE}/stats", "read", usage.stats),
 )
 WRITING = tuple(
     PageRoute(method, f"{_STORE}/{path}", "write", handler)

@@ -71,6 +71,11 @@ class Visit:
         """Return whether the key has a scope."""
         return self.caller.key.allows(scope)
 
+    @property
+    def is_whole(self) -> bool:
+        """True if the key sees all paths. Other keys get no figures of the whole store."""
+        return not self.caller.key.paths
+
     def need(self, scope: Scope) -> None:
         """Raise `HttpError` 403 if the key lacks a scope."""
         if not self.can(scope):
@@ -147,8 +152,9 @@ PageHandler: TypeAlias = Callable[[Visit], PageAnswer]
 class PageRoute:
     """One page or action below `/console`. `scope` is the scope that the key needs.
 
-    `is_kept` is true for a page that depends only on the URL and the store, so that the browser may cache it. `seen` is
-    called when the browser shows its cached page again.
+    `is_kept` is True for a page of a store that depends only on the address and on the store, so that the browser may
+    keep it. `seen` is called when the browser shows its kept page again, and `state` returns what else the page depends
+    on.
     """
 
     method: str
@@ -157,6 +163,7 @@ class PageRoute:
     handler: PageHandler
     is_kept: bool = False
     seen: Callable[[Visit], None] | None = None
+    state: Callable[[Visit], str] | None = None
 
 
 def call_of(visit: Visit, **ids: str) -> RouteCall:

@@ -90,6 +90,15 @@ class Accesses:
         latest, noted = self._clock() if now is None else now, self._noted(store_id)
         return {key: max(at, self._seen.get(key, min(at + EVERY_S, latest))) for key, at in noted.items()}
 
+    def recorded(self, store_id: str, memory_id: str) -> float | None:
+        """Return the recorded time of the last view of a memory, in seconds since 1970; None without one.
+
+        Later views of the same hour, and views of the last minute, are not recorded.
+        """
+        before = f"{memory_id[:-1]}{chr(ord(memory_id[-1]) - 1)}~"
+        found = dict(self._backend.side_records(store_id, KIND, after=before, limit=1)).get(memory_id)
+        return float(found) if found is not None and _A_TIME.fullmatch(found) else None
+
     def forget(self, store_id: str, memory_ids: Mapping[str, object]) -> None:
         """Remove the access times of memories that no longer exist."""
         if memory_ids:

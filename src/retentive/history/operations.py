@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -22,7 +22,7 @@ from retentive.history.scope import versions_in
 from retentive.review.stage import is_under_review
 from retentive.storage.contract import Memory, Snapshot, Transaction, Version
 from retentive.storage.lookup import locate
-from retentive.storage.paging import all_versions
+from retentive.storage.paging import PAGE_VERSIONS, all_versions
 from retentive.values.paths import MemoryPath
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
@@ -136,11 +136,25 @@ class Restore(PlannedOperation):
         return f"restore to {to.at.isoformat(timespec='seconds') if to.version is None else f'r{to.version.revision}'}"
 
 
+def _versions_of(found: Snapshot, actor: str | None) -> Iterator[Version]:
+    """Versions of an actor, or of all, newest first. Those of an actor have an index."""
+    if actor is None:
+        yield from all_versions(found)
+        return
+    last: str | None = None
+    while True:
+        page, last = found.scan(PAGE_VERSIONS, actor=actor, before=last)
+        yield from page
+        if last is None:
+            return
+
+
 @dataclass(frozen=True, slots=True)
 class Undo(PlannedOperation):
-    """Reverse one change, or all changes of an actor. `change` is a revision (of `path`, if given).
+    """Reverse one change, or all changes of an actor, of a session, or of an actor in a session.
 
-    If `own` is set, the change must be by this actor. Without `change`, the newest change by this actor is reversed.
+    `change` is a revision (of `path`, if given).
+    `own` is an actor: only a change of this actor is reversed; without `change`, the actor's newest change.
     """
 
     name = "undo"
@@ -150,11 +164,13 @@ class Undo(PlannedOperation):
     mode: Mode = "refuse"
     path: MemoryPath | None = None
     own: str | None = None
+    session: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInput` for an invalid combination: valid are `change`, `by`, `own`, and `change` with `own`."""
+        """Raise `InvalidInput` unless exactly one of `change` and `by` or `session`, or only `own`, is given."""
         PlannedOperation.__post_init__(self)
-        named = (self.change, self.by, None if self.change or self.by else self.own)
+        who = self.by or self.session
+        named = (self.change, who, None if self.change or who else self.own)
         if sum(each is not None for each in named) != 1:
             raise InvalidInput("specify either the change to undo or its actor")
         if self.change is not None and self.change.is_time:
@@ -182,8 +198,9 @@ class Undo(PlannedOperation):
         """Return the versions to reverse. Raises `NotFound` for an unknown change."""
         if self.change is not None:
             return named_change(found, self.change, self.path)
-        if self.by is not None:
-            return list(LogFilter(self.by, self.since).chosen(all_versions(found)))
+        if self.by is not None or self.session is not None:
+            only = LogFilter(self.by, self.since, session=self.session)
+            return list(only.chosen(_versions_of(found, only.exact_actor)))
         newest = next((each for each in versions_in(found, self.path) if str(each.actor) == self.own), None)
         if newest is None:
             raise NotFound(f"there is no change by {self.own} to undo")

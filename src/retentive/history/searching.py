@@ -56,6 +56,23 @@ class StoreSearch:
     must_scan: bool = False
     shows: Callable[[str], bool] | None = None
     """Condition that a visible path meets; None if all paths are visible."""
+    progress: Callable[[int], None] | None = None
+    """Called now and then with the number of memories in an index that is being built. Its errors stop the search."""
+
+    @property
+    def is_ranked(self) -> bool:
+        """True for a ranked search, for which `statistics` are used."""
+        return self.mode == "ranked" and not self.regex
+
+    def check(self, context: StoreContext) -> None:
+        """Raise `InvalidInput` for a malformed query or directory."""
+        with context.checking("search"):
+            context.parsed(self.under)
+            self._parsed(_now(context))
+
+    def check_text(self) -> None:
+        """Raise `InvalidInput` for a malformed query."""
+        self._parsed(datetime.now(UTC))
 
     def run(
         self,
@@ -74,7 +91,7 @@ class StoreSearch:
         is_person = context.integration in _OF_PEOPLE
 
         def work(snapshot: Snapshot) -> Results | None:
-            parsed = self._parsed(context)  # here, so that a malformed query gets an entry in the audit log
+            parsed = self._parsed(_now(context))  # here, so that a malformed query has its entry in the audit log
             settings = context.settings_of(snapshot)
             search = self if self.at is None else replace(self, at=as_revision(self.at, _now(context)))
             if context.reach:
@@ -93,25 +110,35 @@ class StoreSearch:
         return found
 
     def statistics(self, context: StoreContext, ask: Callable[[Read[Statistics]], Statistics]) -> Statistics:
-        """Return the statistics of a store for the terms of the query. Raises `InvalidInput`."""
-        parsed = self._parsed(context)
+        """Statistics of a store for the terms of the query. Raises `InvalidInput`."""
+        parsed = self._parsed(_now(context))
         if not isinstance(parsed, Query):
             return Statistics()
         corpus = CORPORA.of(context.backend, context.id)
 
         def work(snapshot: Snapshot) -> Statistics:
-            return corpus.statistics(snapshot, parsed, languages=context.settings_of(snapshot).search_languages)
+            languages = context.settings_of(snapshot).search_languages
+            return corpus.statistics(snapshot, parsed, languages=languages, progress=self.progress)
 
-        return ask(Read("search", work, needs_external_edits=True, sees_all=True, is_filtered=True))
+        found = ask(Read("search", work, needs_external_edits=True, sees_all=True, is_filtered=True))
+        CORPORA.trim(corpus)
+        return found
 
-    def _parsed(self, context: StoreContext) -> Query | LiteralQuery:
+    def _parsed(self, now: datetime) -> Query | LiteralQuery:
         if self.limit is not None and self.limit < 0:
             raise InvalidInput("limit must be an integer of at least 0")
         if self.mode not in MODES:
             raise InvalidInput(f"mode must be one of {', '.join(MODES)}")
         if self.regex or self.mode == "all":
             return parse_literal(self.query, regex=self.regex, within=self.paths)
-        return parse_query(self.query, partial(_time, now=_now(context)), within=self.paths)
+        return parse_query(self.query, partial(_time, now=now), within=self.paths)
+
+
+def number_to_index(context: StoreContext) -> int:
+    """Number of memories that the next search has to index first: all of a store without an index, otherwise 0."""
+    if CORPORA.of(context.backend, context.id).is_built:
+        return 0
+    return context.read(lambda snapshot: snapshot.usage().memories)
 
 
 class _Run:
@@ -157,6 +184,7 @@ class _Run:
             sees=self._sees(filtering),
             statistics=self._statistics,
             may_be_newer=levels is None,
+            progress=search.progress,
             doubts=Doubts(levels.rules, levels.is_doubted, levels.admits) if levels and is_doubtful else None,
         )
         return None if found is None else self._completed(found[0], levels, found[1])

@@ -162,7 +162,8 @@ class Decide(WriteOperation[DecisionOutcome]):
     def _close(self, tx: Transaction, by: Actor | None, closed: Collection[Proposal]) -> None:
         for proposal in closed:
             remove_proposal(tx, proposal)
-            put_decision(tx, Decision(proposal.id, self.is_accepted, proposal.actor, by, self.at))
+            made = tx.revision if self.is_accepted else 0
+            put_decision(tx, Decision(proposal.id, self.is_accepted, proposal.actor, by, self.at, made))
         if closed:
             forget_decisions(tx)
 

@@ -110,13 +110,17 @@ class DecisionOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Decision on a proposal. `actor` made the proposal, and `by` is the person who decided at the time `at`."""
+    """Record of a decision on a proposal: the actor who proposed it, the person who decided, and the time.
+
+    `revision` is the number of the change that the acceptance made; 0 for a refusal and in records of earlier versions.
+    """
 
     proposal_id: str
     accepted: bool
     actor: Actor | None
     by: Actor | None
     at: datetime
+    revision: int = 0
 
 
 def text_key(proposal_id: str, number: int) -> str:
@@ -193,6 +197,8 @@ def put_decision(tx: Transaction, decision: Decision) -> None:
         "by": _name(decision.by),
         "at": to_us(decision.at),
     }
+    if decision.revision:
+        value["revision"] = decision.revision
     tx.put_record(REVIEWED, decision.proposal_id, json.dumps(value))
 
 
@@ -206,6 +212,11 @@ def decisions(snapshot: Snapshot) -> list[Decision]:
     """Return the stored decisions, newest first."""
     found = (parsed_decision(key, value) for key, value in snapshot.records(REVIEWED))
     return sorted(found, key=lambda each: (each.at, each.proposal_id), reverse=True)
+
+
+def decision_of_change(snapshot: Snapshot, revision: int) -> Decision | None:
+    """The decision that made a change, if it is among the stored decisions."""
+    return next((each for each in decisions(snapshot) if each.revision == revision), None)
 
 
 def decision_on(snapshot: Snapshot, proposal_id: str) -> Decision | None:
@@ -261,13 +272,13 @@ def parsed_proposal(key: str, value: str) -> Proposal:
         raise Damaged("the record of a proposal cannot be decoded") from None
 
 
+@lru_cache(maxsize=4_096)
 def parsed_decision(key: str, value: str) -> Decision:
     """Parse the record of a decision. Raises `Damaged`."""
     try:
         found = cast("dict[str, Any]", json.loads(value))
-        return Decision(
-            key, bool(found["accepted"]), _actor(found["actor"]), _actor(found["by"]), to_datetime(found["at"])
-        )
+        names = _actor(found["actor"]), _actor(found["by"])
+        return Decision(key, bool(found["accepted"]), *names, to_datetime(found["at"]), int(found.get("revision", 0)))
     except (ValueError, KeyError, TypeError):
         raise Damaged("the record of a review decision cannot be decoded") from None
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from retentive.errors import Damaged
@@ -30,10 +31,13 @@ from retentive.values.paths import ROOT
 from retentive.values.text import decoded
 
 MAX_KEPT_BYTES = 256 * 1024 * 1024
-"""Maximum bytes of text in all indexes of a process. The indexes take two to three times as many bytes of RAM."""
-_FEW = 0.2  # if more than this share of the memories has changed, the index is built again from all memories
-_LARGE = 2_000  # while an index is built, a message is logged after each so many memories
+"""Maximum bytes of text of all indexes of a process; the indexes need two to three times as much memory."""
+_FEW = 0.2  # share of the memories; if more than this share has changed, all are read again
+_LARGE = 2_000  # memories between two log messages while an index is built
+_REPORTED = 500  # memories between two reports to the caller
 _log = logging.getLogger("retentive.search")
+ReportIndexed: TypeAlias = "Callable[[int], None] | None"
+"""Called with the number of memories that an index under construction has. An error stops the construction."""
 
 
 class Corpus:
@@ -83,6 +87,7 @@ class Corpus:
         statistics: Statistics | None = None,
         may_be_newer: bool = True,
         doubts: Doubts | None = None,
+        progress: ReportIndexed = None,
     ) -> tuple[Results, tuple[str, ...]] | None:
         """Search the memories of a store. Return the results and the paths of damaged memories.
 
@@ -97,7 +102,7 @@ class Corpus:
             more = {"admit": admit, "sees": sees}
             return scanned(documents, query, limit, languages, statistics=statistics, **more), damaged
         with self._lock:
-            damaged = self._sync(snapshot)
+            damaged = self._sync(snapshot, progress)
             if self._revision > snapshot.revision and not may_be_newer:
                 return None
             index = self._index
@@ -110,12 +115,14 @@ class Corpus:
             documents = [each for each in index.documents if each is not None]
         return scanned(documents, query, limit, admit=admit), damaged
 
-    def statistics(self, snapshot: Snapshot, query: Query, *, languages: tuple[str, ...] = ()) -> Statistics:
-        """Return the statistics of the store for the terms of a query."""
+    def statistics(
+        self, snapshot: Snapshot, query: Query, *, languages: tuple[str, ...] = (), progress: ReportIndexed = None
+    ) -> Statistics:
+        """Statistics of the store for the terms of a query."""
         if self._is_too_large(snapshot):
             return Scan(all_documents(snapshot)[0], query, languages).statistics()
         with self._lock:
-            self._sync(snapshot)
+            self._sync(snapshot, progress)
             return statistics_of(self._index, terms_of(query, languages or self._index.languages()))
 
     def _is_too_large(self, snapshot: Snapshot) -> bool:
@@ -126,14 +133,15 @@ class Corpus:
 
     # -- updates: the reads, which may fail, come before the changes of the index -------------------------------------
 
-    def _sync(self, snapshot: Snapshot) -> tuple[str, ...]:
+    def _sync(self, snapshot: Snapshot, progress: ReportIndexed) -> tuple[str, ...]:
+        """Update the index to a snapshot; return the paths of memories that cannot be read."""
         if self._revision >= snapshot.revision:
             return ()
         newest = next((version.id for version in snapshot.versions(limit=1)), "")
         damaged: tuple[str, ...] = ()
         if not self._follow(snapshot):
-            damaged = self._compare(snapshot)
-        if damaged:  # compare again in the next search: a repair does not change the revision of the store
+            damaged = self._compare(snapshot, progress)
+        if damaged:  # a repair does not change the revision
             self._revision, self._newest = -1, ""
         else:
             self._revision, self._newest = snapshot.revision, newest
@@ -160,8 +168,8 @@ class Corpus:
         self._replace(ids, fresh)
         return self._index.memories == snapshot.usage().memories
 
-    def _compare(self, snapshot: Snapshot) -> tuple[str, ...]:
-        """Update the index by comparing all its memories with the snapshot. Return the paths of damaged memories."""
+    def _compare(self, snapshot: Snapshot, progress: ReportIndexed) -> tuple[str, ...]:
+        """Bring the index to the state of a snapshot by comparing all memories."""
         index = self._index
         memories = {memory.id: memory for memory in snapshot.memories(ROOT)}
         known = index.version_ids()
@@ -169,7 +177,7 @@ class Corpus:
         stale = [each for each, memory in memories.items() if known.get(each) != memory.version_id]
         if len(stale) > _FEW * len(memories):
             fresh, damaged = all_documents(snapshot)
-            self._build(fresh)
+            self._build(fresh, progress)
             return damaged
         damaged_paths: list[str] = []
         documents: list[Document] = []
@@ -183,10 +191,12 @@ class Corpus:
         self._replace([*gone, *stale], documents)
         return tuple(sorted(damaged_paths))
 
-    def _build(self, documents: list[Document]) -> None:
+    def _build(self, documents: list[Document], progress: ReportIndexed) -> None:
         index = Index()
         for number, document in enumerate(documents, 1):
             index.add(document, counted(document.path, document.text))
+            if progress is not None and number % _REPORTED == 0:
+                progress(number)
             if number % _LARGE == 0:
                 _log.info("indexed %d of %d memories", number, len(documents))
         self._index = index

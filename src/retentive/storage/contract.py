@@ -452,8 +452,10 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
-        """Return keys and values of the side records of a kind, in key order, with keys greater than `after`."""
+    def side_records(
+        self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
+    ) -> Iterator[tuple[str, str]]:
+        """Keys and values of at most `limit` side records of a kind, in key order, for keys greater than `after`."""
 
     @abstractmethod
     def close(self) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -120,23 +120,28 @@ def lines(text: str) -> list[str]:
     return [*kept, last] if last else kept
 
 
-def unified(old: str | None, new: str | None, *, old_name: str, new_name: str, context: int = 3) -> list[DiffLine]:
-    """Return a unified diff with `context` unchanged lines around each change. Equal texts give an empty list.
+def unified(
+    old: str | None, new: str | None, *, old_name: str, new_name: str, context: int = 3, ignores_space: bool = False
+) -> list[DiffLine]:
+    """Unified diff with `context` common lines around each change; empty if the texts are equal.
 
-    A text of None does not exist: the diff treats it as empty and gives it the name `/dev/null`. Other names, such as
-    `a/notes.md` and `b/notes.md`, are printed as given. Raises `InvalidInput` for an empty name, a name with a control
-    character or a negative `context`.
+    None in place of a text means that the text does not exist: it is shown as an empty text with the name `NOWHERE`.
+    Other names are printed unchanged, such as `a/notes.md` and `b/notes.md`. Raises `InvalidInput` for a name with a
+    control character or a negative `context`.
+
+    With `ignores_space`, lines that differ only in white space are equal, as in `git diff -w`. Common lines are then
+    those of the new text, so `patch` may refuse the diff.
     """
     if context < 0:
         raise InvalidInput("context must be an integer of at least 0")
-    before = lines(old or "")
-    changes = _changes(before, lines(new or ""))
+    before, after = lines(old or ""), lines(new or "")
+    changes = _changes(before, after, _squeezed if ignores_space else None)
     header = f"--- {_name(old_name, old)}", f"+++ {_name(new_name, new)}"
     diff = [DiffLine("header", name) for name in header] if changes else []
     first = 0
     for end in range(1, len(changes) + 1):
         if end == len(changes) or changes[end].old_start - changes[end - 1].old_end > 2 * context:
-            diff += _hunk(before, changes[first:end], context)
+            diff += _hunk(after, changes[first:end], context, len(before))
             first = end
     return diff
 
@@ -223,19 +228,19 @@ def _touching(
         yield together[0][0].old_start, end, together
 
 
-def _hunk(before: Sequence[str], changes: Sequence[LineChange], context: int) -> list[DiffLine]:
+def _hunk(after: Sequence[str], changes: Sequence[LineChange], context: int, old_lines: int) -> list[DiffLine]:
     first, last = changes[0], changes[-1]
-    start, end = max(first.old_start - context, 0), min(last.old_end + context, len(before))
+    start, end = max(first.old_start - context, 0), min(last.old_end + context, old_lines)
     new_start, new_end = start + first.new_start - first.old_start, end + last.new_end - last.old_end
     rows: list[DiffLine] = []
-    at = start
+    at = new_start
     for change in changes:
         removed, added = _marks(change.removed, change.added)
-        rows += _rows("context", before[at : change.old_start], {})
+        rows += _rows("context", after[at : change.new_start], {})
         rows += _rows("removed", change.removed, removed)
         rows += _rows("added", change.added, added)
-        at = change.old_end
-    rows += _rows("context", before[at:end], {})
+        at = change.new_end
+    rows += _rows("context", after[at:new_end], {})
     ranges = f"-{_range(start, end - start)} +{_range(new_start, new_end - new_start)}"
     return [DiffLine("hunk", f"@@ {ranges} @@"), *rows]
 
@@ -307,14 +312,21 @@ def _by_line(rows: Sequence[str], words: Iterable[_Word]) -> _LineMarks:
 _Range: TypeAlias = tuple[int, int, int, int]  # start and end in the old text, start and end in the new text
 
 
-def _changes(old: Sequence[str], new: Sequence[str]) -> list[LineChange]:
+def _squeezed(line: str) -> str:
+    """A line without its white space."""
+    return "".join(line.split())
+
+
+def _changes(old: Sequence[str], new: Sequence[str], key: Callable[[str], str] | None = None) -> list[LineChange]:
+    """The changes between two texts. Lines with the same key are equal."""
+    before, after = (old, new) if key is None else (list(map(key, old)), list(map(key, new)))
     ranges: list[_Range] = []
     old_at = new_at = 0
-    for old_next, new_next in [*_common(old, new), (len(old), len(new))]:
+    for old_next, new_next in [*_common(before, after), (len(old), len(new))]:
         if old_next > old_at or new_next > new_at:
             ranges.append((old_at, old_next, new_at, new_next))
         old_at, new_at = old_next + 1, new_next + 1
-    return [LineChange(a, c, tuple(old[a:b]), tuple(new[c:d])) for a, b, c, d in _lowered(ranges, old, new)]
+    return [LineChange(a, c, tuple(old[a:b]), tuple(new[c:d])) for a, b, c, d in _lowered(ranges, before, after)]
 
 
 def _lowered(ranges: Sequence[_Range], old: Sequence[str], new: Sequence[str]) -> list[_Range]:

@@ -141,5 +141,12 @@ def pages_for_axe(store: MemoryStore) -> list[str]:
         "/audit?verify=1", f"/erase?id={memory.id}", f"/redact?version={memory.version_id}", f"/v/{memory.version_id}",
         "/m/unknown", "/export", "/erase", receipt_of(store),
     ]  # fmt: skip
-    places = ["/console/login", "/console/", "/console/keys", "/console/health", "/console/backup"]
+    places = [
+        "/console/login",
+        "/console/",
+        "/console/search?q=one",
+        "/console/keys",
+        "/console/health",
+        "/console/backup",
+    ]
     return [*places, *(at + each for each in pages)]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+from zlib import crc32
+
 import pytest
 
 from retentive import MemoryStore
 from retentive.console.pages import finding
 from support.console import Person
+from support.http_api import Api
 
 
 @pytest.fixture
@@ -56,3 +60,96 @@ def test_a_choice_looks_among_the_best(
     monkeypatch.setattr(finding, "HITS", 1)
     assert "among the best 2 of 3" in person.get(f"{at}/search?q=rare&actor=session:*").text
     assert "The best 1 are shown" in person.get(f"{at}/search?q=rare").text
+
+
+def test_a_page_without_an_index_says_so(
+    api: Api, person: Person, found: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page is sent before the memories are indexed. A key for some paths does not get their number."""
+    monkeypatch.setattr(finding, "LARGE", 2)
+    limited = Person(api, api.with_key("read", paths=("/memories/notes/**",)).key)
+    first = limited.get(f"{at}/search?q=rare")
+    assert "so the memories are indexed first" in first.text
+    assert "1 memory." in first.text
+    limited.close()
+    assert "indexed first" not in person.get(f"{at}/search?q=rare").text
+
+
+def test_the_number_of_memories_to_index(
+    person: Person, found: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding, "LARGE", 2)
+    assert person.get(f"{at}/search?q=%22").status == person.get(f"{at}/search?q=x&actor=x").status == 400
+    page = person.get(f"{at}/search?q=rare")
+    assert "so the 5 memories are indexed first" in page.text
+    assert "3 memories." in page.text
+    assert page.problems() == []
+
+
+class TwoStores(NamedTuple):
+    """Two stores with a word that no other store has, and the beginning of their keys, which is that word."""
+
+    word: str
+    first: MemoryStore
+    second: MemoryStore
+
+
+@pytest.fixture
+def two(api: Api, request: pytest.FixtureRequest) -> TwoStores:
+    """Stores of this test alone."""
+    word = f"zebra{crc32(request.node.name.encode())}"
+    first, second = (api.place.opened.store(f"{word} {number}") for number in (1, 2))
+    first.create("/memories/notes/a.md", f"{word} {word}\n", actor="session:s1")
+    second.create("/memories/plans/b.md", f"a {word} and other animals\n", actor="session:s2")
+    second.create("/memories/plans/c.md", "nothing\n", actor="session:s2")
+    return TwoStores(word, first, second)
+
+
+def test_all_stores_are_searched_with_one_ranking(person: Person, two: TwoStores) -> None:
+    """The choices count stores too, and each narrows the search."""
+    word, first, second = two
+    page = person.get(f"/console/search?q={word}")
+    assert page.problems() == []
+    assert "2 memories." in page.text
+    links = [link for link in page.links if "/m/" in link and "#" not in link]
+    assert links == [f"/console/s/{first.id}/m/notes/a.md", f"/console/s/{second.id}/m/plans/b.md"]
+    for choice, count in (
+        (f"in={first.id}", 1),
+        ("actor=session%3As2", 1),
+        ("since=1d", 2),
+        ("under=%2Fmemories%2Fplans", 1),
+    ):
+        url = next(each for each in page.links if each.startswith("/console/search?") and choice in each)
+        assert f"{count} memor" in person.get(url).text, url
+    assert "1 store that this key may see" in person.get(f"/console/search?q={word}&in={word} 1").text
+    assert "Search all stores" in person.get(f"/console/s/{first.id}/search?q={word}").text
+    assert person.get("/console/search?q=%22").status == 400
+
+
+def test_a_key_finds_only_what_it_may_see(api: Api, two: TwoStores) -> None:
+    word, _, second = two
+    for more, count in (
+        ({"paths": ("/memories/plans/**",)}, 1),
+        ({"stores": (second.key,)}, 1),
+        ({"stores": ("none",)}, 0),
+    ):
+        person = Person(api, api.with_key("read", **more).key)
+        page = person.get(f"/console/search?q={word}").text
+        assert f"{count} memor" in page
+        assert f"{word} 1" not in page
+        person.close()
+
+
+def test_a_private_search_of_all_stores_has_no_address(person: Person, two: TwoStores) -> None:
+    page = person.submit("/console/search", "/search", q=two.word)
+    assert "2 memories." in page.text
+    assert not [link for link in page.links if two.word in link]
+
+
+def test_at_most_some_stores_are_searched(person: Person, two: TwoStores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest come first, and a name finds others."""
+    word, *_ = two
+    monkeypatch.setattr(finding, "STORES", 1)
+    assert "The newest 1 stores are searched" in person.get(f"/console/search?q={word}").text
+    page = person.get(f"/console/search?q={word}&in={word} 1").text
+    assert "1 memory." in page

@@ -320,3 +320,25 @@ def test_a_key_for_some_paths_sees_no_other(api: Api, store: MemoryStore, at: st
     if page in {"", "/tree/", "/tree/team", "/m/team/a.md"}:
         assert answer.status == 200
     person.close()
+
+
+def test_a_key_for_some_paths_gets_no_figures_of_whole_stores(api: Api, store: MemoryStore, at: str) -> None:
+    """Neither the tabs nor the footer, limits, lists and orders tell how much there is elsewhere."""
+    store.create("/memories/large.txt", "x" * 12_345)
+    store.change_settings({"max_memories": 3, "max_store_bytes": 13_000})
+    size = store.usage().size_bytes
+    limited = Person(api, api.with_key("read", "write", paths=("/memories/notes/**",)).key)
+    whole = Person(api, api.with_key("read", "write").key)
+    figures = re.compile(rf"\"n\">3<|3 memories|12\.3 KB|12\.4 KB|{size}|of a limit|of 3 ")
+    pages = ("/tree/", "/activity", "/stats", "/m/notes/a.md", "/search?q=one")
+    for url in (*(at + page for page in pages), f"/console/?q={store.key}", "/console/search?q=one"):
+        page = limited.get(url)
+        assert page.status == 200
+        assert not figures.search(page.body), url
+    assert all(figures.search(whole.get(at + page).body) for page in pages)
+    assert "/memories/notes/**" in limited.get(f"{at}/tree/").text
+    for sort in ("memories", "size", "full"):
+        assert (limited.get(f"/console/?sort={sort}").status, whole.get(f"/console/?sort={sort}").status) == (400, 200)
+        assert not [link for link in limited.get("/console/").links if f"sort={sort}" in link]
+    limited.close()
+    whole.close()

@@ -1,16 +1,21 @@
-"""The usage page: changes by calendar day, as a table and as CSV."""
+"""The usage page: changes by calendar day, the use of memories, and the strip of the last days."""
 
 from __future__ import annotations
 
 import csv
 import re
+import time
+from pathlib import Path
 
 import pytest
 
+import retentive
 from retentive import MemoryStore
-from retentive.console.pages import administration, listing
+from retentive.console import strips
+from retentive.console.pages import listing, usage
+from retentive.console.web import console
 from support.console import Person
-from support.http_api import Api
+from support.http_api import Api, serving
 
 pytestmark = pytest.mark.usefixtures("one_day")
 
@@ -26,7 +31,7 @@ def test_the_csv_has_the_numbers_of_the_page(person: Person, store: MemoryStore,
     assert answer.headers["content-disposition"].startswith("attachment; ")
     head, *rows = csv.reader(answer.body.splitlines())
     assert head == ["day", "changes"]
-    assert len(rows) == administration.DAYS
+    assert len(rows) == usage.DAYS
     assert [day for day, _ in rows] == sorted(day for day, _ in rows)
     shown = re.findall(r'<tr><td>(\d{4}-\d\d-\d\d)</td><td class="num">(\d+)</td></tr>', page.body)
     assert shown == [(day, count) for day, count in rows if count != "0"]
@@ -43,3 +48,62 @@ def test_a_key_for_some_paths_gets_the_days_of_what_it_sees(
     monkeypatch.setattr(listing, "RECENT", 1)
     assert person.get(f"{at}/stats?format=csv").body == "day,changes\n"
     person.close()
+
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> str:
+    """A location whose store `old` has changes 40 and 10 days ago, and none since then."""
+    url, now = f"sqlite:///{tmp_path}/old.db", [time.time() - 40 * DAY_S]
+    with retentive.open(url, clock=lambda: now[0]) as place:
+        made = place.store("old")
+        made.create("/memories/early/first.md", "x\n")
+        made.create("/memories/early/viewed.md", "xxx\n")
+        now[0] += 30 * DAY_S
+        made.create("/memories/late.md", "xxxxx\n")
+        made.edit("/memories/late.md", "xxxxx", "xxxxxxx")
+    return url
+
+
+def test_the_largest_and_the_unused_memories(old: str) -> None:
+    """A view counts as use. A key for some paths sees only memories there."""
+    with retentive.open(old) as place, serving(place, more=lambda server: console(server).routes()) as api:
+        at = f"/console/s/{place.store('old').id}"
+        place.store("old").view("/memories/early/viewed.md")
+        person = Person(api)
+        page = person.get(f"{at}/stats")
+        assert page.problems() == []
+        assert "the limit is 102.4 KB Largest memories late.md 8 B early/viewed.md 4 B early/first.md 2 B" in page.text
+        assert "Memory Last used early/first.md" in page.text
+        assert "2 of 3 memories (66 %) were used in the last 30 days" in page.text
+        assert "changed most often late.md 2 versions" in page.text
+        limited = Person(api, api.with_key("read", paths=("/memories/early/**",)).key)
+        part = limited.get(f"{at}/stats").text
+        assert "1 of 2 memories (50 %)" in part
+        assert "late.md" not in part
+        for each in (person, limited):
+            each.close()
+
+
+def test_the_strip_leads_to_the_end_of_each_day(old: str) -> None:
+    """The directory and the activity have a bar for each of 60 days. A key for some paths gets none."""
+    with retentive.open(old) as place, serving(place, more=lambda server: console(server).routes()) as api:
+        at = f"/console/s/{place.store('old').id}"
+        person = Person(api)
+        for url in (f"{at}/tree/", f"{at}/activity"):
+            page = person.get(url)
+            assert page.problems() == []
+            bars = re.findall(r'<a href="([^"]+)" tabindex="-1" aria-label="[^":]+: (\d+) changes?">', page.body)
+            assert len(bars) == strips.DAYS
+            assert [int(count) for _, count in bars if count != "0"] == [2, 2]
+        first = next(to for to, count in bars if count != "0")
+        past = person.get(first)
+        assert "early/" in past.text
+        assert "Since then: 2 changes by 1 actor; 1 new" in past.text
+        assert 'class="then"' in past.body
+        limited = Person(api, api.with_key("read", paths=("/memories/early/**",)).key)
+        assert all('class="strip"' not in limited.get(f"{at}/{page}").body for page in ("tree/", "activity"))
+        for each in (person, limited):
+            each.close()

@@ -1,30 +1,25 @@
-"""Pages for settings, usage, audit log, API keys and health."""
+"""Settings, audit log, API keys and health."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import re
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import retentive
 from retentive.audit.chain import Head, head_of, newest_entries
 from retentive.audit.verify import Verified, verify
 from retentive.console.overview import NEAR, VERIFIED, fullness, note_check
-from retentive.console.pages.listing import recent_changes
 from retentive.console.progress import ReportDone, steps_of
-from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, call_of, number
-from retentive.engine.operation import Read
+from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, call_of, number
 from retentive.errors import Conflict, InvalidInput, RetentiveError
-from retentive.history.days import changes_of_days, last_days
 from retentive.server.errors import invalid
 from retentive.server.handlers import keys
 from retentive.server.keys import SCOPES
 from retentive.store import core_of
 from retentive.values.settings import DEFAULTS, Settings
 
-DAYS = 30
 ENTRIES = 200
 _SEQ = re.compile(r"[0-9]{12}")
 _HEAD_CHARS = 100
@@ -70,39 +65,6 @@ def _typed(visit: Visit) -> dict[str, object]:
         except (ValueError, RecursionError):
             raise invalid(f'{each.name}: the value must be JSON, such as 10, true or ["session:*"]') from None
     return found
-
-
-def stats(visit: Visit) -> PageAnswer:
-    """Show the limits, and the number of changes on each of the last days (UTC). `format=csv` sends them as a file.
-
-    For a key that is limited to some paths, only the newest versions that it may see are counted. The file then leaves
-    out the days before these versions.
-    """
-    days, core = last_days(DAYS, datetime.now(UTC).date()), core_of(visit.store)
-    recent = recent_changes(visit.store, None)
-    if core.reach:
-        by_day = Counter(each.created_at.astimezone(UTC).date() for each in recent.versions)
-        counts, oldest = [by_day[day] for day in days], recent.oldest
-    else:
-        counts, oldest = core.found(Read("usage", lambda snapshot: changes_of_days(snapshot, days))), None
-    if visit.query.get("format") == "csv":
-        first = None if oldest is None else oldest.created_at.astimezone(UTC).date()
-        pairs = zip(days, counts, strict=True)
-        lines = [f"{day},{count}\n" for day, count in pairs if first is None or day > first]
-        return Download(f"{visit.info.id}-changes.csv", iter([b"day,changes\n", *map(str.encode, lines)]), "text/csv")
-    most = max([*counts, 1])
-    values = {
-        "settings": visit.store.settings(),
-        "days": [
-            {"at": day, "count": count, "height": 100 * count // most, "x": place}
-            for place, (day, count) in enumerate(zip(days, counts, strict=True))
-        ],
-        "actors": Counter(str(each.actor or "") for each in recent.versions).most_common(10),
-        "newest": len(recent.versions),
-        "is_cut": oldest is not None,
-        "full": fullness(visit.info, visit.store.settings()),
-    }
-    return HtmlPage("stats.html", {**values, "area": "stats"}, title="Usage")
 
 
 def audit(visit: Visit) -> PageAnswer:

@@ -11,12 +11,13 @@ from retentive.console import differences
 from retentive.console.differences import Shown
 from retentive.console.pages.history import FILES, time_of
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
-from retentive.errors import NotFound
+from retentive.errors import NotFound, Refused
 from retentive.history.apply import RestoreOutcome, Step
+from retentive.history.operations import Preview, Undo
 from retentive.history.plan import Mode
 from retentive.server.errors import invalid
 from retentive.server.objects import moment
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
 
 _MODES = ("refuse", "merge", "force")
@@ -24,19 +25,31 @@ STEPS = {"deleted": "is deleted", "moved": "is renamed", "made": "is created aga
 
 
 def undo(visit: Visit) -> PageAnswer:
-    """Preview the undo of one change, or of all changes of an actor. With POST, undo."""
-    change, actor, since = (_asked(visit, name) for name in ("change", "actor", "since"))
-    if bool(change) == bool(actor):
-        raise invalid("specify a change or an actor")
-    history, mode = visit.store.history, _mode(visit)
+    """Preview the undo of a change, or of all changes of an actor, a session or both; with POST, undo."""
+    fields = {name: _asked(visit, name) for name in ("change", "actor", "session", "since")}
+    change, actor, session = fields["change"], fields["actor"], fields["session"]
+    if bool(change) == bool(actor or session):
+        raise invalid("specify a change, an actor or a session")
+    mode, core = _mode(visit), core_of(visit.store)
 
     def run(is_preview: bool) -> RestoreOutcome:
-        if actor:
-            return history.undo_by(actor, since=time_of(since), mode=mode, dry_run=is_preview)
-        return history.undo(change, mode=mode, dry_run=is_preview)
+        if change:
+            return visit.store.history.undo(change, mode=mode, dry_run=is_preview)
+        with core.checking("undo.preview" if is_preview else "undo"):
+            operation = Undo(None, actor or None, time_of(fields["since"]), mode, session=session or None)
+        try:
+            return core.result_of(Preview(operation) if is_preview else operation)
+        except Refused as refusal:
+            raise core.raised(refusal) from None
 
-    heading = f"Undo everything by {actor}" if actor else f"Undo the change {change[-12:]}"
-    fields = {"change": change, "actor": actor, "since": since}
+    by = f" by {actor}" if actor else ""
+    heading = (
+        f"Undo the change {change[-12:]}"
+        if change
+        else f"Undo the session {session}{by}"
+        if session
+        else f"Undo everything{by}"
+    )
     return _answer(visit, run, mode, heading=heading, action="undo", fields=fields)
 
 
@@ -85,7 +98,7 @@ def _answer(
         "steps": [(each, STEPS[each.what], _shown(visit.store, each)) for each in outcome.steps[:FILES]],
         "seen": seen,
         "is_late": is_late,
-        "is_pattern": any(char in fields.get("actor", "") for char in "*?"),
+        "is_pattern": any(char in fields.get("actor", "") + fields.get("session", "") for char in "*?"),
         "area": "activity",
     }
     return HtmlPage("preview.html", values, 409 if visit.method == "POST" else 200, title=heading)

@@ -9,7 +9,8 @@ from functools import partial
 from itertools import groupby
 from urllib.parse import urlencode
 
-from retentive.console.differences import of_memory
+from retentive.console.differences import Shown, of_memory
+from retentive.console.strips import strip_of
 from retentive.console.visits import HtmlPage, PageAnswer, Visit, not_found, tool_path
 from retentive.engine.operation import Read
 from retentive.errors import NotFound
@@ -19,7 +20,7 @@ from retentive.history.reads import LogFilter
 from retentive.history.revisions import as_revision, parse_time
 from retentive.server.errors import invalid
 from retentive.server.objects import VERSION_ID, moment
-from retentive.storage.contract import Operation, Version
+from retentive.storage.contract import Operation, Snapshot, Version
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
 
@@ -40,6 +41,16 @@ class ChangeRun:
     integration: str
     session: str
     versions: tuple[Version, ...]
+
+    @property
+    def undo(self) -> dict[str, str]:
+        """Fields of the undo of the session, or of the actor if the changes have no session."""
+        return {name: value for name, value in (("actor", self.actor), ("session", self.session)) if value}
+
+    @property
+    def is_session(self) -> bool:
+        """True if the changes have a session: one that was given with them, or the actor is one."""
+        return bool(self.session) or self.actor.startswith("session:")
 
 
 def show_versions(visit: Visit) -> PageAnswer:
@@ -108,10 +119,12 @@ def show_actor(visit: Visit) -> PageAnswer:
 
 
 def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", actor: str = "") -> HtmlPage:
-    shown = [of_memory(each) for each in found.found[:FILES]]
+    shown = [of_memory(each, ignores_space=visit.query.get("w") == "1") for each in found.found[:FILES]]
     values = {
         "heading": heading,
         "files": shown,
+        "later": _changed_later(visit, found, shown),
+        "ignores_space": visit.query.get("w") == "1",
         "total": len(found.found) + found.more,
         "unread": found.unread,
         "hidden": found.hidden,
@@ -128,9 +141,34 @@ def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", a
 
 
 def _same_page(visit: Visit, **changed: str) -> str:
-    """Return the URL of the same page with other values in the query."""
-    kept = {name: visit.query[name] for name in ("at", "since", "until", "view") if visit.query.get(name)}
-    return f"?{urlencode({**kept, **changed})}"
+    """URL of the same page with changed conditions."""
+    kept = {name: visit.query[name] for name in ("at", "since", "until", "view", "w") if visit.query.get(name)}
+    given = {name: value for name, value in {**kept, **changed}.items() if value}
+    return f"?{urlencode(given)}"
+
+
+def _changed_later(visit: Visit, found: Differences, files: Sequence[Shown]) -> dict[str, Version]:
+    """Newest version of each shown memory that was changed again after the shown difference, by its new version's id.
+
+    For a memory that the difference deletes, the key is its own id.
+    """
+    ids = list(dict.fromkeys(each.memory_id for each in files if each.memory_id))
+    last: dict[str, str] = {}
+    for change in found.changes:
+        for each in change.versions:
+            last[each.memory_id] = max(each.id, last.get(each.memory_id, ""))
+
+    def work(snapshot: Snapshot) -> dict[str, Version]:
+        versions = (next(snapshot.versions(memory_id=each, limit=1), None) for each in ids)
+        return {each.memory_id: each for each in versions if each is not None}
+
+    newest = core_of(visit.store).peek(Read("versions", work))
+    later: dict[str, Version] = {}
+    for file in files:
+        seen = file.new_id or last.get(file.memory_id, "")
+        if seen and file.memory_id in newest and newest[file.memory_id].id > seen:
+            later[file.new_id or file.memory_id] = newest[file.memory_id]
+    return later
 
 
 def _neighbours(visit: Visit, changes: Sequence[LoggedChange]) -> dict[str, str | None]:
@@ -150,8 +188,10 @@ def show_activity(visit: Visit) -> PageAnswer:
     """Show the changes of a store, newest first. Consecutive changes of one actor are grouped."""
     asked = {name: visit.query.get(name, "").strip() for name in ("actor", "path", "operation", "since")}
     path, only = asked_filter(visit)
-    revision, after = revision_of(visit.store), visit.query.get("after")
-    found = visit.store.history.page(None if path == ROOT else path, only=only, after=after, limit=VERSIONS)
+    revision, before = revision_of(visit.store), visit.query.get("before")
+    if before and not VERSION_ID.fullmatch(before):
+        raise invalid("before: must be the id of a version")
+    found = visit.store.history.page(None if path == ROOT else path, only=only, after=before, limit=VERSIONS)
     versions = [each.version for each in found.items]
     runs = [ChangeRun(*names, tuple(group)) for names, group in groupby(versions, key=_origin)]
     shown = max([revision, *(each.revision for each in versions[:1])])
@@ -160,7 +200,8 @@ def show_activity(visit: Visit) -> PageAnswer:
         "following": found.next,
         "asked": asked,
         "area": "activity",
-        "live": None if after else visit.url("events", after=str(shown), **asked),
+        "strip": None if before else strip_of(visit.store),
+        "live": None if before else visit.url("events", after=str(shown), **asked),
     }
     return HtmlPage("activity.html", values, title="Activity")
 

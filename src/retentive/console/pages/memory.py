@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.tree import ListLevels, levels, parsed, parts, read
+from retentive.console.reads import reads_of
 from retentive.console.visible import boxed
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, not_found, number, page_path
 from retentive.engine.queries import load
@@ -48,14 +49,17 @@ def show_memory(visit: Visit) -> PageAnswer:
         memory, text = read(visit, load(path))
     except NotFound:
         return _gone(visit, path)
-    core_of(visit.store).accesses.note(visit.store.id, memory)
     view = _view(visit, memory)
     newest = visit.store.history.page(memory_id=memory.id, limit=6)
+    version = next((each.version for each in newest.items if each.version.id == memory.version_id), None)
+    reads = reads_of(visit, memory, version)
+    core_of(visit.store).accesses.note(visit.store.id, memory)
     values = {
         "path": path.text,
         "parts": parts(path.text),
         "memory": memory,
-        "version": next((each.version for each in newest.items if each.version.id == memory.version_id), None),
+        "version": version,
+        "reads": reads,
         "newest": [each.version for each in newest.items],
         "older": _neighbour(visit, memory.id, memory.version_id),
         "view": view,

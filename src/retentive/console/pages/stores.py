@@ -40,6 +40,10 @@ SORTS: Mapping[str, Callable[[StoreRow], Any]] = {
 """Orders of the list. The largest value is first, except for names. `_order` adds the orders `findings` and `audit`."""
 
 
+WHOLE_SORTS = frozenset({"memories", "size", "waiting", "full", "today", "findings", "audit"})
+"""Orders by figures of whole stores. A key that is limited to some paths has none of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Checks:
     """Last scans and last verifications of the listed stores, by store id."""
@@ -64,7 +68,9 @@ def list_stores(visit: Visit) -> PageAnswer:
     wanted, sort, is_archived = query.get("q", "").strip(), query.get("sort", "changed"), query.get("archived") == "1"
     if sort not in {*SORTS, "findings", "audit"}:
         raise invalid("sort: must be the name of a column")
-    infos, is_cut = _listed(visit, wanted, is_archived=is_archived)
+    if sort in WHOLE_SORTS and not visit.is_whole:
+        raise invalid("sort: the key sees only a part of the stores, so they have no order by their figures")
+    infos, is_cut = listed(visit, wanted, is_archived=is_archived)
     checks = _checks(visit, infos)
     visit.overview.read_some(infos, visit.caller.key.paths, visit.opened, MORE if query.get("more") == "1" else AT_ONCE)
     shown, following = _page(visit, infos, checks, sort)
@@ -81,22 +87,23 @@ def list_stores(visit: Visit) -> PageAnswer:
         "sort": sort,
         "asked": asked,
         "is_archived": is_archived,
-        "is_whole": not visit.caller.key.paths,
+        "is_whole": visit.is_whole,
+        "whole_sorts": WHOLE_SORTS,
         "url": lambda **changed: _url(**{**asked, **changed}),
     }
     return HtmlPage("stores.html", values, title="Stores")
 
 
 def _checks(visit: Visit, infos: Sequence[StoreInfo]) -> Checks:
-    records, is_whole = visit.location.opened.records, not visit.caller.key.paths
+    records, is_whole = visit.location.opened.records, visit.is_whole
     return Checks(
         last_checks(records, SCANNED, infos) if visit.can("erase") and is_whole else {},
         last_checks(records, VERIFIED, infos) if visit.can("admin") and is_whole else {},
     )
 
 
-def _listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreInfo], bool]:
-    """Return the matching stores, newest first, and whether there may be more."""
+def listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreInfo], bool]:
+    """The stores that match, newest first, and whether there may be more."""
     found: list[StoreInfo] = []
     after: str | None = None
     for _ in range(0, LOOKED_AT, _AT_ONCE):

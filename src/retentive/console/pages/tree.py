@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.history import revision_of
 from retentive.console.pages.listing import SINCE, new_rows, recent_changes, rows_of
+from retentive.console.strips import Strip, strip_of
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, page_path, tool_path
 from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor, ListMemories
 from retentive.engine.operation import ReadOperation
@@ -140,10 +141,16 @@ def show_directory(visit: Visit) -> PageAnswer:
         "index": text,
         "at": at,
         "after": after,
+        "strip": _strip(visit, then) if path.is_root and not pin else None,
         "live": visit.url("events", after=str(revision), path=path.text),
         "settings": visit.store.settings(),
     }
     return HtmlPage("tree.html", {**values, "area": "tree"}, title=path.text, is_streamed=True)
+
+
+def _strip(visit: Visit, then: SinceMoment | None) -> Strip | None:
+    """The strip of the root directory, with a mark for a moment of the past."""
+    return strip_of(visit.store, None if then is None or then.last is None else then.last.created_at)
 
 
 def since_moment(visit: Visit) -> SinceMoment | None:

@@ -125,8 +125,10 @@ class ForeignDirectory(Backend):
     def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         self._reading(lambda inner: inner.put_side_records(store_id, kind, values))
 
-    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
-        return self._reading(lambda inner: inner.side_records(store_id, kind, after=after))
+    def side_records(
+        self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
+    ) -> Iterator[tuple[str, str]]:
+        return self._reading(lambda inner: inner.side_records(store_id, kind, after=after, limit=limit))
 
     def _reading(self, work: Callable[[DirectoryBackend], T]) -> T:
         """Run a read. Waits while another thread moves the bookkeeping."""

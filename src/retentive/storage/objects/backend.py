@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -200,10 +201,12 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
         self._begin(store_id)
         self._side_records.write(store_id, kind, values)
 
-    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+    def side_records(
+        self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
+    ) -> Iterator[tuple[str, str]]:
         self._begin(store_id)
         found = self._side_records.all(store_id, kind)
-        return ((key, value) for key, value in found.items() if key > after)
+        return islice(((key, value) for key, value in found.items() if key > after), limit)
 
     def _queue(self, store_id: str) -> WriteQueue[StoreJob]:
         with self._lock:

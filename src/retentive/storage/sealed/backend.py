@@ -127,8 +127,10 @@ class SealedBackend(Backend, Checkable, Encrypting):
         sealed = {key: None if value is None else keys.seal_record(kind, key, value) for key, value in values.items()}
         self.inner.put_side_records(store_id, kind, sealed)
 
-    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
-        keys, found = self._keys_at_hand(store_id), self.inner.side_records(store_id, kind, after=after)
+    def side_records(
+        self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
+    ) -> Iterator[tuple[str, str]]:
+        keys, found = self._keys_at_hand(store_id), self.inner.side_records(store_id, kind, after=after, limit=limit)
         return ((key, keys.open_record(kind, key, value)) for key, value in found)
 
     def _keys_at_hand(self, store_id: str) -> StoreKeys:

@@ -92,10 +92,12 @@ class SqlBackend(Backend, Checkable, Discarding):
 
         self.transact(put)
 
-    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+    def side_records(
+        self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
+    ) -> Iterator[tuple[str, str]]:
         def select(connection: Connection) -> list[tuple[str, str]]:
             number = stores.store_number(connection, store_id)
-            return stores.select_records(connection, number, kind, after=after)
+            return stores.select_records(connection, number, kind, after=after, limit=limit)
 
         return iter(self.look(select))
 

@@ -88,6 +88,7 @@ class LayersSuite(SuiteOpening):
         expected = [("b", "3"), *((f"c{number:02}", str(number)) for number in range(80))]
         assert list(store.backend.side_records(store.id, "seen")) == expected
         assert list(store.backend.side_records(store.id, "seen", after="c77")) == expected[-2:]
+        assert list(store.backend.side_records(store.id, "seen", after="b", limit=2)) == expected[1:3]
         assert list(store.backend.side_records(store.id, "heard")) == [("a", LONG)]
         assert list(store.backend.side_records(store.id, "nothing")) == []
         assert store.revision() == 0

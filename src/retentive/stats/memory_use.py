@@ -1,0 +1,77 @@
+"""The largest memories of a store, and those that nobody has used for longest, from one pass over its memories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from heapq import nlargest, nsmallest
+
+from retentive.engine.operation import ReadOperation
+from retentive.stats import TOP, Sized, Used
+from retentive.storage.contract import Snapshot
+from retentive.store import MemoryStore, core_of
+from retentive.values.paths import ROOT
+from retentive.values.records import to_us
+from retentive.values.settings import Settings
+
+USED_DAYS = 30
+"""A memory counts as used if it was viewed or changed within this number of days."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Use of the memories that a caller sees. The lists have at most `TOP` entries.
+
+    `used` memories were viewed or changed in the last `USED_DAYS` days, to the hour. `least_used` has only memories
+    that were not, the longest unused first.
+    """
+
+    memories: int
+    size_bytes: int
+    used: int
+    biggest: tuple[Sized, ...]
+    least_used: tuple[Used, ...]
+
+    @property
+    def used_percent(self) -> int:
+        """Percentage of the memories that were used."""
+        return 100 * self.used // self.memories if self.memories else 100
+
+
+def memory_use(store: MemoryStore) -> MemoryUse:
+    """Return the use of the memories of a store. Raises the errors of storage.
+
+    Callers that are limited to some paths get the figures of these paths.
+    """
+    core = core_of(store)
+    start = datetime.fromtimestamp(core.clock(), UTC) - timedelta(days=USED_DAYS)
+    return core.result_of(ReadUse(core.accesses.of(core.id), start))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadUse(ReadOperation[MemoryUse]):
+    """Compute the use of memories, given the time of the last view of each, by memory id."""
+
+    name = "stats"
+    for_paths = True
+    accessed: Mapping[str, float]
+    start: datetime
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> MemoryUse:
+        """Read the memories once."""
+        start_us = to_us(self.start)
+        sizes: list[tuple[int, str]] = []
+        idle: list[tuple[int, str]] = []
+        for memory in snapshot.memories(ROOT):
+            sizes.append((memory.size_bytes, memory.path))
+            at_us = max(to_us(memory.updated_at), int(self.accessed.get(memory.id, 0.0) * 1_000_000))
+            if at_us < start_us:
+                idle.append((at_us, memory.path))
+        return MemoryUse(
+            memories=len(sizes),
+            size_bytes=sum(size for size, _ in sizes),
+            used=len(sizes) - len(idle),
+            biggest=tuple(Sized(path, size) for size, path in nlargest(TOP, sizes)),
+            least_used=tuple(Used(path, datetime.fromtimestamp(at / 1e6, UTC)) for at, path in nsmallest(TOP, idle)),
+        )

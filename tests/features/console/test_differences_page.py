@@ -1,0 +1,80 @@
+"""Differences without white space, the mark of what changed again, and the activity: pages, and undo of a session."""
+
+from __future__ import annotations
+
+import pytest
+
+from retentive import MemoryStore
+from retentive.console.pages import history
+from support.console import Person
+
+NOTES = "/memories/notes/a.md"
+
+
+def test_white_space_can_be_ignored(person: Person, store: MemoryStore, at: str) -> None:
+    """Lines that differ only in white space are equal. The choice and the layout are kept together."""
+    store.edit(NOTES, "one\n2\n", "  one\n2 and more\n", actor="session:s3")
+    store.edit(NOTES, "three", "\tthree", actor="session:s3")
+    page = person.get(f"{at}/change/r4?view=unified")
+    assert "removed one" in page.text
+    url = next(link for link in page.links if "w=1" in link)
+    assert "view=unified" in url
+    ignored = person.get(f"{at}/change/r4{url}")
+    assert ignored.problems() == []
+    assert "removed one" not in ignored.text
+    assert "added 2 and more" in ignored.text
+    assert not [link for link in ignored.links if link.startswith("?") and "w=1" not in link and "view=split" in link]
+    assert "Only white space differs." in person.get(f"{at}/change/r5?w=1").text
+
+
+def test_what_changed_again_later_is_marked(person: Person, store: MemoryStore, at: str) -> None:
+    """The mark leads to the difference from then to now. The newest change of a memory has none."""
+    first, newest = (store.versions(NOTES)[place].id for place in (1, 0))
+    page = person.get(f"{at}/change/r1")
+    assert "changed again later" in page.text
+    assert f"{at}/diff/{first}..{newest}" in page.links
+    assert "changed again later" not in person.get(f"{at}/change/r2").text
+    assert "changed again later" not in person.get(f"{at}/diff/{first}..{newest}").text
+    assert "changed again later" in person.get(f"{at}/by/session:s1").text
+    store.delete("/memories/b.txt", actor="user:ann")
+    assert "changed again later" not in person.get(f"{at}/change/r4").text
+    store.history.undo("r4", actor="user:ann")
+    page = person.get(f"{at}/change/r4")
+    assert page.text.count("changed again later") == 1
+    assert f"{at}/change/{store.versions('/memories/b.txt')[0].id}" in page.links
+
+
+def test_activity_page_by_page(person: Person, store: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`before` is a version: each change is on one page, and older pages are neither live nor have a strip."""
+    monkeypatch.setattr(history, "VERSIONS", 2)
+    page = person.get(f"{at}/activity?path=/memories")
+    assert "r3 created" in page.text
+    assert "r1 created" not in page.text
+    older = person.get(next(link for link in page.links if "before=" in link))
+    assert older.problems() == []
+    assert "r1 created" in older.text
+    assert "r3 created" not in older.text
+    assert not [link for link in older.links if "before=" in link]
+    assert "/events" not in older.body
+    assert person.get(f"{at}/activity?before=r1").status == 400
+
+
+def test_a_session_is_undone_from_the_activity(person: Person, store: MemoryStore, at: str) -> None:
+    """Only changes of that actor in that session are undone, as one change."""
+    store.create("/memories/x.md", "x\n", actor="user:ann", session="talk-1")
+    store.create("/memories/y.md", "y\n", actor="user:ann", session="talk-2")
+    page = person.get(f"{at}/activity")
+    assert page.text.count("Undo this session") == 4
+    assert page.text.count("Undo everything by this actor") == 1
+    url = next(link for link in page.links if "session=talk-1" in link)
+    assert "actor=user%3Aann" in url
+    preview = person.get(url)
+    assert preview.problems() == []
+    assert "Undo the session talk-1 by user:ann 1 step, 1 change" in preview.text
+    done = person.submit(url, "/undo")
+    assert done.status == 200
+    assert [each.path for each in store.memories()] == ["/memories/b.txt", NOTES, "/memories/y.md"]
+    assert "1 step" in person.get(f"{at}/undo?session=talk-2").text
+    assert "1 step" in person.get(f"{at}/undo?actor=session:s2").text
+    assert person.get(f"{at}/undo?change=r1&session=talk-2").status == 400
+    assert person.get(f"{at}/undo?session=unknown").status == 404

@@ -177,7 +177,7 @@ class History:
         """
         with self._context.checking("diff"):
             if (change is None) == (since is None and until is None and only is None):
-                raise InvalidInput("specify either a change, or a time span or filter")
+                raise InvalidInput("specify either one change, or a time span or filter that selects changes")
             if only is None and change is None and since is None:
                 raise InvalidInput("`since` is missing: specify the start of the time span, or a filter")
             change, since, until = (None if each is None else self._named(each) for each in (change, since, until))

@@ -82,7 +82,7 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         return {"revision": tx.revision, "left": reasons}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> RestoreOutcome:
-        """Rebuild the result of the first run from the versions of its change."""
+        """Rebuild the result of the first run from the versions that the first run wrote."""
         versions = named_change(tx, Revision(Number(kept["revision"])))
         past = PastSnapshot(tx, min(version.id for version in versions))
         newest: dict[str, Version] = {}
@@ -172,7 +172,7 @@ class Undo(PlannedOperation):
         who = self.by or self.session
         named = (self.change, who, None if self.change or who else self.own)
         if sum(each is not None for each in named) != 1:
-            raise InvalidInput("specify either the change to undo or its actor")
+            raise InvalidInput("specify either a change, or the actor or session whose changes are to be undone")
         if self.change is not None and self.change.is_time:
             raise InvalidInput(f"{self.change.text} is a time: name a change, such as r1234 or HEAD, or an actor")
         check_zone(self.since)

@@ -183,7 +183,7 @@ class _Undoing:
         merged = diff.merge(self._text_of(after), self._text_of(now), self._text_of(before))
         if merged.text is None:
             first = merged.conflicts[0]
-            raise _Stop(f"its text was changed later in the same lines (from line {first.ours[0] + 1})")
+            raise _Stop(f"a later change modified the same lines (from line {first.ours[0] + 1})")
         return replace(now, text=merged.text, sha256="", size_bytes=len(merged.text.encode()))
 
     def _text_of(self, state: State) -> str:

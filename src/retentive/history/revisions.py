@@ -1,4 +1,4 @@
-"""Names of revisions, as in git: `r1234`, `HEAD~2`, `@{yesterday}`, a time, or the id of a version or its beginning.
+"""Names of revisions, as in git: `r1234`, `HEAD~2`, `@{yesterday}`, a time, or a version id or its first characters.
 
 `parse` turns a text into a value without I/O. The other functions look up a parsed revision in a snapshot. `HEAD` and
 `~2` count the changes of a target, which is a memory (across its renames), a directory or the whole store.

@@ -80,8 +80,8 @@ def lowered(text: str) -> str:
 class Scanned:
     """A text that is prepared for searches: in lower case, and divided into parts.
 
-    A part consists of whole lines. `regions` has, for each search, the runs of parts in which it may match, each given
-    as its first and last part. None means that any search may match anywhere.
+    A part consists of whole lines. For each search, `regions` lists the ranges of consecutive parts in which the search
+    may match. A range is a pair: its first part and its last part. If `regions` is None, any search may match anywhere.
     """
 
     text: str

@@ -1,4 +1,5 @@
-"""Word lists: words for passwords and secrets in several languages, and words that are not values."""
+"""Word lists: words that name passwords and secrets in several languages, and words that can follow such
+a name without being a secret."""
 
 # ruff: noqa: E501 - a pattern or a list is a line
 

@@ -92,8 +92,8 @@ class Corpus:
         """Search the memories of a store. Return the results and the paths of damaged memories.
 
         Another thread may already have updated the index to a newer state than the snapshot. Then the newer state is
-        searched or, if `may_be_newer` is False, None is returned. `admit` decides which memories can be found, `sees`
-        which memories the actor may see, and `doubts` which memories are hidden in addition.
+        searched or, if `may_be_newer` is False, None is returned. `admit` decides which memories can be found. `sees`
+        decides which memories the actor may see. `doubts` decides which of these memories are hidden as well.
         """
         if doubts is not None and (self._is_too_large(snapshot) or not isinstance(query, Query)):
             admit, sees, doubts = _both(admit, doubts.shows), _both(sees, doubts.shows), None

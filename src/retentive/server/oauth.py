@@ -105,7 +105,7 @@ class Issuer:
             return cast("str", self.workspace)
         named = _text(claims[self.workspace_claim])
         if not any(matches_actor(pattern, named) for pattern in self.workspaces):
-            raise InvalidInput("the issuer may not name this workspace")
+            raise InvalidInput("the issuer is not allowed to give access to this workspace")
         return named
 
     def _scopes(self, claims: Mapping[str, Any]) -> list[str]:

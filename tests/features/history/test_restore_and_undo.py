@@ -338,7 +338,7 @@ def test_changes_of_the_same_lines_are_not_merged(quick: MemoryStore) -> None:
     change = replace(quick, A, "two", "2", "session:s")
     replace(quick, A, "2", "II", "user:ann")
     assert refused(quick.history.undo(change, mode="merge")) == [
-        (A, "its text was changed later in the same lines (from line 2)")
+        (A, "a later change modified the same lines (from line 2)")
     ]
     assert tree(quick) == {A: "one\nII\n"}
     assert done(quick.history.undo(change, mode="force")) == [("changed", A)]

@@ -224,8 +224,8 @@ class Session:
             return None
         if {"*", "?"} & set(self.actor.id):
             raise InvalidInput(
-                "the name of the actor contains * or ?, so changes of other actors could be undone; "
-                "use /undo for one change at a time"
+                "nothing was undone: the name of the actor contains * or ?, so it also matches other actors; "
+                "use /undo to undo one change at a time"
             )
         newest = self.changes()[0].revision
         with self._uninterrupted():

@@ -31,7 +31,8 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 class HookSession:
     """Input of a hook: the id of the session, and the path of the edited file.
 
-    `id` is empty if it is not valid as the name of a file and of an actor. `file_path` is empty for other events.
+    `id` is empty if the received session id cannot be both a file name and an actor name. `file_path` is empty unless
+    the event is an edit of a file.
     """
 
     id: str = ""

@@ -1,4 +1,4 @@
-"""Listings of directories, which show quickly that no entry of a directory or its subdirectories has changed."""
+"""Saved directory listings: a quick check whether any entry of a directory or its subdirectories has changed."""
 
 from __future__ import annotations
 

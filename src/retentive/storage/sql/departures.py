@@ -2,7 +2,8 @@
 
 Departures make it possible to read an earlier state of a directory without reading all memories or all versions. A
 memory that was in the directory is either still at the same path, or its departure is in this cache. The cache belongs
-to this process. Each use of the cache adds the departures of the versions that were written meanwhile. An index in the
+to this process. Each time the cache is used, it first reads the
+versions that were written since the last use, and adds the departures that they record. An index in the
 database would do the same, but would make every write slower.
 
 If the path of a version was redacted, the cache has no departure from this path, so earlier states do not show it.

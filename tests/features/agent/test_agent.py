@@ -510,7 +510,7 @@ def test_the_tool_of_the_tool_runner_is_not_a_memory(server: ScriptedClaude, sto
     """The error names the attribute of the tool that is one."""
     tool: Any = MemoryTool(store)
     with client_of(server.url) as client:
-        with pytest.raises(InvalidInput, match=r"pass its memories instead: memory=tool\.tree"):
+        with pytest.raises(InvalidInput, match=r"pass its tree instead: memory=tool\.tree"):
             Agent(client, memory=tool)
         with pytest.raises(InvalidInput, match="already has a tool named 'memory'; pass the memory itself as memory="):
             Agent(client, memory=store, tools=[tool])

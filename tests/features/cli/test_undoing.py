@@ -84,7 +84,7 @@ def test_conflicts_are_reported(location: str, tmp_path: Path) -> None:
     for extra in ((), ("--dry-run",), ("--merge",)):
         ended = here(location, "undo", change, *extra)
         assert (ended.exit_code, ended.stdout) == (6, "")
-        assert f"{A}: its text was changed later" in ended.stderr
+        assert f"{A}: a later change modified the same lines" in ended.stderr
     found = json.loads(here(location, "undo", change, "--json").stdout)
     assert (found["done"], [each["path"] for each in found["conflicts"]]) == (False, [A])
     assert "Error: nothing was done." in terminal(tmp_path, "--at", location, "undo", change)

@@ -268,7 +268,7 @@ def _str_replace(tx: Transaction, writer: GuardedWriter, command: StrReplace) ->
         text, at = replace(decoded(entry.data), command.old_str, command.new_str)
     except Refused as refusal:
         raise _harmless(refusal, writer) from None
-    stored = writer.put(entry, command.path, text)
+    stored = writer.put(entry, command.path, text, same=(at, len(text) - at - len(command.new_str)))
     if stored.altered:
         return CommandResult(stored.notes, version_id=stored.version_id)
     shown = snippet(stored.text, at, len(command.new_str), max_chars=writer.settings.view_chars)

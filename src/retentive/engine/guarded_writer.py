@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from retentive.errors import Phrase, Refused
-from retentive.redaction.examiner import MAX_NAMED_LINES, Examined, TextExaminer
+from retentive.redaction.examiner import MAX_NAMED_LINES, UNKNOWN, Examined, SameEnds, TextExaminer
 from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Snapshot, Transaction, Usage
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import covers, matches_actor
@@ -149,13 +149,14 @@ class GuardedWriter(WriteRules):
         again: Again | None = None,
         is_removal: bool = False,
         lineage: Sequence[str | None] | None = None,
+        same: SameEnds = UNKNOWN,
     ) -> Stored:
         """Write `text` to the memory of `entry` if it passes the guards. The memory is created at or moved to `path`.
 
         If `text` is the present text, nothing is recorded, not even a move. `lineage` lists the provenances of the
         texts from which `text` was made; by default, only the provenance of the present text. `is_removal` means that
         `text` is the present text with its sensitive values masked. Size limits do not apply to it, because masks may
-        be longer than the values.
+        be longer than the values. `same` are the ends of the present text that `text` has too.
         """
         data = text.encode()
         if data == entry.data:
@@ -166,7 +167,9 @@ class GuardedWriter(WriteRules):
             self._check_bytes(entry, len(data))
         before = "" if entry.data is None else entry.data.decode("utf-8", "replace")
         examined = (
-            Examined(text) if is_removal else self._examiner.examine(self.settings, text, path=path.text, before=before)
+            Examined(text)
+            if is_removal
+            else self._examiner.examine(self.settings, text, path=path.text, before=before, same=same)
         )
         if examined.refused:
             raise Refused("sensitive", kinds=_listed(examined.refused))

@@ -171,7 +171,7 @@ class DirectoryTransaction(SqlTransaction):
         return self._has_external_edits and not self.plan.changes
 
     def finish(self) -> None:
-        """Write the head, and mark the planned paths as pending.
+        """Mark the planned paths as pending.
 
         Later jobs therefore do not mistake the files, which are not written yet, for external edits.
         """

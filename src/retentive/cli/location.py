@@ -32,7 +32,7 @@ STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "dama
 """Codes of errors that concern the storage as a whole. Their messages are printed with the location."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Location:
     """A directory or URL with memory stores, the key of one of these stores, the actor, and the encryption keys.
 
@@ -218,12 +218,18 @@ def shown(url: str) -> str:
 
 
 def _login() -> str:
-    import getpass  # noqa: PLC0415 - imports slow down the start of every command
+    """The user who runs the command, as `getpass.getuser` finds it. That module also imports one for terminals."""
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        if name := os.environ.get(variable):
+            return f"user:{name}"
+    if sys.platform == "win32":
+        return "user:unknown"
+    import pwd  # noqa: PLC0415 - imports slow down the start of every command
 
     try:
-        return f"user:{getpass.getuser()}"
-    except (ImportError, KeyError, OSError):  # for example a container that runs under a user id without a name
-        return f"user:{os.getuid() if sys.platform != 'win32' else 'unknown'}"
+        return f"user:{pwd.getpwuid(os.getuid()).pw_name}"
+    except KeyError:  # for example a container that runs under a user id without a name
+        return f"user:{os.getuid()}"
 
 
 def take_over(store: MemoryStore) -> None:

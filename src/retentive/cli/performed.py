@@ -31,7 +31,7 @@ VIEW = 'Print one JSON object: {"text", "is_error", "code", "path", "memory_id",
 CHANGE = VIEW.replace("}.", ', "changes"}; changes is a list of {"path", "memory_id", "version_id", "operation"}.')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Done:
     """A reply, its path, the version that was read, and the recorded changes.
 

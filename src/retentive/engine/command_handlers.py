@@ -36,7 +36,7 @@ ABSENT: Final = ""
 """Value of `if_version` that requires that no memory is at the path."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CommandResult:
     """Result of a write command: the data that the reply needs in addition to the command.
 
@@ -54,7 +54,7 @@ class CommandResult:
     """The memory after an update by id, or its last state before a deletion by id."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RunCommand(WriteOperation[CommandResult]):
     """Run a command that changes memories.
 
@@ -106,7 +106,7 @@ class RunCommand(WriteOperation[CommandResult]):
         return CommandResult(version_id=kept["version"])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Viewed:
     """Result of a view: a page of a memory, or the listing of a directory."""
 
@@ -116,7 +116,7 @@ class Viewed:
     is_unconfirmed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RunView(ReadOperation[Viewed]):
     """Run the command `view`. `counts` caches the line counts of texts."""
 

@@ -32,7 +32,7 @@ _NO_FLAGS: Flags = ()
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Stored:
     """Result of a write: the stored text, its version, whether a guard modified it, and notes for the reply."""
 

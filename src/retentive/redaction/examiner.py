@@ -68,7 +68,7 @@ class Examined:
     flagged: tuple[tuple[int, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TextExaminer:
     """Examines texts with the built-in rules and the rules and detectors of an application. Threads may share it.
 

@@ -33,7 +33,7 @@ class NotCached(Exception):
     """The cache cannot answer a query. The read is repeated in a transaction."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class CachedRecords:
     """Records of one memory store in one state of the database, with some of the methods of `SqlSnapshot`."""
 

@@ -42,7 +42,7 @@ class StoreRecords(Protocol):
         """Columns of the memories below a path."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class VerifiedFiles:
     """Marks of files that match their records, and paths that have no file."""
 

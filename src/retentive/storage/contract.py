@@ -18,7 +18,7 @@ Guarantees (tested by `retentive.testing.backend_suite`):
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from itertools import islice
@@ -203,6 +203,11 @@ class Snapshot(ABC):
         The path is canonical and not the root. A backend may then read the settings and the entry together. Only `get`
         reports a damaged text.
         """
+
+    @property
+    def state(self) -> Hashable:
+        """Value that differs whenever paths or sizes of memories differ. None if only reading the memories can tell."""
+        return None
 
     def find(self, memory_id: str) -> Memory | None:
         """The present memory with this id, or None."""

@@ -74,6 +74,25 @@ def test_a_command_needs_few_statements(tmp_path: Path, statements: list[str]) -
     assert found == STATEMENTS
 
 
+def test_an_unchanged_directory_is_listed_without_its_memories(tmp_path: Path, statements: list[str]) -> None:
+    """A change by another process is seen, and so is one in another directory, whose size the root shows."""
+    at, listed = f"sqlite:///{tmp_path}/memory.db", list[str]()
+    with retentive.open(at) as opened, retentive.open(at) as elsewhere:
+        store, other = opened.store(), elsewhere.store()
+        texts = {"/memories/d/a": "one\n", "/memories/d/b": "two\n", "/memories/e": "three\n"}
+        for path, text in texts.items():
+            other.execute({"command": "create", "path": path, "file_text": text})
+            for turn in range(2):
+                statements.clear()
+                listed.append(store.execute({"command": "view", "path": "/memories"}).text.split("\n", 1)[1])
+                assert sum("m.size_bytes FROM memories" in statement for statement in statements) == 1 - turn
+        assert store.execute({"command": "view", "path": "/memories/d"}).text.count("\n") == 3
+    first = "4B\t/memories\n4B\t/memories/d/\n4B\t/memories/d/a"
+    second = "8B\t/memories\n8B\t/memories/d/\n4B\t/memories/d/a\n4B\t/memories/d/b"
+    third = second.replace("8B\t/memories\n", "14B\t/memories\n") + "\n6B\t/memories/e"
+    assert listed == [first, first, second, second, third, third]
+
+
 def edited(tx: Transaction, path: str, data: bytes | None = b"text") -> object:
     """Write the memory at a path, or delete it; then refuse the command if the path says so."""
     made = tx.record([Change(tx.get(path).memory, None if data is None else path, data)], None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from retentive.errors import Refused
 from retentive.storage.contract import (
@@ -49,6 +49,10 @@ class DirectorySnapshot(SqlSnapshot):
     def keep_in(self, state: CachedState) -> None:
         """Add the records that are read from now on to `state`, which later reads use while it is current."""
         self._kept = state.of(self.store_id, self.head)
+
+    @property
+    def state(self) -> Hashable:
+        return None  # the files must be compared
 
     def get(self, path: str) -> Entry:
         entry, mark = self._comparison.get_marked(path)

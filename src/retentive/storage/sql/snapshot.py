@@ -6,7 +6,7 @@ long. The engine enforces the rules; this layer only maps changes to rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -161,6 +161,11 @@ class SqlSnapshot(Snapshot):
     @property
     def properties(self) -> str | None:
         return self.head.properties
+
+    @property
+    def state(self) -> Hashable:
+        head = self.head
+        return head.no, head.revision, head.last_at  # one more than the revision, since a restored store may repeat it
 
     def usage(self) -> Usage:
         return Usage(self.head.memories, self.head.size_bytes)

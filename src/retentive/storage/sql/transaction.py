@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from hashlib import sha256
 from os import urandom
 
@@ -33,6 +33,10 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self.changed = False
         self.untraced = False  # true after a change that appears neither in a version nor in the head
         self.newest: str | None = None  # id of the latest version
+
+    @property
+    def state(self) -> Hashable:
+        return None  # a later job of the batch may undo the changes
 
     @property
     def outlasts_refusal(self) -> bool:

@@ -169,7 +169,7 @@ class Console:
             if not is_form_token(token, _first(form, "csrf")):
                 raise forbidden("the form is too old, or another page sent it; open the page again")
         if not key.allows(route.scope):
-            raise forbidden(f"this needs a key with the scope {route.scope}")
+            raise forbidden(f"this page needs an API key with the scope {route.scope}")
         asked = parse_qs(request.url.query, max_num_fields=MAX_FIELDS)
         query = {name: values[0] for name, values in asked.items()}
         caller = Caller(key, key.actor)

@@ -63,7 +63,7 @@ def check_beta(headers: Headers) -> None:
 def check_scope(key: KeyRecord, route: Route) -> None:
     """Raise `HttpError` 403 if the key has none of the scopes that the route accepts."""
     if not any(key.allows(scope) for scope in route.scopes):
-        raise forbidden(f"the key needs the scope {' or '.join(route.scopes)}")
+        raise forbidden(f"the API key needs the scope {' or '.join(route.scopes)}")
 
 
 def named_actor(headers: Headers, key: KeyRecord) -> Actor:

@@ -191,7 +191,7 @@ class Replies:
             extra = _placeholders(template) - allowed
             if extra:
                 raise InvalidInput(
-                    f"unknown placeholders {sorted(extra)} in reply {spec.name!r}; it may use {sorted(allowed)}"
+                    f"unknown placeholders {sorted(extra)} in reply {spec.name!r}; the reply can use {sorted(allowed)}"
                 )
 
     def __repr__(self) -> str:

@@ -114,7 +114,7 @@ def test_other_places_need_no_migration(tmp_path: Path) -> None:
     """`migrate-schema` has nothing to do for SQLite, which is migrated when it is opened."""
     assert migrated(place_of("sqlite", tmp_path)) == {"applied": []}
     assert (
-        "partitions need a location on a database server"
+        "`partitions` needs a location on a database server"
         in here(tmp_path / "m", "migrate-schema", "--partitions", "2").stderr
     )
 

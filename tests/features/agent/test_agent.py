@@ -440,7 +440,7 @@ def test_each_agent_is_a_separate_session(server: ScriptedClaude, store: MemoryS
         ({"actor": ""}, "actor"),
         ({"actor": 5}, "actor must be"),
         ({"context": 5}, "context must be a ContextManagement"),
-        ({"budget": 5}, "budget must be a Budget"),
+        ({"budget": 5}, "`budget` must be a Budget"),
         ({"messages": "hi"}, "messages must be a list"),
         ({"messages": [5]}, r"messages\[0\] must be a dict with `content` and a `role`"),
         ({"messages": [{"role": "x", "content": "hi"}]}, r"messages\[0\] must be a dict with `content` and a `role`"),
@@ -458,7 +458,7 @@ def test_each_agent_is_a_separate_session(server: ScriptedClaude, store: MemoryS
         ({"tools": [5]}, "each tool must be a function"),
         ({"tools": [print]}, "each tool must be a function"),
         ({"tools": [{"x": 1}]}, "each tool must be a function"),
-        ({"model": ""}, "model must not be empty"),
+        ({"model": ""}, "`model` must not be empty"),
         ({"model": 5}, "model must be a string"),
         ({"stream": "yes"}, "stream must be"),
         ({"tidy": "yes"}, "tidy must be"),
@@ -486,7 +486,7 @@ async def wait() -> str:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"tools": [wait]}, "the tool 'wait' is async; use AsyncAgent, or define it with beta_tool"),
+        ({"tools": [wait]}, "the tool 'wait' is async; use AsyncAgent, or define the tool with `beta_tool`"),
         ({"tools": [TOOL]}, "already has a tool named 'memory'; pass the memory itself as memory="),
         ({"tools": [TOOL, TOOL]}, "already has a tool named 'memory'; pass the memory itself as memory="),
         ({"tools": [{"name": "a"}, {"name": "a"}]}, "two tools are named 'a'; the API accepts each name once"),

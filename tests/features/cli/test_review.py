@@ -152,7 +152,7 @@ def test_refuse_removes_the_change_and_those_that_build_on_it(location: str) -> 
     first, second, third = ids(location)
     assert here(location, "review", "refuse", first).stdout.splitlines() == [
         f"{first} was refused: modified {A}.",
-        f"{third} was refused too, because it builds on another one.",
+        f"{third} was refused too, because it builds on a refused proposal.",
     ]
     assert ids(location) == [second]
     ended = here(location, "review", "accept", first)

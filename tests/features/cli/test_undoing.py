@@ -84,7 +84,7 @@ def test_conflicts_are_reported(location: str, tmp_path: Path) -> None:
     for extra in ((), ("--dry-run",), ("--merge",)):
         ended = here(location, "undo", change, *extra)
         assert (ended.exit_code, ended.stdout) == (6, "")
-        assert f"{A}: its text was changed later" in ended.stderr
+        assert f"{A}: a later change modified the text" in ended.stderr
     found = json.loads(here(location, "undo", change, "--json").stdout)
     assert (found["done"], [each["path"] for each in found["conflicts"]]) == (False, [A])
     assert "Error: nothing was done." in terminal(tmp_path, "--at", location, "undo", change)
@@ -189,7 +189,7 @@ def test_the_change_that_was_shown_is_undone(location: str, tmp_path: Path) -> N
         here(location, "insert", A, "4", "five")
         shown.type("y\r")
         assert shown.end() == 6
-    assert "its text was changed later" in shown.shown
+    assert "a later change modified the text" in shown.shown
 
 
 def test_undo_without_a_terminal_needs_a_name(location: str) -> None:

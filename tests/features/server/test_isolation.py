@@ -126,7 +126,7 @@ def test_without_the_scope(api: Api, route: Route) -> None:
     others = [scope for scope in SCOPES if scope not in {*route.scopes, "admin"}]
     answer = ask(api.with_key(*others), route, UNKNOWN)
     assert answer.status == 403
-    assert answer.error["message"] == f"the key needs the scope {' or '.join(route.scopes)}"
+    assert answer.error["message"] == f"the API key needs the scope {' or '.join(route.scopes)}"
 
 
 @pytest.mark.parametrize("route", [each for each in ROUTES if each.path_names], ids=lambda each: each.name)

@@ -141,7 +141,10 @@ class Decide(WriteOperation[DecisionOutcome]):
         """
         obstacles = [
             Obstacle(
-                each, "builds_on", None, f"the proposal builds on {', '.join(missing)}; accept these first or together"
+                each,
+                "builds_on",
+                None,
+                f"the proposal builds on {', '.join(missing)}, which must be accepted first or in the same call",
             )
             for each in chosen
             if (missing := [other for other in below if other in below[each] - chosen.keys()])
@@ -257,7 +260,7 @@ class _ProposalApplier:
             self.writer.check_name(MemoryPath.known(path))
             self.writer.check(MemoryPath.known(memory.path))
         if chosen is None:
-            where = ", in lines that the proposal edits too" if self.merge else ""
+            where = "; the edit and the proposal change the same lines" if self.merge else ""
             raise _Hindered("edited", path, f"{path} was edited after the proposal{where}")
         self._put(change, entry, path, chosen)
 

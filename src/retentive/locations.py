@@ -138,7 +138,7 @@ def _driver(product: str, *, extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError:
-        raise InvalidInput(f"{product} needs its driver: {pip_install(extra)}") from None
+        raise InvalidInput(f"{product} needs a driver: {pip_install(extra)}") from None
 
 
 def _sqlite_path(rest: str) -> str | None:

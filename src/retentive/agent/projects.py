@@ -247,7 +247,7 @@ def _mark_features(text: str | None, path: str, verified: Sequence[str], broken:
     content, features = _parse_checklist(text)
     if features is None:
         raise InvalidInput(
-            f"{path} must contain a JSON object whose `features` is a list; restore a valid version from its history"
+            f"{path} must contain a JSON object whose `features` is a list; restore a valid version from the history"
         )
     known = {str(feature.get("id")): feature for feature in features}
     if unknown := [name for name in (*verified, *broken) if name not in known]:

@@ -204,7 +204,7 @@ def key_ring() -> type[KeyRing]:
     try:
         from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
     except ImportError:
-        raise InvalidInput(f"encryption needs its library: {pip_install('crypto')}") from None
+        raise InvalidInput(f"encryption needs the package cryptography: {pip_install('crypto')}") from None
     return KeyRing
 
 

@@ -246,7 +246,7 @@ class Console:
     def _refused(self, request: Request) -> HttpError | None:
         """Return the error if a request must be refused before its form is read, otherwise None."""
         if not request_checks.is_known_host(request_checks.host_of(request.headers), self.hosts):
-            return invalid("the console does not accept this host name; add it to the option --console-hosts")
+            return invalid("the console does not accept this host name; add the host name to --console-hosts")
         if request.method not in {"GET", "HEAD", "POST"}:
             return HttpError(405, "invalid_request_error", "method not allowed", "method_not_allowed")
         if request.method == "POST" and request_checks.is_foreign(request.headers):

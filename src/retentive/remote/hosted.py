@@ -297,7 +297,9 @@ class HostedLocation(RemoteLocation):
 
     def _found(self, id_or_key: str, workspace: str) -> HttpExchange[JsonBody | None]:
         if not id_or_key.startswith("memstore_"):
-            raise InvalidInput("a hosted memory store is opened by its id, memstore_...; create one with create_store")
+            raise InvalidInput(
+                "a hosted memory store can be opened only by id (memstore_...); `create_store` creates a store"
+            )
         try:
             return (yield HttpRequest("GET", f"{STORES}/{segment(id_or_key)}"))
         except NotFound:

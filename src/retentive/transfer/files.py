@@ -63,7 +63,7 @@ def mapped_os_errors() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise NotFound("the file, or the directory for it, does not exist") from None
+        raise NotFound("the file or its directory does not exist") from None
     except OSError as error:
         raise _mapped(error) from None
 

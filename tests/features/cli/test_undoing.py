@@ -235,7 +235,7 @@ def test_a_conflict_names_the_options_that_work(location: str) -> None:
     change = version_ids(location)[2]
     here(location, "replace", A, "four", "4")
     other_lines = here(location, "undo", change).stderr
-    assert "--merge undoes it and keeps the later changes" in other_lines
+    assert "--merge undoes the change and keeps the later changes" in other_lines
     assert "--force undoes it and loses the later changes" in other_lines
     here(location, "replace", A, "1", "ONE")
     same_lines = here(location, "undo", change).stderr
@@ -244,7 +244,7 @@ def test_a_conflict_names_the_options_that_work(location: str) -> None:
     here(location, "create", A + "/x", "in the way")
     blocked = here(location, "restore", A, "--to", change)
     assert blocked.exit_code == 6
-    assert "--force restores it and deletes the memories in the way." in blocked.stderr
+    assert "--force restores the earlier state and deletes the memories in the way." in blocked.stderr
 
 
 def test_a_redacted_change_cannot_be_undone(location: str) -> None:

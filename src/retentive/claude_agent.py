@@ -109,7 +109,7 @@ class TranscriptStore:
         """
         if is_remote(opened):
             raise InvalidInput(
-                "transcripts cannot be saved through a server; open the location that the server uses, not its URL"
+                "transcripts cannot be saved through a server; open the location that the server itself uses"
             )
         self._core = core_of(opened.store(store, name="Transcripts of the Claude Agent SDK"))
         self._seen: OrderedDict[str, _Seen] = OrderedDict()

@@ -60,7 +60,7 @@ def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
     if isinstance(location, str) and _schemed(text.partition(":")[0]) in _SCHEMES and ":" in text:
         raise InvalidInput(
             f"the location looks like a URL but has no :// after the scheme; use {_EXAMPLES};"
-            " for a directory write ./ before its name"
+            " for a directory, write ./ before the name"
         )
     path = expanded(text)
     if path.lower().endswith(_DATABASE_ENDINGS) and not os.path.isdir(path):
@@ -82,8 +82,8 @@ def _known_scheme(written: str) -> str:
     kind = _schemed(scheme.partition("+")[0])
     if kind in {"http", "https"}:
         raise InvalidInput(
-            "this cannot be done through a server; run it on the machine of the server, with the location that the "
-            "server uses"
+            "this operation is not available through a server; run it on the machine of the server, with the location "
+            "that the server uses"
         )
     if kind == "mysql":
         raise InvalidInput(
@@ -138,7 +138,7 @@ def _driver(product: str, *, extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError:
-        raise InvalidInput(f"{product} needs its driver: {pip_install(extra)}") from None
+        raise InvalidInput(f"{product} needs a driver: {pip_install(extra)}") from None
 
 
 def _sqlite_path(rest: str) -> str | None:
@@ -221,7 +221,7 @@ def migrate_schema(location: str | os.PathLike[str], *, partitions: int = 0) -> 
     scheme, rest = parse_location(location)
     if scheme is None or scheme not in _SERVERS:
         if partitions:
-            raise InvalidInput("partitions need a location on a database server (PostgreSQL or MariaDB)")
+            raise InvalidInput("`partitions` needs a location on a database server (PostgreSQL or MariaDB)")
         open_backend(location).close()
         return []
     with closing(_open_server(scheme, rest, time.time, sortable_id, check=False)) as backend:

@@ -99,7 +99,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
         local = {"keys": keys, "seal_paths": seal_paths, "rules": rules, "detectors": detectors, **settings}
         if replies is not REPLIES:
             local["replies"] = replies
-        _refuse(local, "has no effect on a server, which has its own settings, keys and sentences")
+        _refuse(local, "has no effect on a server, which has its own settings, keys and replies")
         from retentive.remote.access import Access  # noqa: PLC0415
         from retentive.remote.opening import open_location  # noqa: PLC0415 - the HTTP client is imported late
 
@@ -112,7 +112,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     who = as_actor(actor)
     encrypted = encryption(keys, clock=clock, seal_paths=seal_paths)
     if not create and not location_exists(location):
-        raise NotFound("the location does not exist, and create=False does not create it")
+        raise NotFound("the location does not exist; omit `create=False` to create the location")
     backend = encrypted(open_backend(location, clock=clock, new_id=new_id, create=create))
     return Retentive(
         backend, pins=pins, guard=guard, replies=replies, actor=who, clock=clock, sweep=sweep, create=create
@@ -156,7 +156,7 @@ def encryption(
     """
     if keys is None:
         if seal_paths:
-            raise InvalidInput("seal_paths encrypts the paths of new memory stores, so it needs keys=")
+            raise InvalidInput("`seal_paths` encrypts the paths of new memory stores; pass `keys` too")
         return lambda backend: backend
     try:
         from retentive.storage.sealed.backend import SealedBackend  # noqa: PLC0415

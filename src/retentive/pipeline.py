@@ -77,7 +77,7 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
     An error of the request, such as an invalid path, is part of the outcome. A failure of the storage is raised.
     """
     if context.reach and not operation.for_paths:
-        why = f"this caller is limited to some paths, and {operation.name} concerns the whole memory store"
+        why = f"this caller has access to only some paths, but {operation.name} needs access to the whole memory store"
         _read(context, AuditOnly(operation.name, PermissionDenied(why)), invocation)  # raises the error
         raise AssertionError
     if operation.is_read:

@@ -73,11 +73,11 @@ class ClearToolUses:
 
     def __post_init__(self) -> None:
         if not isinstance(self.trigger, InputTokens | ToolUses):
-            raise InvalidInput("trigger must be InputTokens(n) or ToolUses(n)")
-        check_at_least(1, "trigger of ClearToolUses", self.trigger.value)
-        check_at_least(0, "keep of ClearToolUses", self.keep)
+            raise InvalidInput("`trigger` must be InputTokens(n) or ToolUses(n)")
+        check_at_least(1, "`trigger` of ClearToolUses", self.trigger.value)
+        check_at_least(0, "`keep` of ClearToolUses", self.keep)
         if self.clear_at_least is not None:
-            check_at_least(0, "clear_at_least of ClearToolUses", self.clear_at_least)
+            check_at_least(0, "`clear_at_least` of ClearToolUses", self.clear_at_least)
         object.__setattr__(self, "exclude_tools", _names("exclude_tools", self.exclude_tools))
         if not isinstance(self.clear_tool_inputs, bool):
             object.__setattr__(self, "clear_tool_inputs", _names("clear_tool_inputs", self.clear_tool_inputs))
@@ -114,9 +114,9 @@ class ClearThinking:
     def __post_init__(self) -> None:
         if isinstance(self.keep, str):
             if self.keep != "all":
-                raise InvalidInput(f"keep of ClearThinking must be a number of turns or 'all', not {self.keep!r}")
+                raise InvalidInput(f"`keep` of ClearThinking must be a number of turns or 'all', not {self.keep!r}")
         elif self.keep is not None:
-            check_at_least(1, "keep of ClearThinking", self.keep)
+            check_at_least(1, "`keep` of ClearThinking", self.keep)
 
     def request(self) -> dict[str, Any]:
         """Return the edit in the format of the API."""
@@ -144,8 +144,8 @@ class Compact:
 
     def __post_init__(self) -> None:
         if not isinstance(self.trigger, InputTokens):
-            raise InvalidInput("trigger of Compact must be InputTokens(n)")
-        check_at_least(MIN_COMPACT_TRIGGER_TOKENS, "trigger of Compact", self.trigger.value)
+            raise InvalidInput("`trigger` of Compact must be InputTokens(n)")
+        check_at_least(MIN_COMPACT_TRIGGER_TOKENS, "`trigger` of Compact", self.trigger.value)
         check_instructions(self.instructions)
         check_bool("pause_after_compaction", self.pause_after_compaction)
 
@@ -223,14 +223,14 @@ def default_context() -> ContextManagement:
 def check_instructions(instructions: str | None) -> None:
     """Raise `InvalidInput` if the instructions for a summary are blank or not valid text."""
     if instructions is not None:
-        check_text("instructions", instructions)
+        check_text("`instructions`", instructions)
         if not instructions.strip():
-            raise InvalidInput("instructions must not be blank; omit them to use the default summary prompt of the API")
+            raise InvalidInput("`instructions` must not be blank; omit it to use the default summary prompt of the API")
 
 
 def _names(field: str, value: object) -> tuple[str, ...]:
     """Check tool names and return a copy, because the caller may change the list later."""
-    message = f"{field} must be a list of tool names"
+    message = f"`{field}` must be a list of tool names"
     names = check_list(value, message)
     if not all(isinstance(name, str) and name for name in names):
         raise InvalidInput(message)

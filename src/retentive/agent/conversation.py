@@ -77,9 +77,9 @@ def user_message(message: object) -> MessageDict:
     elif isinstance(message, Sequence) and not isinstance(message, bytes | bytearray):
         content = [to_json(block) for block in message]
     else:
-        raise InvalidInput("message must be a string or a list of content blocks")
+        raise InvalidInput("`message` must be a string or a list of content blocks")
     if not content or message == "":
-        raise InvalidInput("message must not be empty; call run() without a message to continue the conversation")
+        raise InvalidInput("`message` must not be empty; call run() without a message to continue the conversation")
     _check_content(content, "message")
     return {"role": "user", "content": content}
 
@@ -97,7 +97,7 @@ def parse_saved(saved: object) -> tuple[list[MessageDict], ConversationUsage, st
         {each.name: given.get(each.name) for each in fields(ConversationUsage)} if isinstance(given, Mapping) else {}
     )
     if not counts or "messages" not in saved:
-        raise InvalidInput("messages must be a list of messages, or the dict that `agent.saved()` returned")
+        raise InvalidInput("`messages` must be a list of messages, or the dict that `agent.saved()` returned")
     for name, count in counts.items():
         check_at_least(0, f"{name} of a saved conversation", count)
     check_text("stop_reason of a saved conversation", stop_reason := saved.get("stop_reason"))
@@ -106,16 +106,16 @@ def parse_saved(saved: object) -> tuple[list[MessageDict], ConversationUsage, st
 
 def parse_messages(messages: object) -> list[MessageDict]:
     """Check the messages of an earlier conversation and return a copy. Raises `InvalidInput`."""
-    checked = check_list(messages, "messages must be a list of messages, such as `agent.messages` of an earlier agent")
+    checked = check_list(messages, "`messages` must be a list of messages, such as `messages` of an earlier agent")
     for n, message in enumerate(checked):
         name = f"messages[{n}]"
         if not isinstance(message, Mapping) or message.get("role") not in ("user", "assistant", "system"):
-            raise InvalidInput(f"{name} must be a dict with `content` and a `role` of user or assistant")
+            raise InvalidInput(f"{name} must be a dict with `content` and `role`; `role` must be user or assistant")
         content = message.get("content")
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
         if not isinstance(content, list | tuple) or not content:
-            raise InvalidInput(f"{name}: content must be a non-empty string or list of content blocks")
+            raise InvalidInput(f"{name}: `content` must be a non-empty string or list of content blocks")
         _check_content([to_json(block) for block in content], name)
     return [dict(message) for message in checked]
 

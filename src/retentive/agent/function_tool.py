@@ -45,7 +45,7 @@ def function_tool(
     `actor`, `source` and `session` are recorded with each change.
     """
     if not name:
-        raise InvalidInput("name must not be empty: the model calls the tool by its name")
+        raise InvalidInput("`name` must not be empty; the model calls the tool by this name")
     description = f"{DESCRIPTION}\n\n{memory_protocol()}" if protocol else DESCRIPTION
     call = {"actor": as_actor(actor), **origin_of(source, session)}
     found, _ = open_memory(memory, store)

@@ -105,7 +105,7 @@ class _Conversation(Generic[C, R]):
         self.messages, self.used, self._stop_reason = parse_saved(messages)
         if hasattr(memory, "to_dict") and hasattr(memory, "call"):
             raise InvalidInput(
-                "the argument `memory` is a tool for the SDK's tool runner; pass its tree instead: memory=tool.tree"
+                "`memory` is a tool for the SDK's tool runner; pass the tree of the tool instead: memory=tool.tree"
             )
         self.memory, self._close_memory = open_memory(memory, store)
         self._tools = Tools(self.memory, self.actor, given, **self.origin)

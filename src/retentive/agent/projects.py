@@ -34,7 +34,7 @@ _SHOWN_CHARS = 16_000  # one page of `view`; maximum characters that are shown o
 _LOG, _CHECKLIST, _SETUP = "progress.md", "features.json", "setup.md"
 _LIMITS = ("too_large", "too_many", "store_too_large", "not_a_directory")  # refusals that another plan may avoid
 T = TypeVar("T")
-_FEATURES = "features must be a list of strings or Features"
+_FEATURES = "`features` must be a list of strings or Features"
 _NO_PROJECT = "no project found in {directory}; create one with start_project"
 _RULES = """\
 How to work:
@@ -73,14 +73,14 @@ def start_project(
     """
     _check_memory(memory)
     checklist = _new_checklist(features)
-    check_text("goal", goal)
-    check_text("setup", setup)
+    check_text("`goal`", goal)
+    check_text("`setup`", setup)
     if not goal.strip():
-        raise InvalidInput("goal must not be blank; describe the purpose of the project")
+        raise InvalidInput("`goal` must not be blank; describe the purpose of the project")
 
     def write(files: ProjectFiles) -> None:
         if files.read(_LOG) is not None:
-            raise InvalidInput(f"a project already exists in {directory}; continue it with open_session")
+            raise InvalidInput(f"a project already exists in {directory}; continue the project with `open_session`")
         files.put(_SETUP, f"# How to start\n{setup.strip() or 'Not known yet: write it here once it is.'}\n")
         files.put(_CHECKLIST, _json({"features": checklist}))
         files.put(_LOG, f"# Progress\nGoal: {goal.strip()}\nBegun: {_day(clock)}\n")
@@ -154,7 +154,7 @@ def close_session(
     problem = _changed(memory, directory, [partial(record, plan=plan) for plan in PLANS], author)
     if problem is None:
         return
-    recorded = f"No feature was marked; done and next are recorded in {directory}/{_LOG}"
+    recorded = f"No feature was marked. `done` and `next` were recorded in {directory}/{_LOG}"
     if isinstance(problem, Refused):
         raise NotSaved(f"{error_of_refusal(memory, directory, problem)}. {recorded}")
     raise type(problem)(f"{problem}. {recorded}")
@@ -185,7 +185,7 @@ def _mark(
 ) -> InvalidInput | Refused | None:
     """Mark the features in the checklist. If one cannot be marked, mark none and return the error."""
     if both := sorted(set(verified) & set(broken)):
-        return InvalidInput(f"{', '.join(both)} cannot be both verified and broken; name each feature once")
+        return InvalidInput(f"{', '.join(both)}: the same feature cannot be in both `verified` and `broken`")
     try:
         if verified or broken:
             files.put(_CHECKLIST, _mark_features(files.read(_CHECKLIST), path, verified, broken))
@@ -200,14 +200,14 @@ def _mark(
 
 def _check_memory(memory: object) -> None:
     if not isinstance(memory, MemoryStore | Mounts):
-        raise InvalidInput("memory must be a MemoryStore or Mounts")
+        raise InvalidInput("`memory` must be a MemoryStore or Mounts")
 
 
 def _texts(name: str, value: object) -> list[str]:
     """Convert a string or several strings to a list without blank strings."""
-    texts = [value] if isinstance(value, str) else check_list(value, f"{name} must be a string or a list of strings")
+    texts = [value] if isinstance(value, str) else check_list(value, f"`{name}` must be a string or a list of strings")
     for text in texts:
-        check_text(name, text)
+        check_text(f"`{name}`", text)
     return [text for text in texts if text.strip()]
 
 
@@ -247,7 +247,7 @@ def _mark_features(text: str | None, path: str, verified: Sequence[str], broken:
     content, features = _parse_checklist(text)
     if features is None:
         raise InvalidInput(
-            f"{path} must contain a JSON object whose `features` is a list; restore a valid version from its history"
+            f"{path} must contain a JSON object whose `features` is a list; restore a valid version from the history"
         )
     known = {str(feature.get("id")): feature for feature in features}
     if unknown := [name for name in (*verified, *broken) if name not in known]:

@@ -62,9 +62,9 @@ def tidy_note(*, language: str = "en") -> str:
 
 def topic_guidance(topic: str, *, language: str = "en") -> str:
     """Return the instruction to record only information about `topic`. Raises `InvalidInput`."""
-    check_text("topic", topic)
+    check_text("`topic`", topic)
     if not topic.strip():
-        raise InvalidInput("topic must not be blank; omit it for a prompt without topic guidance")
+        raise InvalidInput("`topic` must not be blank; omit it for a prompt without a topic")
     return _TOPIC[_known(language)].replace("{topic}", topic)
 
 

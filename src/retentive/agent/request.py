@@ -18,7 +18,7 @@ from retentive.agent.turns import MAX_UNSTREAMED_TOKENS, Budget
 from retentive.errors import InvalidInput
 from retentive.integrations.messages import TOOL
 
-_BETAS = "betas in request must be a list of strings"
+_BETAS = "`betas` in `request` must be a list of strings"
 CACHE = {"type": "ephemeral"}
 _AGENT_FIELDS = {
     *("model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management", "compaction")
@@ -41,7 +41,7 @@ def request_fields(
     extra = dict(request or {})
     if reserved := sorted(_AGENT_FIELDS & set(extra)):
         raise InvalidInput(
-            f"request must not contain {', '.join(reserved)}: the agent sets these fields from its own arguments"
+            f"`request` must not contain {', '.join(reserved)}; the agent sets these fields from other arguments"
         )
     if budget.max_tokens > MAX_UNSTREAMED_TOKENS and not stream:
         raise InvalidInput(f"max_tokens above {MAX_UNSTREAMED_TOKENS:,} requires stream=True")
@@ -87,7 +87,7 @@ def compaction_config(instructions: str | None) -> dict[str, Any]:
     """Return the value of the request field `compaction`. Raises `InvalidInput`."""
     check_instructions(instructions)
     if instructions is not None and len(instructions) > _MAX_INSTRUCTIONS:
-        raise InvalidInput(f"instructions must not be longer than {_MAX_INSTRUCTIONS:,} characters")
+        raise InvalidInput(f"`instructions` must not be longer than {_MAX_INSTRUCTIONS:,} characters")
     return {"type": "summarize"} | ({} if instructions is None else {"instructions": instructions})
 
 
@@ -115,7 +115,7 @@ def tool_list(tools: Iterable[Any], *, is_async: bool) -> list[Any]:
 
     Raises `InvalidInput` for an invalid tool, and for an async tool unless `is_async` is True.
     """
-    checked = check_list(tools, "tools must be a list of tools")
+    checked = check_list(tools, "`tools` must be a list of tools")
     for tool in checked:
         entry = isinstance(tool, Mapping) and any(isinstance(tool.get(name), str) for name in ("type", "name"))
         if not entry and not (hasattr(tool, "to_dict") and hasattr(tool, "call")):
@@ -125,23 +125,25 @@ def tool_list(tools: Iterable[Any], *, is_async: bool) -> list[Any]:
             )
     names = [tool.get("name") if isinstance(tool, Mapping) else tool.name for tool in checked]
     if TOOL["name"] in names:
-        raise InvalidInput(f"the agent already has a tool named {TOOL['name']!r}; pass the memory itself as memory=...")
+        raise InvalidInput(
+            f"the agent already has a tool named {TOOL['name']!r}; pass the memory as the argument `memory`"
+        )
     if twice := next((name for name in names if name is not None and names.count(name) > 1), None):
         raise InvalidInput(f"two tools are named {twice!r}; the API accepts each name once")
     for tool in checked:
         if not is_async and inspect.iscoroutinefunction(getattr(tool, "call", None)):
-            raise InvalidInput(f"the tool {tool.name!r} is async; use AsyncAgent, or define it with beta_tool")
+            raise InvalidInput(f"the tool {tool.name!r} is async; use AsyncAgent, or define the tool with `beta_tool`")
     return checked
 
 
 def _check_types(model: object, context: object, budget: object, *, stream: object, request: object) -> None:
-    check_text("model", model)
+    check_text("`model`", model)
     if not model:
-        raise InvalidInput("model must not be empty")
+        raise InvalidInput("`model` must not be empty")
     if context is not None and not isinstance(context, ContextManagement):
-        raise InvalidInput("context must be a ContextManagement, or None")
+        raise InvalidInput("`context` must be a ContextManagement, or None")
     if not isinstance(budget, Budget):
-        raise InvalidInput("budget must be a Budget")
-    check_bool("stream", stream)
+        raise InvalidInput("`budget` must be a Budget")
+    check_bool("`stream`", stream)
     if request is not None and not isinstance(request, Mapping):
-        raise InvalidInput("request must be a dict of API fields, or None")
+        raise InvalidInput("`request` must be a dict of API fields, or None")

@@ -19,7 +19,7 @@ __all__ = ["Anchor", "AnchorKey", "Audit", "AuditEntry", "Difference", "Head", "
 
 def _key(key: AnchorKey | str | None) -> AnchorKey:
     if key is None:
-        raise InvalidInput("an anchor file can be read only with the key that signed it; pass `key`")
+        raise InvalidInput("an anchor file can be read only with the key that signed the file; pass `key`")
     return AnchorKey.read(key) if isinstance(key, str) else key
 
 

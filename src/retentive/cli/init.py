@@ -120,7 +120,7 @@ def _refuse_second(store: MemoryStore, directory: str) -> None:
         store.load(f"{directory}/{NAMES[0]}")
     except NotFound:
         return
-    text = f"Error: {directory} already has a project, and nothing was changed; open_session continues it"
+    text = f"Error: {directory} already has a project, so nothing was changed; `open_session` continues it"
     output.end(Reply(text, is_error=True, code="already_exists"))
 
 

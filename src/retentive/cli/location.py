@@ -162,7 +162,7 @@ class Location:
 
         name = click.get_current_context().command_path.partition(" ")[2]
         if name.split(" ")[0] not in OVER_HTTP:
-            raise InvalidInput(f"`retentive {name}` cannot use a server; run it on the machine of the server")
+            raise InvalidInput(f"`retentive {name}` cannot use a server; run the command on the machine of the server")
         if self.seal_paths or "keys" in self.typed:
             raise InvalidInput("--keys and --seal-paths have no effect on a server")
         with naming("Location", self.shown):
@@ -204,7 +204,7 @@ def key_ring() -> type[KeyRing]:
     try:
         from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
     except ImportError:
-        raise InvalidInput(f"encryption needs its library: {pip_install('crypto')}") from None
+        raise InvalidInput(f"encryption needs the package cryptography: {pip_install('crypto')}") from None
     return KeyRing
 
 

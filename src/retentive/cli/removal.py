@@ -106,7 +106,7 @@ def erase(
     erasure. With --whole-store, --store must be given on the command line, so that no store is erased by default.
     """
     if sum((path is not None, memory_id is not None, whole_store)) != 1:
-        raise click.UsageError("Specify only one of a path, --memory and --whole-store.")
+        raise click.UsageError("Specify a path, --memory or --whole-store, but only one of them.")
     if older_than is not None and path is None:
         raise click.UsageError("--older-than needs a path.")
     if whole_store:
@@ -115,7 +115,7 @@ def erase(
         _erase_memories(location, memory_id, Target(memory_id=memory_id), yes=yes)
     elif path == ROOT and older_than is None:
         raise InvalidInput(
-            f"{path} is the whole memory store: erase it with --whole-store --store {location.store_key}"
+            f"{path} is the whole memory store; erase the store with --whole-store --store {location.store_key}"
         )
     else:
         _erase_memories(location, str(path), Target(path, older_than=older_than), yes=yes)
@@ -160,7 +160,7 @@ def _erase_memories(location: Location, name: str, target: Target, *, yes: bool)
             question = f"Permanently erase {many}{name} with {output.counted(sum(counts.values()), 'version')}?"
             confirm(question, declined=partial(core.result_of, preview))
         if not counts and target.older_than is not None:
-            raise NotFound(f"nothing was erased: no memory at or below {name} is older than that")
+            raise NotFound(f"nothing was erased: no memory at or below {name} is older than --older-than")
         if counts:
             removed = [store.history.erase(memory_id=each) for each in counts]
         else:  # this call raises an error with the reason
@@ -172,7 +172,7 @@ def _erase_memories(location: Location, name: str, target: Target, *, yes: bool)
 
 def _erase_remote(location: Location, store: MemoryStore, name: str, target: Target, *, yes: bool) -> None:
     if target.older_than is not None:
-        raise InvalidInput("--older-than cannot be used with a server; run this on the machine of the server")
+        raise InvalidInput("--older-than cannot be used with a server; run the command on the machine of the server")
     memory_id = target.memory_id if target.path is None else store.load(target.path)[0].id
     if not yes:
         confirm(f"Permanently erase {name}?")

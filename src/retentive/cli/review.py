@@ -104,7 +104,7 @@ def _check(ids: Sequence[str], *, everything: bool, whose: str | None) -> None:
 
 def _emit(done: str, outcome: DecisionOutcome) -> None:
     lines = [f"{each} was {done}: {outcome.summaries.get(each, '')}".rstrip(": ") for each in outcome.done]
-    lines += [f"{each} was {done} too, because it builds on another one" for each in outcome.with_them]
+    lines += [f"{each} was {done} too, because it builds on a {done} proposal" for each in outcome.with_them]
     lines += [f"{each} was already {done}" for each in outcome.already]
     obstacles = [f"{each.proposal_id}: {each.text}" for each in outcome.obstacles]
     output.emit(

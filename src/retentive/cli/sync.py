@@ -69,7 +69,7 @@ def sync(
     from retentive.sync.session import SyncOptions, opened  # noqa: PLC0415 - slow to import
 
     if is_asking and (is_watching or dry_run or confirmed):
-        raise click.UsageError("--status can only be combined with --ignore.")
+        raise click.UsageError("--status cannot be combined with --watch, --dry-run or --confirm-deletes.")
     if is_asking:
         with location.existing() as store, naming("Directory", directory):
             _print_status(store, directory, SyncOptions(ignored=ignored))

@@ -104,7 +104,7 @@ def import_(
         raise click.UsageError("--as needs --whole.")
     if whole:
         if revision is not None or overwrite or dry_run or under != ROOT:
-            raise click.UsageError("--whole can only be combined with --as.")
+            raise click.UsageError("--whole cannot be combined with --git, --under, --overwrite or --dry-run.")
         _import_whole(location, source, key)
         return
     from retentive.transfer.import_files import Import  # noqa: PLC0415 - slow to import
@@ -244,7 +244,7 @@ def migrate(
         )
     with naming("TO", shown(target)):
         if _same(location.url, target):
-            raise InvalidInput("TO is the location itself")
+            raise InvalidInput("TO is the same location as the source; choose another target")
     _take_over(location)
     stores = _chosen(location, stores)
     with (

@@ -113,10 +113,10 @@ def undo(
 
 
 _MODES: dict[Mode, str] = {
-    "merge": "--merge undoes it and keeps the later changes, which are in other lines",
-    "force": "--force undoes it and loses the later changes of these memories",
+    "merge": "--merge undoes the change and keeps the later changes, which are in other lines",
+    "force": "--force undoes the change and discards the later changes of these memories",
 }
-_FORCE_RESTORE = "--force restores it and deletes the memories in the way"
+_FORCE_RESTORE = "--force restores the earlier state and deletes the memories in the way"
 
 
 def _advice(store: MemoryStore, operation: Undo | Restore, *, dry_run: bool = False) -> list[str]:
@@ -128,7 +128,7 @@ def _advice(store: MemoryStore, operation: Undo | Restore, *, dry_run: bool = Fa
     works = [mode for mode in modes if not core.peek(Preview(replace(operation, mode=mode))).conflicts]
     texts = {"force": _FORCE_RESTORE} if isinstance(operation, Restore) else _MODES
     if not works:
-        return ["Neither --merge nor --force can do it; `retentive log PATH` shows the versions that still exist."]
+        return ["Neither --merge nor --force resolves this conflict; `retentive log PATH` shows the existing versions."]
     return [f"{texts[mode]}." for mode in works] + ([] if dry_run else ["Add --dry-run to see the changes first."])
 
 

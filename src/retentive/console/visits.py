@@ -79,7 +79,7 @@ class Visit:
     def need(self, scope: Scope) -> None:
         """Raise `HttpError` 403 if the key lacks a scope."""
         if not self.can(scope):
-            raise forbidden(f"the key needs the scope {scope}")
+            raise forbidden(f"the API key needs the scope {scope}")
 
     def given(self, name: str, default: str = "") -> str:
         """Return the value of a field in the form."""

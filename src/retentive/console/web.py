@@ -169,7 +169,7 @@ class Console:
             if not is_form_token(token, _first(form, "csrf")):
                 raise forbidden("the form is too old, or another page sent it; open the page again")
         if not key.allows(route.scope):
-            raise forbidden(f"this needs a key with the scope {route.scope}")
+            raise forbidden(f"this page needs an API key with the scope {route.scope}")
         asked = parse_qs(request.url.query, max_num_fields=MAX_FIELDS)
         query = {name: values[0] for name, values in asked.items()}
         caller = Caller(key, key.actor)
@@ -246,7 +246,7 @@ class Console:
     def _refused(self, request: Request) -> HttpError | None:
         """Return the error if a request must be refused before its form is read, otherwise None."""
         if not request_checks.is_known_host(request_checks.host_of(request.headers), self.hosts):
-            return invalid("the console does not accept this host name; add it to the option --console-hosts")
+            return invalid("the console does not accept this host name; add the host name to --console-hosts")
         if request.method not in {"GET", "HEAD", "POST"}:
             return HttpError(405, "invalid_request_error", "method not allowed", "method_not_allowed")
         if request.method == "POST" and request_checks.is_foreign(request.headers):

@@ -76,7 +76,7 @@ def write_bundle(
     try:
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        raise InvalidInput(f"the file of the bundle cannot be created: {error.strerror}") from None
+        raise InvalidInput(f"the bundle file cannot be created: {error.strerror}") from None
     with open(descriptor, "wb") as out:
         out.write(data)
 
@@ -87,7 +87,7 @@ def check_name(file: str | os.PathLike[str]) -> str:
     if not name.endswith(ENDINGS):
         raise InvalidInput(f"the name of the bundle must end with {' or '.join(ENDINGS)}")
     if os.path.lexists(name):
-        raise InvalidInput("the file of the bundle exists; choose another name")
+        raise InvalidInput("the bundle file already exists; choose another name")
     return name
 
 

@@ -67,7 +67,7 @@ def named(findings: Iterable[Finding], names: Sequence[str]) -> list[Finding]:
         if name not in known:
             there = ", ".join(sorted(known)) or "none"
             raise InvalidInput(
-                f"there is no finding {name!r} that can be discarded; findings that can be discarded: {there}"
+                f"there is no finding {name!r} whose data can be discarded; findings with such data: {there}"
             )
     return [known[name] for name in dict.fromkeys(names)]
 

@@ -73,7 +73,7 @@ def _change(
     chosen = named(found_before, names)
     directory = save_to or default_directory(os.fspath(at))
     if chosen and directory is None:
-        raise InvalidInput("specify a directory in which a copy of the discarded data is saved")
+        raise InvalidInput("specify a directory for the copy of the discarded data")
     with closing(encrypted(open_backend(at))) as backend:
         if repair:
             repair_all(backend)

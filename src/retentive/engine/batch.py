@@ -98,7 +98,7 @@ def _run_command(given: object) -> RunCommand:
         if_version = given["if_version"]
         given = {name: value for name, value in given.items() if name != "if_version"}
     if not isinstance(if_version, str | None):
-        raise InvalidInput("if_version must be the id of a version")
+        raise InvalidInput("`if_version` must be the id of a version")
     command = given if isinstance(given, Command) else parse_for_applications(given)
     if isinstance(command, View | Clear):
         raise InvalidInput(f"{command.name} cannot be part of a batch")

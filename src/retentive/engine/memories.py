@@ -197,7 +197,7 @@ class Memories(ABC):
     ) -> Written:
         with self._checking(name, actor):
             if not isinstance(if_version, str | None):
-                raise InvalidInput(f"if_version must be the id of a version, not {type(if_version).__name__}")
+                raise InvalidInput(f"`if_version` must be the id of a version, not {type(if_version).__name__}")
             try:
                 built = command()
             except Refused as refusal:
@@ -220,12 +220,12 @@ def _file(path: str) -> MemoryPath:
 
 def _line(line: int) -> int:
     if type(line) is not int:
-        raise InvalidInput(f"line must be an integer, not {type(line).__name__}")
+        raise InvalidInput(f"`line` must be an integer, not {type(line).__name__}")
     return line
 
 
 def _text(name: str, text: str) -> str:
     if not isinstance(text, str):
-        raise InvalidInput(f"{name} must be a string, not {type(text).__name__}")
+        raise InvalidInput(f"`{name}` must be a string, not {type(text).__name__}")
     check_text(name, text)
     return text

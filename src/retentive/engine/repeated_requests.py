@@ -46,7 +46,7 @@ def once_per_request(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
             result = operation.again(known["kept"], attempt.tx)
         except MALFORMED:
             raise InvalidInput(
-                "a request with this idempotency key ran before; its result is no longer known"
+                "a request with this idempotency key ran before; the result of that request is no longer known"
             ) from None
         return Outcome(attempt.settings, result, recorded=changes, repeated=True, proposed=bool(known.get("proposed")))
     outcome = proceed(attempt)

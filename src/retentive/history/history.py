@@ -112,7 +112,9 @@ class History:
         """
         with self._context.checking("feed"):
             if limit < 1 or not ((after.isascii() and after.isalnum()) or not after):
-                raise InvalidInput("the limit must be at least 1, and the cursor must be an id without its prefix")
+                raise InvalidInput(
+                    "`limit` must be at least 1; `after` must be the id of a version or event without its prefix"
+                )
         return self._context.result_of(feed(after, limit))
 
     def newest(self) -> str:
@@ -151,7 +153,9 @@ class History:
         with self._context.checking("diff"):
             since, until = self._named(old), self._named(new)
             if not (since.is_version and until.is_version):
-                raise InvalidInput("specify the ids of two versions; `differences` compares states and changes")
+                raise InvalidInput(
+                    "`diff` needs the ids of two versions; to compare states or changes, use `differences`"
+                )
         found = self._context.result_of(Compare(since=since, until=until)).found
         if found[0].reason:
             raise InvalidInput(found[0].reason)
@@ -177,9 +181,9 @@ class History:
         """
         with self._context.checking("diff"):
             if (change is None) == (since is None and until is None and only is None):
-                raise InvalidInput("specify either one change, or a time span or filter that selects changes")
+                raise InvalidInput("specify `change` alone, or select changes with `since`, `until` and `only`")
             if only is None and change is None and since is None:
-                raise InvalidInput("`since` is missing: specify the start of the time span, or a filter")
+                raise InvalidInput("`until` needs `since` or `only`")
             change, since, until = (None if each is None else self._named(each) for each in (change, since, until))
             target = None if path is None else self._context.parsed(path)
         return self._context.result_of(Compare(target, change, since, until, only=only, actor=self._context.actor))
@@ -270,7 +274,7 @@ class History:
         with self._context.checking("undo", actor):
             own = str(as_actor(actor) or self._context.actor or "")
             if not own:
-                raise InvalidInput("name the actor whose change is to be undone")
+                raise InvalidInput("`actor` is missing; specify the actor whose change is to be undone")
             target = None if path is None else self._context.parsed(path)
             named = None if change is None else self._named(change)
             operation = Undo(named, None, None, mode, target, own)

@@ -92,7 +92,7 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
             newest.setdefault(version.memory_id, version)
         made = [step for version in newest.values() for step in _steps_to(version, past.find(version.memory_id))]
         left = [
-            Conflict(_path_of(tx, memory_id), memory_id, reason or "it differs from the requested state")
+            Conflict(_path_of(tx, memory_id), memory_id, reason or "the memory differs from the requested state")
             for memory_id, reason in kept["left"]
         ]
         return RestoreOutcome(tuple(sorted(made, key=lambda step: (step.path, step.what))), left=tuple(left))
@@ -190,16 +190,16 @@ class Undo(PlannedOperation):
         who = self.by or self.session
         named = (self.change, who, None if self.change or who else self.own)
         if sum(each is not None for each in named) != 1:
-            raise InvalidInput("specify either a change, or the actor or session whose changes are to be undone")
+            raise InvalidInput("specify what to undo: one change, or all changes of an actor or session")
         if self.change is not None and self.change.is_time:
-            raise InvalidInput(f"{self.change.text} is a time: name a change, such as r1234 or HEAD, or an actor")
+            raise InvalidInput(f"{self.change.text} is a time; specify a change instead, such as r1234 or HEAD")
         check_zone(self.since)
 
     def plan(self, found: Snapshot) -> Plan:
         """Return the target state of each affected memory. Raises `NotFound` for an unknown change."""
         chosen = self._chosen(found)
         if not chosen:
-            raise NotFound("there is no such change to undo")
+            raise NotFound("no matching change was found; nothing was undone")
         other = next((version for version in chosen if self.own not in {None, str(version.actor)}), None)
         if other is not None:
             raise ReadOnly(f"r{other.revision} is a change by {other.actor or 'another actor'}, not by {self.own}")

@@ -16,7 +16,7 @@ from retentive.values import diff
 from retentive.values.paths import ROOT
 
 Mode: TypeAlias = Literal["refuse", "merge", "force"]
-_REDACTED = "its version at that time was redacted"
+_REDACTED = "the version of that time was redacted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +146,16 @@ class _Undoing:
 
     def _undo(self, version: Version, before: State | None) -> None:
         if version.redacted_at is not None:
-            raise _Stop("the change itself was redacted")
+            raise _Stop("the version to undo was redacted")
         after, now = _state_after(version), self._state
         if _same(now, after) or _same(now, before):
             self._state = before if _same(now, after) else now
         elif now is None:
-            self._forced("it was deleted later", before)
+            self._forced("a later change deleted the memory", before)
         elif before is None:
-            self._forced("it was changed later", None)
+            self._forced("a later change modified the memory", None)
         elif after is None:
-            self._forced("it was recreated later", now)
+            self._forced("a later change recreated the memory", now)
         else:
             self._state = replace(self._with_text(now, before, after), path=self._path(now, before, after))
 
@@ -171,7 +171,7 @@ class _Undoing:
             return before.path
         if self._mode == "force":
             return now.path
-        raise _Stop("it was renamed later")
+        raise _Stop("a later change renamed the memory")
 
     def _with_text(self, now: State, before: State, after: State) -> State:
         if before.sha256 in {after.sha256, now.sha256}:
@@ -179,7 +179,7 @@ class _Undoing:
         if now.sha256 == after.sha256 or self._mode == "force":
             return replace(before, path=now.path)
         if self._mode == "refuse":
-            raise _Stop("its text was changed later")
+            raise _Stop("a later change modified the text")
         merged = diff.merge(self._text_of(after), self._text_of(now), self._text_of(before))
         if merged.text is None:
             first = merged.conflicts[0]

@@ -127,7 +127,7 @@ def changes(
 
 def _check_limit(limit: int | None) -> None:
     if limit is not None and limit < 0:
-        raise InvalidInput("limit must be an integer of at least 0")
+        raise InvalidInput("`limit` must be an integer of at least 0")
 
 
 def show(revision: Revision, path: MemoryPath | None) -> Read[tuple[Version, str | None]]:

@@ -98,7 +98,9 @@ def _redactable(tx: Transaction, writer: GuardedWriter, version_id: str) -> Vers
     version = find_version(tx, version_id)
     memory = tx.find(version.memory_id)
     if memory is not None and memory.version_id == version_id:
-        raise InvalidInput(f"{version_id} is the newest version; first write a new version, or delete the memory")
+        raise InvalidInput(
+            f"{version_id} is the newest version and cannot be redacted; first write a newer one, or delete the memory"
+        )
     _check_may_change(writer, version if memory is None else memory)
     return version
 
@@ -177,7 +179,7 @@ def check_erasable(found: Snapshot, rules: WriteRules) -> None:
         raise ReadOnly("the memory store is read-only")
     paths = {memory.path for memory in found.memories(ROOT)} | {version.path for version in all_versions(found)} - {""}
     if not all(map(rules.may_change, paths)):
-        raise ReadOnly("the memory store cannot be erased: one of its memories, existing or deleted, is read-only")
+        raise ReadOnly("the memory store cannot be erased, because an existing or deleted memory in it is read-only")
 
 
 def _id_at(tx: Transaction, path: MemoryPath) -> str:

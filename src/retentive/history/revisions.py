@@ -211,7 +211,7 @@ def one_version(found: Snapshot, named: Named, target: MemoryPath | None = None)
     if len(versions) != 1:
         some = ", ".join(version.id for version in versions[:2])
         raise InvalidInput(
-            f"{revision.text} has {len(versions)} versions, such as {some}; name one version or a memory"
+            f"{revision.text} has {len(versions)} versions, such as {some}; specify a version id or a path"
         )
     return versions[0]
 
@@ -254,7 +254,9 @@ def version_at(found: Snapshot, revision: Revision) -> Version:
         raise NotFound(f"there is no version {text}")
     if len(matching) > 1:
         some = ", ".join(version.id for version in matching[:2])
-        raise NotFound(f"{text} is ambiguous: several versions begin with it, such as {some}; give more characters")
+        raise NotFound(
+            f"{text} is ambiguous: several version ids begin with this text, such as {some}; give more characters"
+        )
     return matching[0]
 
 
@@ -286,13 +288,15 @@ def _any_numbered(found: Snapshot, number: int) -> Version:
     """Return any version with a revision number. Raises `NotFound`."""
     newest = next(found.versions(limit=1), None)
     if newest is None or number > newest.revision:
-        last = "it has no changes" if newest is None else f"the newest is r{newest.revision}"
+        last = "the store has no changes" if newest is None else f"the newest change is r{newest.revision}"
         raise NotFound(f"there is no change r{number} in the memory store; {last}")
     version = _near(found, newest, number)
     if version is None or version.revision != number:
         version = next((each for each in _down_to(found, number) if each.revision == number), None)
     if version is None:
-        raise NotFound(f"the change r{number} has no versions: they were removed, or it was itself a removal")
+        raise NotFound(
+            f"the change r{number} has no versions; they were removed later, or the change only removed other versions"
+        )
     return version
 
 

@@ -126,9 +126,9 @@ class StoreSearch:
 
     def _parsed(self, now: datetime) -> Query | LiteralQuery:
         if self.limit is not None and self.limit < 0:
-            raise InvalidInput("limit must be an integer of at least 0")
+            raise InvalidInput("`limit` must be an integer of at least 0")
         if self.mode not in MODES:
-            raise InvalidInput(f"mode must be one of {', '.join(MODES)}")
+            raise InvalidInput(f"`mode` must be one of {', '.join(MODES)}")
         if self.regex or self.mode == "all":
             return parse_literal(self.query, regex=self.regex, within=self.paths)
         return parse_query(self.query, partial(_time, now=now), within=self.paths)

@@ -175,7 +175,7 @@ def _location(memory: Any) -> Retentive | StoreOfUser:
     if callable(location):
         return cast("StoreOfUser", location)
     raise InvalidInput(
-        "memory must be a location (a directory, sqlite:///...), an opened location, or a function that returns the "
+        "`memory` must be a location (a directory, sqlite:///...), an opened location, or a function that returns the "
         "memory store of an app name and a user id"
     )
 
@@ -187,7 +187,7 @@ def _key(app_name: str, user_id: str) -> str:
 def _refuse(custom_metadata: Mapping[str, object] | None) -> None:
     if custom_metadata:
         raise NotImplementedError(
-            "custom_metadata is not supported here; set it on the entries. To expire memories, set `expire_after_days`"
+            "`custom_metadata` is not supported here; set it on each entry. To expire memories, set `expire_after_days`"
         )
 
 
@@ -239,4 +239,6 @@ def _entry(path: str, text: str) -> MemoryEntry:
     try:
         return MemoryEntry.model_validate({**json_object(path, text), "id": _id(path)})
     except ValidationError:
-        raise Damaged(f"{path} does not contain an entry of ADK: restore an earlier version, or delete it") from None
+        raise Damaged(
+            f"{path} does not contain an entry of ADK; restore an earlier version of the memory, or delete the memory"
+        ) from None

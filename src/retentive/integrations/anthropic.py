@@ -105,7 +105,7 @@ class _MemoryTool(_OpenedStore, Generic[R]):
     def store(self) -> MemoryStore:
         """Memory store that the tool uses."""
         if not isinstance(self.tree, MemoryStore):
-            raise AttributeError("the tool uses several memory stores, so it has no `store`; use `tree`")  # noqa: TRY004 - as base_path
+            raise AttributeError("the tool uses several memory stores, so `store` is not available; use `tree`")  # noqa: TRY004 - as base_path
         return self.tree
 
     @property
@@ -279,7 +279,7 @@ def _memory(
         raise InvalidInput("`location` and `base_path` are two names of the same argument; pass only one of them")
     if isinstance(store, MemoryTree):
         if location is not None or base_path is not None:
-            raise InvalidInput("`store` is an open memory, which already has a location; pass only `store`")
+            raise InvalidInput("`store` is an open memory store, which already has a location; pass only `store`")
         return store, None
     if base_path is not None:
         return Path(base_path), store  # in the SDK base_path is always a directory, even if it looks like a URL

@@ -63,7 +63,9 @@ def json_object(path: str, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise Damaged(f"{path} does not contain a JSON object: restore an earlier version, or delete it")
+        raise Damaged(
+            f"{path} does not contain a JSON object; restore an earlier version of the memory, or delete the memory"
+        )
     return value
 
 

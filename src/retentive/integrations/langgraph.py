@@ -101,7 +101,7 @@ class LangGraphStore(BaseStore):
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         if op.limit < 0 or op.offset < 0:
-            raise InvalidInput("limit and offset must not be negative")
+            raise InvalidInput("`limit` and `offset` must not be negative")
         items = self._items(op.namespace_prefix)
         if op.query:
             items = self._ranked(op.query, list(items))
@@ -155,9 +155,9 @@ def _check(op: Op) -> None:
         raise InvalidInput(f"{type(op).__name__} is not an operation of a LangGraph store")
     validate_op_namespace(op)
     if isinstance(op, PutOp) and op.ttl is not None:
-        raise NotImplementedError("ttl is not supported; leave it out, or use the setting `expire_after_days`")
+        raise NotImplementedError("`ttl` is not supported; omit it, or use the setting `expire_after_days`")
     if isinstance(op, PutOp) and op.index is not None:
-        raise NotImplementedError("index is not supported; leave it out: all texts of an item can be searched")
+        raise NotImplementedError("`index` is not supported; omit it, because all texts of an item are searched")
 
 
 def _directory(namespace: tuple[str, ...]) -> str:
@@ -205,4 +205,4 @@ def _has(op: SearchOp, item: SearchItem) -> bool:
     except TypeError:
         return False
     except ValueError as error:
-        raise InvalidInput(f"the filter does not fit the item {item.key!r}: {error}") from None
+        raise InvalidInput(f"the filter cannot be applied to the item {item.key!r}: {error}") from None

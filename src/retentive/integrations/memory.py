@@ -62,7 +62,7 @@ def open_memory(
     """
     memory = unwrapped(memory)
     if store is not None and not isinstance(store, str):
-        raise InvalidInput(f"store must be the key or id of a memory store, not {type(store).__name__}")
+        raise InvalidInput(f"`store` must be the key or id of a memory store, not {type(store).__name__}")
     given = dict(settings) | {
         name: value
         for name, value in (("replies", replies), ("keys", keys), ("api_key", api_key), ("ca_file", ca_file))
@@ -80,13 +80,13 @@ def open_memory(
         return memory.store(store), _close_nothing
     if not callable(getattr(memory, method, None)):
         raise InvalidInput(
-            "memory must be a location (a directory, sqlite:///...), an opened location, a MemoryStore, Mounts, "
+            "`memory` must be a location (a directory, sqlite:///...), an opened location, a MemoryStore, Mounts, "
             f"or an object with an `{method}` method"
         )
     kind = "mounts" if isinstance(memory, Mounts) else "a memory store"
     if store is not None:
         raise InvalidInput(
-            f"`store` has no effect on {kind}, since it chooses one of the stores of a location; pass a location "
+            f"`store` has no effect on {kind}, because `store` selects a memory store in a location; pass a location "
             f"instead, for example MemoryTool('./memory', store={store!r})"
         )
     _refuse(given, kind, "store.read_only()" if kind == "a memory store" else "Mounts of stores from store.read_only()")
@@ -125,7 +125,9 @@ def memory_of_run(
         opened: SupportsExecute = open_memory(memory, store)[0]
         return opened
     if store is not None:
-        raise InvalidInput(f"`store` has no effect if `memory` is a function; return `opened.store({store!r})` from it")
+        raise InvalidInput(
+            f"`store` has no effect if `memory` is a function; return `opened.store({store!r})` from the function"
+        )
     return memory
 
 

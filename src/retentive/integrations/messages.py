@@ -43,7 +43,7 @@ def tool_result(
     """
     if isinstance(memory, str | os.PathLike):
         raise InvalidInput(
-            "tool_result needs an opened location; open it once with `retentive.open` and pass the result"
+            "`tool_result` needs an opened location; open the location once with `retentive.open`, and pass the result"
         )
     memory = unwrapped(memory)
     if store is not None or not hasattr(memory, "execute"):
@@ -57,7 +57,7 @@ def run_block(
     """Run a tool_use block as `tool_result` does. `store` already has the name of the integration for its audit log."""
     name, block_id, command = (_field(block, field) for field in ("name", "id", "input"))
     if not isinstance(block_id, str):
-        reject(store, "block must be a tool_use block with an id", actor=actor)
+        reject(store, "`block` must be a tool_use block with an id", actor=actor)
     if name == TOOL["name"]:
         reply = store.execute(command, actor=actor, tool_use_id=block_id, **origin)
     else:

@@ -81,7 +81,9 @@ class SearchCalls:
         if not callable(memory):
             return cls(integration, open_memory(memory, store, method="search")[0], checked)
         if store is not None:
-            raise InvalidInput(f"`store` has no effect if `memory` is a function; return a store {store!r} from it")
+            raise InvalidInput(
+                f"`store` has no effect if `memory` is a function; return the memory store {store!r} from the function"
+            )
         return cls(integration, memory, checked)
 
     async def reply(self, context: object, arguments: Mapping[str, Any] | str) -> Reply:

@@ -146,7 +146,7 @@ class MemorySessionRepository(SessionRepository):
         if self._read(_agent_path(session_id, agent_id)) is None:
             raise SessionException(f"the session has no agent {agent_id}")
         if offset < 0 or (limit is not None and limit < 0):
-            raise InvalidInput("limit and offset must not be negative")
+            raise InvalidInput("`limit` and `offset` must not be negative")
         found = memories_below(self._store, _messages_directory(session_id, agent_id))
         chosen = islice(found, offset, None if limit is None else offset + limit)
         return [SessionMessage.from_dict(json_object(memory.path, text)) for memory, text in chosen]

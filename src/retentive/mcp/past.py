@@ -116,11 +116,11 @@ def difference(store: MemoryStore, given: Arguments) -> ToolAnswer:
     path, change = text_field(given, "path"), text_field(given, "change", _CHANGE)
     since, until = text_field(given, "since", _VERSION), text_field(given, "until", _VERSION)
     if change is not None and (since is not None or until is not None):
-        raise InvalidInput("specify either `change`, or both `since` and `until`")
+        raise InvalidInput("specify `change` alone, or `since` together with `until`")
     if since is None and until is None:
         found = store.history.differences(path, change="HEAD" if change is None else change)
     elif since is None or until is None:
-        raise InvalidInput("specify both `since` and `until`")
+        raise InvalidInput("`since` and `until` must be used together; specify both")
     else:
         found = store.history.differences(path, since=since, until=until)
     parts = [_unified(each) for each in found.found]

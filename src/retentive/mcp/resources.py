@@ -94,5 +94,5 @@ def _decoded(cursor: str) -> ListingCursor:
         found = None
     is_pair = isinstance(found, list) and len(found) == 2
     if not is_pair or not all(isinstance(each, str) and each.isprintable() for each in found):
-        raise InvalidInput("it must be the next cursor of an earlier page")
+        raise InvalidInput("the cursor must come from an earlier page")
     return ListingCursor(*found)

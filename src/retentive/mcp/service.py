@@ -141,7 +141,8 @@ class McpService:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         writes = tool.writes(arguments)
         if not target.allows(writes=writes):
-            return _result(ToolAnswer(f"Error: the key needs the scope {'write' if writes else 'read'}", is_error=True))
+            text = f"Error: the API key needs the scope {'write' if writes else 'read'}"
+            return _result(ToolAnswer(text, is_error=True))
         try:
             call = McpCall(target.store, arguments, target.url_of or partial(_uri, target.name), _call_id(ctx))
         except ValueError as error:
@@ -253,7 +254,7 @@ async def _read(target: McpTarget, work: Callable[[], T]) -> T:
 
 def _check_read(target: McpTarget) -> None:
     if not target.may_read:
-        raise MCPError(t.INVALID_REQUEST, "the key needs the scope read")
+        raise MCPError(t.INVALID_REQUEST, "the API key needs the scope read")
 
 
 async def _found(target: McpTarget, work: Callable[[], T]) -> T:

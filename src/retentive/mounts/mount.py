@@ -184,7 +184,7 @@ def checked_stores(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
         except Refused as refusal:
             raise InvalidInput(f"invalid mount point: {REPLIES.phrase(refusal.key, refusal.values)}") from None
         if point in found:
-            raise InvalidInput(f"two memory stores have the mount point {point}; use one mount point for each")
+            raise InvalidInput(f"two memory stores have the mount point {point}; use a different mount point for each")
         if not isinstance(store, MemoryStore):
             raise InvalidInput(f"the value for mount point {point} must be a MemoryStore, such as opened.store(key)")
         _ = core_of(store).backend  # raises for a memory store on a server

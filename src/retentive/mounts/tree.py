@@ -225,7 +225,7 @@ class Mounts(Memories):
         with self._core.checking("search", actor):
             patterns = tuple(check_path_pattern(pattern) for pattern in paths)
             if limit is not None and limit < 0:
-                raise InvalidInput("limit must be an integer of at least 0")
+                raise InvalidInput("`limit` must be an integer of at least 0")
             target = self._core.parsed(under)
         parts = self._parts(target)
         return search_mounts(parts, query, mode=mode, regex=regex, paths=patterns, limit=limit, actor=actor)

@@ -103,7 +103,9 @@ class Detector:
         for detector in self._detectors:
             for find in detector(text):
                 if not (0 <= find.start < find.end <= len(text) and NAME.fullmatch(find.kind)):
-                    raise InvalidInput("a detector returned a match outside the text or with an invalid kind name")
+                    raise InvalidInput(
+                        "a detector returned a match with a position outside the text, or with an invalid kind name"
+                    )
                 yield find
 
 
@@ -127,7 +129,7 @@ def _known(kinds: Collection[str] | None) -> frozenset[str]:
     if kinds is None:
         return frozenset(name for name, kind in KINDS.items() if kind.on)
     if isinstance(kinds, str):
-        raise InvalidInput("kinds must be a collection of names, not a string")
+        raise InvalidInput("`kinds` must be a collection of names, not a string")
     for name in kinds:
         if name not in KINDS:
             near = difflib.get_close_matches(name, KINDS, n=1)

@@ -55,7 +55,7 @@ class RemoteAudit(Audit):
     ) -> HttpExchange[Verified]:
         """Verify on the server that every entry is present, unchanged and in order."""
         if anchor is not None or key is not None:
-            raise no_route("audit.verify with an anchor")
+            raise no_route("`audit.verify` with an anchor")
         heads = [str(Head.parse(each) if isinstance(each, str) else each) for each in expect]
         query = {"expect": ",".join(heads) or None}
         found = yield HttpRequest("GET", f"{self._store.base}/audit/verify", query)

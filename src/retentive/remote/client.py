@@ -169,7 +169,7 @@ def _options(address: Address, access: Access) -> dict[str, Any]:
     try:
         verify = ssl.create_default_context(cafile=access.ca_file)
     except (OSError, ValueError):
-        raise InvalidInput("ca_file cannot be read, or has no certificates in PEM format") from None
+        raise InvalidInput("`ca_file` cannot be read, or has no certificates in PEM format") from None
     return {
         "base_url": address.base,
         "headers": {
@@ -234,7 +234,7 @@ def _failure(error: httpx2.HTTPError) -> HttpFailure:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return HttpFailure("the certificate of the server is not trusted; pass ca_file", False, is_final=True)
+            return HttpFailure("the certificate of the server is not trusted; pass `ca_file`", False, is_final=True)
         cause = cause.__cause__ or cause.__context__
     if isinstance(error, _NOT_SENT):
         return HttpFailure("the server cannot be reached", was_sent=False)

@@ -33,7 +33,7 @@ def named(base: str, query: JsonBody, revision: Revision) -> HttpExchange[Logged
         version, _ = yield from version_with_text(base, revision.base.text)
         return grouped([version], {})[0]
     if isinstance(revision.base, At | VersionId):
-        raise no_route("a change by time, or by the beginning of an id,")
+        raise no_route("naming a change by a time or by the beginning of an id")
     number = revision.base.number if isinstance(revision.base, Number) else None
     found: list[Version] = []
     page: str | None = None

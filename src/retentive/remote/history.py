@@ -138,7 +138,7 @@ class RemoteHistory(History):
         """
         change = yield from self._change_named(revision, path)
         if len(change.versions) > 1:
-            raise InvalidInput(f"the change {change.id} has several versions; name one of them by its id")
+            raise InvalidInput(f"the change {change.id} has several versions; specify the id of one of these versions")
         return (yield from comparing.version_with_text(self._store.base, change.versions[0].id))
 
     def _change_named(self, revision: Named, path: str | None) -> HttpExchange[LoggedChange]:
@@ -160,7 +160,7 @@ class RemoteHistory(History):
 
     def _compared(self, since: Revision, until: Revision) -> HttpExchange[MemoryDifference]:
         if not (since.is_version and until.is_version):
-            raise InvalidInput("specify the ids of two versions; `differences` compares states and changes")
+            raise InvalidInput("`diff` needs the ids of two versions; to compare states or changes, use `differences`")
         old = (yield from self._change_named(since, None)).versions[0]
         new = (yield from self._change_named(until, None)).versions[0]
         return (yield from comparing.difference(self._store.base, old, new))
@@ -186,7 +186,7 @@ class RemoteHistory(History):
             return Differences(listed, changes=tuple(comparing.grouped(found.versions, before)))
         ends = [as_revision(each) for each in (since, until) if each is not None]
         if only is not None or path is not None or len(ends) < 2 or not all(each.is_version for each in ends):
-            raise no_route("a difference between states")
+            raise no_route("comparing two states")
         return Differences(((yield from self._compared(*ends)),))
 
     @exchange
@@ -353,7 +353,7 @@ class RemoteHistory(History):
     ) -> HttpExchange[ListPage[ListedVersion, str]]:
         """Return one page of versions, newest first. A page has at most 100 versions, or 20 with texts."""
         if oldest_first:
-            raise no_route("history.page with oldest_first")
+            raise no_route("`history.page` with `oldest_first`")
         if limit < 1:
             raise InvalidInput(f"the limit must be at least 1, not {limit}")
         target = None if path is None else objects.parsed(path)
@@ -385,7 +385,9 @@ class RemoteHistory(History):
 
     def _fed(self, after: str, limit: int) -> HttpExchange[JsonBody]:
         if limit < 1 or not ((after.isascii() and after.isalnum()) or not after):
-            raise InvalidInput("the limit must be at least 1, and the cursor must be an id without its prefix")
+            raise InvalidInput(
+                "`limit` must be at least 1; `after` must be the id of a version or event without its prefix"
+            )
         query = {"after": after or None, "limit": min(limit, 500)}
         return (yield HttpRequest("GET", f"{self._store.base}/changes", query))
 

@@ -114,7 +114,7 @@ class HostedStore(RemoteStore):
         Raises `Refused` if the command is invalid.
         """
         if actor is not None or any((origin or {}).values()):
-            raise no_route("an actor, source or session of a change")
+            raise no_route("setting the actor, source or session of a change")
         known = parsed_command(command)
         for _ in range(MAX_RUNS):
             tree = yield from self._tree(known)
@@ -128,7 +128,7 @@ class HostedStore(RemoteStore):
                 said = {"content": f"Error: {error}", "error_code": error.code}
                 return self._result(operation, refused, []) | said
             return self._result(operation, outcome, sent)
-        raise Conflict("other clients kept changing the memory, so nothing was changed")
+        raise Conflict("other clients kept changing the memory; nothing was changed, so try again")
 
     def loaded(self, path: str) -> HttpExchange[tuple[Memory, str]]:
         """Return the memory at a path and its text. Raises `NotFound`."""
@@ -184,7 +184,7 @@ class HostedStore(RemoteStore):
                 if not sent:
                     raise
                 done = f"{len(sent)} of {len(changes)} memories were changed, one by one"
-                raise OutcomeUnknown(f"{done}, before this error: {error}") from None
+                raise OutcomeUnknown(f"{done}; then this error occurred: {error}") from None
         return sent
 
     def _sent(self, change: Change) -> HttpExchange[JsonBody]:
@@ -235,7 +235,7 @@ class HostedStore(RemoteStore):
         Raises `InvalidInput` if `actor` is given.
         """
         if as_actor(actor) is not None:
-            raise no_route("an actor of a change")
+            raise no_route("setting the actor of a change")
         return None
 
     @property
@@ -274,7 +274,7 @@ class HostedHistory(RemoteHistory):
     ) -> HttpExchange[Removed]:
         """Permanently remove the text, path, size and hash of versions. Sends one request for each version."""
         if all_of is not None:
-            raise no_route("redact with all_of")
+            raise no_route("`redact` with `all_of`")
         for version_id in version_ids:
             path = f"{self._store.base}/memory_versions/{segment(version_id)}/redact"
             yield HttpRequest("POST", path, actor=self._store.sender(actor), repeats=True)
@@ -297,7 +297,9 @@ class HostedLocation(RemoteLocation):
 
     def _found(self, id_or_key: str, workspace: str) -> HttpExchange[JsonBody | None]:
         if not id_or_key.startswith("memstore_"):
-            raise InvalidInput("a hosted memory store is opened by its id, memstore_...; create one with create_store")
+            raise InvalidInput(
+                "a hosted memory store can be opened only by id (memstore_...); `create_store` creates a store"
+            )
         try:
             return (yield HttpRequest("GET", f"{STORES}/{segment(id_or_key)}"))
         except NotFound:

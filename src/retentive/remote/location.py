@@ -20,7 +20,7 @@ from retentive.store.location import DEFAULT_KEY, ID, Retentive
 from retentive.values.pages import ListPage
 from retentive.values.records import DEFAULT_WORKSPACE, Actor, StoreInfo, as_actor
 
-_WORKSPACE = "a server uses the workspace of the API key; leave out `workspace`"
+_WORKSPACE = "a server uses the workspace of the API key; omit `workspace`"
 
 STORES = "/v1/memory_stores"
 
@@ -70,7 +70,9 @@ class RemoteLocation(Retentive):
             except PermissionDenied as error:
                 if error.code != PermissionDenied.code:
                     raise
-                raise NotFound(f"there is no memory store {key!r}, and the API key may not create it") from None
+                raise NotFound(
+                    f"there is no memory store {key!r}, and the API key is not allowed to create it"
+                ) from None
         if found is None:
             raise NotFound(f"there is no memory store {key!r}")
         return self._store_of(objects.store_info(found))

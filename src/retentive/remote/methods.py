@@ -63,7 +63,7 @@ def unsupported(name: str) -> Any:
     """Return a method that raises `InvalidInput`, because servers have no route for it. Also used for properties."""
 
     def refuse(*_: object, **__: object) -> Any:
-        raise no_route(name)
+        raise no_route(f"`{name}`")
 
     return refuse
 
@@ -71,7 +71,7 @@ def unsupported(name: str) -> Any:
 def no_route(name: str) -> InvalidInput:
     """Return the error for an operation that servers have no route for."""
     return InvalidInput(
-        f"`{name}` is not available over HTTP; if you run the server, open its location on the machine of the server"
+        f"{name} is not available over HTTP; if you run the server, open its location on the machine of the server"
     )
 
 

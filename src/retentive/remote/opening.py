@@ -19,5 +19,5 @@ def open_location(url: str, access: Access, *, actor: Actor | None, create: bool
     if not access.is_hosted(address.host):
         return RemoteLocation(address, access, actor=actor, create=create)
     if actor is not None:
-        raise InvalidInput("hosted memory stores record the actor of the API key; leave out `actor`")
+        raise InvalidInput("hosted memory stores record the actor of the API key; omit `actor`")
     return HostedLocation(address, access, actor=None, create=create)

@@ -86,7 +86,7 @@ class RemoteReview(Review):
     ) -> HttpExchange[DecisionOutcome]:
         chosen = [ids] if isinstance(ids, str) else [] if ids is None else list(dict.fromkeys(ids))
         if len(chosen) != 1 or proposed_by is not None:
-            raise no_route(f"to {verb} several proposals in one call")
+            raise no_route(f"a call to {verb} several proposals")
         path, sender = f"{self._base}/{segment(chosen[0])}/{verb}", self._store.sender(actor)
         found = yield HttpRequest("POST", path, {}, body, sender, repeats=True, returns_conflicts=True)
         return objects.decision(found)

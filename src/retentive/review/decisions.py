@@ -125,7 +125,7 @@ class Decide(WriteOperation[DecisionOutcome]):
         if found.accepted == self.is_accepted:
             return None
         what: ObstacleKind = "accepted" if found.accepted else "refused"
-        return Obstacle(proposal_id, what, None, f"it was already {what} by {found.by or 'somebody'}")
+        return Obstacle(proposal_id, what, None, f"the proposal was already {what} by {found.by or 'somebody'}")
 
     def _apply_all(
         self,
@@ -141,7 +141,10 @@ class Decide(WriteOperation[DecisionOutcome]):
         """
         obstacles = [
             Obstacle(
-                each, "builds_on", None, f"it builds on {', '.join(missing)}, which must be accepted first or with it"
+                each,
+                "builds_on",
+                None,
+                f"the proposal builds on {', '.join(missing)}, which must be accepted first or in the same call",
             )
             for each in chosen
             if (missing := [other for other in below if other in below[each] - chosen.keys()])
@@ -257,7 +260,7 @@ class _ProposalApplier:
             self.writer.check_name(MemoryPath.known(path))
             self.writer.check(MemoryPath.known(memory.path))
         if chosen is None:
-            where = " in the same lines" if self.merge else ""
+            where = "; the edit and the proposal change the same lines" if self.merge else ""
             raise _Hindered("edited", path, f"{path} was edited after the proposal{where}")
         self._put(change, entry, path, chosen)
 

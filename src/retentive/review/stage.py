@@ -32,7 +32,8 @@ def under_review(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
         return proceed(attempt)
     if attempt.operation.under_review == "refuse":
         raise PermissionDenied(
-            f"{attempt.actor or 'an actor without a name'} is under review and cannot run {attempt.operation.name}"
+            f"changes by {attempt.actor or 'an actor without a name'} need a review, "
+            f"but {attempt.operation.name} cannot be proposed"
         )
     return _propose(proceed, attempt)
 

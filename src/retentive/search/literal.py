@@ -129,7 +129,7 @@ def search_literal(
     limit.
     """
     if limit is not None and limit < 0:
-        raise InvalidInput("limit must be an integer of at least 0")
+        raise InvalidInput("`limit` must be an integer of at least 0")
     check = _until(pattern_seconds, clock)
     matching = _filter(query, documents, check)
     shown = _newest(matching, len(matching) if limit is None else limit)

@@ -50,7 +50,7 @@ def is_token(text: str) -> bool:
 def check_workspace(headers: Headers, key: KeyRecord) -> None:
     """Raise `HttpError` 403 if the header `Anthropic-Workspace-Id` names a workspace the key does not belong to."""
     if headers.get("anthropic-workspace-id", key.workspace_id) != key.workspace_id:
-        raise forbidden("the key does not belong to this workspace")
+        raise forbidden("the API key does not belong to the workspace in the header")
 
 
 def check_beta(headers: Headers) -> None:
@@ -63,7 +63,7 @@ def check_beta(headers: Headers) -> None:
 def check_scope(key: KeyRecord, route: Route) -> None:
     """Raise `HttpError` 403 if the key has none of the scopes that the route accepts."""
     if not any(key.allows(scope) for scope in route.scopes):
-        raise forbidden(f"the key needs the scope {' or '.join(route.scopes)}")
+        raise forbidden(f"the API key needs the scope {' or '.join(route.scopes)}")
 
 
 def named_actor(headers: Headers, key: KeyRecord) -> Actor:
@@ -79,7 +79,7 @@ def named_actor(headers: Headers, key: KeyRecord) -> Actor:
     except (InvalidInput, UnicodeError):
         raise invalid(f"{ACTOR_HEADER}: must be KIND:NAME, such as session:s1") from None
     if actor.kind == "job" or not key.acts_as(str(actor)):
-        raise forbidden(f"the key may not act as the actor in {ACTOR_HEADER}")
+        raise forbidden(f"the API key is not allowed to act as the actor in {ACTOR_HEADER}")
     return actor
 
 

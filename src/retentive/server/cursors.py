@@ -38,7 +38,7 @@ def decode(page: str, of: str, size: int) -> list[str]:
     if not isinstance(found, list) or len(found) != size + 1 or not all(isinstance(each, str) for each in found):
         raise invalid("page: must be the next_page of an earlier answer")
     if found[0] != _digest(of):
-        raise invalid("page: belongs to another list or other filters")
+        raise invalid("page: the cursor belongs to another list, or to a list with other filters")
     return found[1:]
 
 

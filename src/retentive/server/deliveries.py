@@ -179,7 +179,7 @@ def send(endpoint: Endpoint, delivery: Delivery, timestamp: int, *, to_private: 
     host, is_tls = parts.hostname or "", parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)
     if not is_tls and not to_private:
-        raise OSError("the URL is not encrypted")
+        raise OSError("the URL must begin with https://")
     address = resolve(host, port, to_private=to_private)
     headers = {
         "content-type": "application/json",

@@ -195,7 +195,7 @@ def _sweep(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
         swept = store.sweep()
         stores, expired, pruned = stores + 1, expired + len(swept.expired), pruned + swept.versions_pruned
         jumps += swept.clock_jump is not None
-    waiting = f"; {jumps} wait since the clock jumped" if jumps else ""
+    waiting = f"; {jumps} memory stores skipped because the clock jumped" if jumps else ""
     return f"{stores} memory stores: {expired} memories expired, {pruned} versions removed{waiting}"
 
 

@@ -87,7 +87,7 @@ class KeySource:
     def _discovered(self) -> str:
         found = self._json(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
         if found["issuer"] != self._issuer:
-            raise InvalidInput("the metadata names another issuer")
+            raise InvalidInput("the metadata of the issuer names a different issuer")
         return str(found["jwks_uri"])
 
     def _json(self, url: str) -> Any:

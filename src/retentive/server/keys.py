@@ -120,8 +120,8 @@ class KeyRecord:
         Raises `InvalidInput` if a value is invalid, or if an archived key would become active again.
         """
         if status is not None and self.status == "archived" and status != "archived":
-            raise InvalidInput("the API key is archived, which cannot be reversed")
-        named = replace(self, name=plain_name("name", name)) if name is not None else self
+            raise InvalidInput("the API key is archived and cannot be activated again")
+        named = replace(self, name=plain_name("the name of an API key", name)) if name is not None else self
         rate_of(rate_limit)
         limited = named if rate_limit is None else replace(named, rate_limit=rate_limit)
         return limited if status is None else replace(limited, status=cast("KeyStatus", status))
@@ -149,7 +149,7 @@ def new_key(
         check_actor_pattern(pattern)
     paths = tuple(map(check_path_pattern, paths))
     if paths and set(scopes) - OF_PATHS:
-        raise InvalidInput("a key that is limited to paths can have the scopes read and write only")
+        raise InvalidInput("a key that is limited to paths can have only the scopes read and write")
     check_principal(principal)
     rate_of(rate_limit)
     if expires_at is not None and expires_at <= now:
@@ -159,10 +159,10 @@ def new_key(
     text += _check_sum(text)
     record = KeyRecord(
         id=ID_PREFIX + short,
-        name=plain_name("name", name),
+        name=plain_name("the name of an API key", name),
         digest=_digest(text),
         partial_key_hint=f"{PREFIX}{short[:4]}...{text[-4:]}",
-        workspace_id=plain_name("workspace", workspace_id),
+        workspace_id=plain_name("a workspace id", workspace_id),
         scopes=_scopes(scopes),
         created_at=now.isoformat(),
         created_by=created_by,

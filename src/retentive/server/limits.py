@@ -127,7 +127,7 @@ class RateLimits:
         wait_s = 0.0 if rate is None else self._buckets.take(key_id, rate)
         if wait_s:
             after = min(MAX_RETRY_AFTER_S, math.ceil(wait_s))
-            message = f"the API key may send {text}; try again in {after} s"
+            message = f"the API key has reached its rate limit of {text}; try again in {after} s"
             raise HttpError(429, "rate_limit_error", message, "rate_limited", retry_after_s=after)
 
 

@@ -66,7 +66,7 @@ class McpEndpoint:
         caller = await self._server.admitted(request, MCP)
         _check_origin(request)
         if not (caller.key.allows("read") or caller.key.allows("write")):
-            raise forbidden("the key needs the scope read or write")
+            raise forbidden("the API key needs the scope read or write")
         sessions = await self._running()
         store = await self._server.workers.run(partial(self._store, caller, request.query_params.get("store")))
         body = await self._server.read_body(request, caller.key, lambda: store, reserve)

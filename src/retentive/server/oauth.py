@@ -63,9 +63,11 @@ class Issuer:
         if not self.audience:
             raise InvalidInput("audience: required")
         if (self.workspace is None) == (self.workspace_claim is None):
-            raise InvalidInput("specify either workspace or workspace_claim")
+            raise InvalidInput("specify `workspace` or `workspace_claim`, but not both")
         if (self.workspace_claim is None) == bool(self.workspaces):
-            raise InvalidInput("specify workspaces together with workspace_claim; * allows all")
+            raise InvalidInput(
+                "`workspaces` and `workspace_claim` must be used together; the pattern * allows all workspaces"
+            )
         for pattern in self.workspaces:
             check_name_pattern(pattern)
         for pattern in self.act_as:
@@ -157,7 +159,9 @@ class Tokens:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(f"{os.path.basename(path)}: not an OAuth configuration ({error})") from None
         if given or not issuers or len({each.issuer for each in issuers}) < len(issuers):
-            raise InvalidInput(f"{os.path.basename(path)}: needs resource and different issuers, and nothing else")
+            raise InvalidInput(
+                f"{os.path.basename(path)}: needs `resource`, [[issuers]] with different issuers, and nothing else"
+            )
         return cls(resource, issuers)
 
     def challenge(self, path: str = "") -> str:
@@ -233,7 +237,7 @@ def _checked_times(claims: Mapping[str, Any], now: float) -> float:
     if not all(type(value) in {int, float} for value in times.values()):
         raise InvalidInput("the timestamps in a token must be numbers")
     if times.pop("exp") + LEEWAY_S <= now or any(value - LEEWAY_S > now for value in times.values()):
-        raise InvalidInput("the token is not valid now")
+        raise InvalidInput("the token is expired or not valid yet")
     return float(claims["exp"])
 
 

@@ -64,7 +64,7 @@ def _job(name: str, given: object) -> ScheduledJob:
     if name not in FIELDS:
         raise InvalidInput(f"there is no job {name!r}; the jobs are {', '.join(FIELDS)}")
     if not isinstance(given, dict) or ("every" in given) == ("at" in given):
-        raise InvalidInput(f'[{name}] needs either every = "1h" or at = "03:00"')
+        raise InvalidInput(f'[{name}] needs every = "1h" or at = "03:00", but not both')
     fields = {key: value for key, value in given.items() if key not in {"every", "at"}}
     kinds = FIELDS[name]
     for key in fields.keys() ^ kinds.keys():
@@ -72,13 +72,15 @@ def _job(name: str, given: object) -> ScheduledJob:
             raise InvalidInput(f"[{name}] {'has no field' if key not in kinds else 'needs the field'} {key}")
     for key, value in fields.items():
         if type(value) is not kinds[key] or (isinstance(value, int) and value < 1):
-            raise InvalidInput(f"[{name}] {key} must be {'a number from 1' if kinds[key] is int else 'a string'}")
+            raise InvalidInput(
+                f"[{name}] {key} must be {'a number of at least 1' if kinds[key] is int else 'a string'}"
+            )
     if "directory" in fields and not os.access(fields["directory"], os.W_OK):
         raise InvalidInput(f"[{name}] the directory {fields['directory']} does not exist or cannot be written")
     text = given.get("every", given.get("at"))
     every, at = (_EVERY.fullmatch(str(text)), None) if "every" in given else (None, _AT.fullmatch(str(text)))
     if every is None and at is None:
-        raise InvalidInput(f'[{name}] every must look like "15m", "1h" or "1d", and at like "03:00"')
+        raise InvalidInput(f'[{name}] `every` must look like "15m", "1h" or "1d"; `at` must look like "03:00"')
     every_s = None if every is None else int(every[1]) * _UNITS[every[2]]
     hour = None if at is None else (int(at[1]), int(at[2]))
     return ScheduledJob(name, f"every {text}" if every else f"at {text} UTC", every_s, hour, fields)

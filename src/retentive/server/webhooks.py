@@ -160,7 +160,7 @@ class Webhooks:
             text = self._records.get(_kind(state), key) if _is_id(endpoint_id) and _is_id(event_id) else None
             if text is not None:
                 return state, Delivery(**json.loads(text))
-        raise NotFound("there is no such delivery")
+        raise NotFound("there is no such webhook delivery")
 
     def retry(self, endpoint_id: str, event_id: str) -> Delivery:
         """Make a pending or dead delivery due now. It gets all its attempts again. Raises `NotFound`."""

@@ -220,7 +220,7 @@ def _check_hash(memory: Memory, if_sha256: str | None) -> None:
 
 def _check_sha256(given: object) -> None:
     if given is not None and not (isinstance(given, str) and _SHA256.fullmatch(given)):
-        raise InvalidInput("if_sha256 must be a sha256 of 64 lowercase hexadecimal digits")
+        raise InvalidInput("`if_sha256` must be 64 lowercase hexadecimal digits")
 
 
 def _about(refusal: Refused, path: MemoryPath) -> Refused:

@@ -295,4 +295,6 @@ def _has_lost_its_rules(backend: Backend, info: StoreInfo) -> bool:
         return False
     if backend.read(info.id, lambda snapshot: snapshot.settings) is None:
         return True
-    raise Locked("the settings of the memory store may forbid this, but they are encrypted; pass the encryption keys")
+    raise Locked(
+        "the settings must be read to decide if this is allowed, but the memory store is encrypted; pass the keys"
+    )

@@ -116,7 +116,7 @@ class SyncRound:
                 self.folder.delete(file)
                 self._gone(path, "directory")
             case "hold":
-                why = "more than half of the files are gone; --confirm-deletes deletes their memories too"
+                why = "more than half of the files are gone; --confirm-deletes deletes the memories of these files too"
                 self._say(path, "held", "", why)
             case _:
                 self._rename(step)
@@ -168,7 +168,7 @@ class SyncRound:
         """Return whether the current text of the file was already sent for review. If so, report that."""
         if self.state.offered.get(path) != self.files[path].sha256:
             return False
-        self._say(path, "proposed", "store", "it was sent for review")
+        self._say(path, "proposed", "store", "the change was sent for review")
         return True
 
     def _push(self, step: SyncStep, text: str) -> None:
@@ -185,7 +185,7 @@ class SyncRound:
         file = self.files[path]
         if written.is_proposed:
             self.state.offered[path] = file.sha256
-            self._say(path, "proposed", "store", "it waits for review")
+            self._say(path, "proposed", "store", "the change waits for review")
             return
         self.state.offered.pop(path, None)
         sha256 = file.sha256
@@ -221,7 +221,7 @@ class SyncRound:
         last = self._recorded(path, found, list(dict.fromkeys([ours, joined.text])))
         if last.is_proposed:
             self.state.offered[path] = file.sha256
-            self._say(path, "proposed", "store", "it waits for review")
+            self._say(path, "proposed", "store", "the change waits for review")
             return
         version = self._as_written(path, last)
         written = self.folder.write(path, joined.text, file)
@@ -294,7 +294,7 @@ class SyncRound:
             return ""
         examined = self.examiner.examine(self.settings, text, path=path)
         kinds = sorted({*examined.removed, *examined.refused, *self.examiner(self.settings, path)[1]})
-        return f"it contains sensitive values ({', '.join(kinds)}) and was not sent" if kinds else ""
+        return f"the text contains sensitive values ({', '.join(kinds)}) and was not sent" if kinds else ""
 
     def _keep(self, path: str, memory: Memory, file: LocalFile) -> None:
         self.state.bases[path] = Base(memory.version_id, memory.id, memory.sha256, file.sha256, file.stamp)

@@ -75,7 +75,7 @@ class Folder:
             try:
                 path = MemoryPath.parse(f"{ROOT}/{name}").text
             except Refused:
-                skipped[f"{ROOT}/{_shown(name)}"] = "its name cannot be the path of a memory"
+                skipped[f"{ROOT}/{_shown(name)}"] = "the name cannot be the path of a memory"
                 continue
             if path in files:
                 skipped[path] = "two files have names that differ only in their Unicode form"
@@ -90,7 +90,7 @@ class Folder:
             if entry is None or sha256 is None:
                 waiting.add(path)
             elif not sha256:
-                skipped[path] = "it is not text in UTF-8"
+                skipped[path] = "the file is not text in UTF-8"
             else:
                 files[path] = LocalFile(name, sha256, _stamp(entry))
         return FolderScan(files, skipped, frozenset(waiting))
@@ -362,10 +362,10 @@ def is_ignored(name: str, patterns: tuple[str, ...]) -> bool:
 
 def _unfit(entry: os.stat_result, most_bytes: int) -> str | None:
     if stat.S_ISLNK(entry.st_mode):
-        return "it is a link"
+        return "the file is a link"
     if not stat.S_ISREG(entry.st_mode):
-        return "it is not a regular file"
-    return f"it is larger than {most_bytes:,} bytes" if entry.st_size > most_bytes else None
+        return "not a regular file"
+    return f"the file is larger than {most_bytes:,} bytes" if entry.st_size > most_bytes else None
 
 
 def _entry(name: str, directory: int) -> os.stat_result | None:

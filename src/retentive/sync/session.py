@@ -94,7 +94,8 @@ class SyncSession:
             if scan.waiting and not acted:
                 time.sleep(SETTLE_S)
         waits = {
-            path: SyncOutcome(path, "waits", "", "it changes all the time, or cannot be read") for path in scan.waiting
+            path: SyncOutcome(path, "waits", "", "the file changes all the time, or cannot be read")
+            for path in scan.waiting
         }
         return self._report(found | {_key(each): each for each in waits.values()}, is_settled=False)
 
@@ -122,7 +123,9 @@ class SyncSession:
             considered, files, memories, self._deleted(considered, files, memories), confirmed=self.options.confirmed
         )
         outcomes = [SyncOutcome(path, "skipped", "", why) for path, why in scan.skipped.items()]
-        outcomes += [SyncOutcome(path, "skipped", "", "it differs from another path only in case") for path in clash]
+        outcomes += [
+            SyncOutcome(path, "skipped", "", "the path differs from another path only in case") for path in clash
+        ]
         if dry:
             return scan, outcomes + [_planned(step) for step in steps], False
         return scan, *self._applied(steps, files, memories, outcomes)
@@ -178,7 +181,7 @@ def opened(store: MemoryStore, directory: str, options: SyncOptions | None = Non
     states = given.states or state_folder(os.environ)
     with opened_folder(directory) as folder:
         if is_inside(states, folder.path):
-            raise InvalidInput("the folder of the state files must not be inside the directory")
+            raise InvalidInput("the folder for the state files must not be inside the synchronised directory")
         chosen = SyncOptions(given.ignored, given.confirmed, given.dry_run, given.machine or machine_name(), states)
         with opened_state(folder, store.id, states, confirmed=given.confirmed) as state:
             session = SyncSession(folder, store, state, store.settings(), chosen, states)

@@ -72,7 +72,7 @@ def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool)
         if not confirmed and any(each.directory == directory for each in _all(states, store_id)):
             raise InvalidInput(
                 f"the directory was synchronised before, but its file {MARKER} is missing; check that the directory is"
-                " mounted and was not replaced. With --confirm-deletes, it is synchronised as a new directory, and"
+                " mounted and was not replaced. With --confirm-deletes, the directory is synchronised as a new one, and"
                 " nothing is deleted"
             )
         token = secrets.token_hex(8)

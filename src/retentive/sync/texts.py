@@ -47,9 +47,11 @@ def warnings(path: str, text: str) -> list[str]:
     if path != INDEX:
         return []
     count, size = len(lines(text)), len(text.encode())
-    found = [f"it has {count} lines, and Claude Code loads the first {INDEX_LINES}"] if count > INDEX_LINES else []
+    found = (
+        [f"the file has {count} lines, but Claude Code loads the first {INDEX_LINES}"] if count > INDEX_LINES else []
+    )
     if size > INDEX_BYTES:
-        found.append(f"it has {size:,} bytes, and Claude Code loads the first {INDEX_BYTES:,}")
+        found.append(f"the file has {size:,} bytes, but Claude Code loads the first {INDEX_BYTES:,}")
     return found
 
 

@@ -320,12 +320,12 @@ class _SectionCheck:
             raise Damaged(f"version {version.id} is not later than the previous version")
         needs_seal = self._section.is_raw and version.redacted_at is None
         if (version.seal is not None) != needs_seal:
-            raise Damaged(f"version {version.id} is encrypted but its memory store is not, or vice versa")
+            raise Damaged(f"version {version.id} and its memory store must be both encrypted or both unencrypted")
 
     def _check_text(self, version: Version, text_of: str | None, texts: Iterator[EntryFacts]) -> None:
         if version.redacted_at is not None or version.operation == "deleted":
             if text_of is not None:
-                raise Damaged(f"version {version.id} is a deletion or redacted, so it must not have a text")
+                raise Damaged(f"version {version.id} has a text, although the version is a deletion or was redacted")
             return
         if text_of == version.id:
             found = next(texts, None)
@@ -357,7 +357,9 @@ class _SectionCheck:
             self._replay.check_present(memory)
             path, count, size = memory.path, count + 1, size + memory.size_bytes
         if (count, size) != (header.memories, header.size_bytes):
-            raise Damaged(f"the file contains {count} memories with {size} bytes, but its header has other numbers")
+            raise Damaged(
+                f"the file contains {count} memories with {size} bytes, which differs from the header of the file"
+            )
 
 
 @contextmanager

@@ -128,7 +128,7 @@ def check_same(info: StoreInfo, store_id: str, key: str | None) -> None:
     if info.id != store_id:
         raise InvalidInput(f"the target has another memory store with the key {key!r}")
     if info.key != key:
-        raise InvalidInput(f"the memory store {store_id} exists in the target with the key {info.key!r}")
+        raise InvalidInput(f"the memory store {store_id} exists in the target with another key, {info.key!r}")
 
 
 def newest_version(snapshot: Snapshot) -> str | None:

@@ -63,7 +63,7 @@ def mapped_os_errors() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise NotFound("the file, or the directory for it, does not exist") from None
+        raise NotFound("the file or its directory does not exist") from None
     except OSError as error:
         raise _mapped(error) from None
 
@@ -73,5 +73,5 @@ def _mapped(error: OSError) -> Exception:
     if isinstance(mapped, StoreFull):
         return StoreFull("the disk is full; the file was not written")
     if isinstance(mapped, PermissionDenied):
-        return PermissionDenied("this process may not read or write the file")
+        return PermissionDenied("this process has no permission to read or write the file")
     return Unavailable(f"the file could not be read or written ({error.strerror})")

@@ -149,9 +149,7 @@ class _Copy:
         self._raw = info.seal is not None and below_encryption(source) is source
         self._copied = 0
         if self._raw and below_encryption(target) is not target:
-            raise Locked(
-                "the source is encrypted: pass its keys, or pass no keys at all to copy the texts in encrypted form"
-            )
+            raise Locked("the source is encrypted; pass the keys of the source, or no keys to copy the texts encrypted")
         if not self._raw:
             capabilities.unlock(source, info)
 
@@ -202,7 +200,7 @@ class _Copy:
             except NotFound:
                 store = self._info.key or self._id
                 raise InvalidInput(
-                    f"the memory store {store} has other versions in the target; erase it there before migrating"
+                    f"the memory store {store} has other versions in the target; erase the store in the target first"
                 ) from None
         return newest
 

@@ -133,7 +133,7 @@ def unified(
     those of the new text, so `patch` may refuse the diff.
     """
     if context < 0:
-        raise InvalidInput("context must be an integer of at least 0")
+        raise InvalidInput("`context` must be an integer of at least 0")
     before, after = lines(old or ""), lines(new or "")
     changes = _changes(before, after, _squeezed if ignores_space else None)
     header = f"--- {_name(old_name, old)}", f"+++ {_name(new_name, new)}"

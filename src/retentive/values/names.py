@@ -16,5 +16,5 @@ def plain_name(what: str, text: str) -> str:
     if not 1 <= len(text) <= MAX_NAME_CHARS:
         raise InvalidInput(f"{what} must have 1 to {MAX_NAME_CHARS} characters, not {len(text)}")
     if any(unicodedata.category(char) in {"Cc", "Cs"} for char in text):
-        raise InvalidInput(f"{what} may not contain control characters or lone surrogates")
+        raise InvalidInput(f"{what} must not contain control characters or lone surrogates")
     return text

@@ -100,7 +100,7 @@ def _metadata(given: Mapping[str, object]) -> dict[str, str]:
         if not isinstance(value, str) or len(value) > MAX_VALUE_CHARS or not _is_storable(value):
             raise InvalidInput(f"a value in the metadata must be a string of at most {MAX_VALUE_CHARS} characters")
     if len(given) > MAX_METADATA:
-        raise InvalidInput(f"the metadata may have at most {MAX_METADATA} entries")
+        raise InvalidInput(f"the metadata must have at most {MAX_METADATA} entries")
     return {name: str(value) for name, value in given.items()}
 
 

@@ -61,7 +61,7 @@ def _parsed_actor(text: str) -> Actor:
     kind, colon, name = text.partition(":")
     for known in ACTOR_KINDS:
         if colon and kind == known:
-            return Actor(known, plain_name("actor", name))
+            return Actor(known, plain_name("an actor name", name))
     raise _not_an_actor(f"the actor {text[:80]!r} has {'an unknown' if colon else 'no'} kind")
 
 
@@ -73,7 +73,7 @@ def as_actor(actor: Actor | str | None) -> Actor | None:
         raise _not_an_actor(f"an actor must be an Actor or a string, not {type(actor).__name__}")
     if actor.kind not in ACTOR_KINDS:
         raise _not_an_actor(f"the actor {str(actor)[:80]!r} has an unknown kind")
-    plain_name("actor", actor.id)
+    plain_name("an actor name", actor.id)
     return actor
 
 

@@ -191,7 +191,7 @@ class Replies:
             extra = _placeholders(template) - allowed
             if extra:
                 raise InvalidInput(
-                    f"unknown placeholders {sorted(extra)} in reply {spec.name!r}; it may use {sorted(allowed)}"
+                    f"unknown placeholders {sorted(extra)} in reply {spec.name!r}; the reply can use {sorted(allowed)}"
                 )
 
     def __repr__(self) -> str:
@@ -245,7 +245,7 @@ def _placeholders(template: str) -> set[str]:
     except ValueError as error:
         raise InvalidInput(f"invalid reply template: {error}") from None
     if any(spec or conversion for _, _, spec, conversion in parts):
-        raise InvalidInput("a reply template may use only plain {names}, without a format specification or conversion")
+        raise InvalidInput("a reply template can use only plain {names}, without a format specification or conversion")
     return {name for _, name, _, _ in parts if name is not None}
 
 

@@ -30,19 +30,19 @@ Checker: TypeAlias = Callable[[str, object], object]
 
 def _number(name: str, value: object) -> int:
     if type(value) is not int or not 0 <= value <= _MAX_NUMBER:
-        raise InvalidInput(f"{name} must be an integer from 0 (no limit) to {_MAX_NUMBER}")
+        raise InvalidInput(f"the setting {name} must be an integer from 0 (no limit) to {_MAX_NUMBER}")
     return value
 
 
 def _flag(name: str, value: object) -> bool:
     if type(value) is not bool:
-        raise InvalidInput(f"{name} must be true or false")
+        raise InvalidInput(f"the setting {name} must be true or false")
     return value
 
 
 def _mode(name: str, value: object) -> str:
     if value not in SENSITIVE_MODES:
-        raise InvalidInput(f"{name} must be one of {', '.join(SENSITIVE_MODES)}")
+        raise InvalidInput(f"the setting {name} must be one of {', '.join(SENSITIVE_MODES)}")
     return str(value)
 
 
@@ -50,26 +50,29 @@ def _names(name: str, value: object) -> tuple[str, ...] | None:
     if value is None:
         return None
     if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
-        raise InvalidInput(f"{name} must be a list of kinds of sensitive values, or null for the default kinds")
+        raise InvalidInput(
+            f"the setting {name} must be a list of kinds of sensitive values, or null for the default kinds"
+        )
     return tuple(value)
 
 
 def _allowances(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
-        raise InvalidInput(f"{name} must be a list of kinds, path patterns and hashes of values")
+        raise InvalidInput(f"the setting {name} must be a list of kinds, path patterns and hashes of values")
     for each in value:
         if each.startswith("/"):
             _pattern(name, check_path_pattern, each)
         elif not _ALLOWANCE.fullmatch(each):
             raise InvalidInput(
-                f"every entry of {name} must be a kind of sensitive value, a path pattern or a hash from `scan --allow`"
+                f"every entry of the setting {name} must be a kind of sensitive value, a path pattern "
+                "or a hash from `scan --allow`"
             )
     return tuple(value)
 
 
 def _path_patterns(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)):
-        raise InvalidInput(f"{name} must be a list of path patterns such as /memories/notes/**")
+        raise InvalidInput(f"the setting {name} must be a list of path patterns such as /memories/notes/**")
     return tuple(_pattern(name, check_path_pattern, each) for each in value)
 
 
@@ -83,7 +86,8 @@ def _pattern(name: str, check: Callable[[object], str], value: object) -> str:
 def _patterns_by_actor(name: str, value: object) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, Mapping):
         raise InvalidInput(
-            f'{name} must map actor patterns to lists of path patterns, such as {{"session:*": ["/memories/notes/**"]}}'
+            f"the setting {name} must map actor patterns to lists of path patterns, "
+            'such as {"session:*": ["/memories/notes/**"]}'
         )
     by_actor = ((_pattern(name, check_actor_pattern, actor), paths) for actor, paths in value.items())
     return {actor: _path_patterns(f"{name} of {actor}", paths) for actor, paths in by_actor}
@@ -91,35 +95,39 @@ def _patterns_by_actor(name: str, value: object) -> dict[str, tuple[str, ...]]:
 
 def _days_by_pattern(name: str, value: object) -> dict[str, int]:
     if not isinstance(value, Mapping):
-        raise InvalidInput(f'{name} must map path patterns to numbers of days, such as {{"/memories/scratch/**": 7}}')
+        raise InvalidInput(
+            f'the setting {name} must map path patterns to numbers of days, such as {{"/memories/scratch/**": 7}}'
+        )
     by_pattern = ((_pattern(name, check_path_pattern, pattern), days) for pattern, days in value.items())
     return {pattern: _number(f"{name} of {pattern}", days) for pattern, days in by_pattern}
 
 
 def _actor_patterns(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)):
-        raise InvalidInput(f"{name} must be a list of actor patterns such as session:*")
+        raise InvalidInput(f"the setting {name} must be a list of actor patterns such as session:*")
     return tuple(_pattern(name, check_actor_pattern, each) for each in value)
 
 
 def _levels(name: str, value: object) -> dict[str, str]:
     if not isinstance(value, Mapping):
-        raise InvalidInput(f'{name} must map patterns to trust levels, such as {{"session:*": "unconfirmed"}}')
+        raise InvalidInput(
+            f'the setting {name} must map patterns to trust levels, such as {{"session:*": "unconfirmed"}}'
+        )
     for pattern, level in value.items():
         if level not in TRUST_LEVELS:
-            raise InvalidInput(f"{name} of {pattern} must be one of {', '.join(TRUST_LEVELS)}")
+            raise InvalidInput(f"the setting {name} of {pattern} must be one of {', '.join(TRUST_LEVELS)}")
     return {_pattern(name, check_trust_pattern, pattern): str(level) for pattern, level in value.items()}
 
 
 def _trust_patterns(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)):
-        raise InvalidInput(f"{name} must be a list of patterns such as session:s1 or source:web:*")
+        raise InvalidInput(f"the setting {name} must be a list of patterns such as session:s1 or source:web:*")
     return tuple(dict.fromkeys(_pattern(name, check_trust_pattern, each) for each in value))
 
 
 def _languages(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not all(each in SEARCH_LANGUAGES for each in value):
-        raise InvalidInput(f"{name} must be a list of languages: {', '.join(SEARCH_LANGUAGES)}")
+        raise InvalidInput(f"the setting {name} must be a list of languages: {', '.join(SEARCH_LANGUAGES)}")
     return tuple(dict.fromkeys(value))
 
 
@@ -245,7 +253,7 @@ class Pins(TypedDict, total=False):
 def check_names(changes: object) -> None:
     """Raise `InvalidInput` unless `changes` maps names of settings to values."""
     if not isinstance(changes, Mapping):
-        raise InvalidInput('settings must be a mapping from names to values, such as {"max_memories": 500}')
+        raise InvalidInput('`settings` must be a mapping from names to values, such as {"max_memories": 500}')
     unknown = changes.keys() - NAMES
     if unknown:
         raise InvalidInput(f"unknown settings {sorted(map(str, unknown))}; the known settings are {', '.join(NAMES)}")
@@ -267,7 +275,7 @@ def from_text(text: str | None) -> Settings:
         return DEFAULTS.changed(json.loads(text))
     except (InvalidInput, ValueError, RecursionError):
         raise UnknownSchema(
-            "a newer version of retentive changed the settings of this store; upgrade retentive to open it"
+            "a newer version of retentive changed the settings of this store; upgrade retentive to open the store"
         ) from None
 
 

@@ -107,14 +107,14 @@ def test_foreign_tables_are_not_changed(server: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("partitions", ["-1", "1025"])
 def test_an_invalid_number_of_partitions_is_refused(partitions: str, tmp_path: Path) -> None:
     ended = here(place_of("postgresql", tmp_path), "migrate-schema", "--partitions", partitions)
-    assert "partitions must be 0 to 1024" in ended.stderr
+    assert "`partitions` must be 0 to 1024" in ended.stderr
 
 
 def test_other_places_need_no_migration(tmp_path: Path) -> None:
     """`migrate-schema` has nothing to do for SQLite, which is migrated when it is opened."""
     assert migrated(place_of("sqlite", tmp_path)) == {"applied": []}
     assert (
-        "partitions need a location on a database server"
+        "`partitions` needs a location on a database server"
         in here(tmp_path / "m", "migrate-schema", "--partitions", "2").stderr
     )
 

@@ -435,36 +435,36 @@ def test_each_agent_is_a_separate_session(server: ScriptedClaude, store: MemoryS
     [
         ({"memory": 5}, "a location .* a MemoryStore, Mounts, or an object with an `execute` method"),
         ({"language": "es"}, "choose one of en, de, fr, ja, zh-TW"),
-        ({"request": {"tools": [], "model": "x"}}, "request must not contain model, tools"),
+        ({"request": {"tools": [], "model": "x"}}, "`request` must not contain model, tools"),
         ({"budget": Budget(max_tokens=30_000)}, "requires stream=True"),
         ({"actor": ""}, "actor"),
         ({"actor": 5}, "actor must be"),
-        ({"context": 5}, "context must be a ContextManagement"),
-        ({"budget": 5}, "budget must be a Budget"),
-        ({"messages": "hi"}, "messages must be a list"),
-        ({"messages": [5]}, r"messages\[0\] must be a dict with `content` and a `role`"),
-        ({"messages": [{"role": "x", "content": "hi"}]}, r"messages\[0\] must be a dict with `content` and a `role`"),
-        ({"messages": [{"role": "user"}]}, r"messages\[0\]: content must be"),
+        ({"context": 5}, "`context` must be a ContextManagement"),
+        ({"budget": 5}, "`budget` must be a Budget"),
+        ({"messages": "hi"}, "`messages` must be a list"),
+        ({"messages": [5]}, r"messages\[0\] must be a dict with `content` and `role`"),
+        ({"messages": [{"role": "x", "content": "hi"}]}, r"messages\[0\] must be a dict with `content` and `role`"),
+        ({"messages": [{"role": "user"}]}, r"messages\[0\]: `content` must be"),
         ({"messages": [{"role": "user", "content": " "}]}, r"messages\[0\]: a text block must not be blank"),
         ({"messages": [{"role": "user", "content": "\ud800"}]}, "lone surrogate"),
         (
             {"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "b": object()}]}]},
             "cannot be serialized as JSON",
         ),
-        ({"request": 5}, "request must be a dict"),
-        ({"request": {"betas": "one"}}, "betas in request"),
-        ({"request": {"betas": [1]}}, "betas in request"),
-        ({"tools": 5}, "tools must be a list"),
+        ({"request": 5}, "`request` must be a dict"),
+        ({"request": {"betas": "one"}}, "`betas` in `request`"),
+        ({"request": {"betas": [1]}}, "`betas` in `request`"),
+        ({"tools": 5}, "`tools` must be a list"),
         ({"tools": [5]}, "each tool must be a function"),
         ({"tools": [print]}, "each tool must be a function"),
         ({"tools": [{"x": 1}]}, "each tool must be a function"),
-        ({"model": ""}, "model must not be empty"),
-        ({"model": 5}, "model must be a string"),
-        ({"stream": "yes"}, "stream must be"),
+        ({"model": ""}, "`model` must not be empty"),
+        ({"model": 5}, "`model` must be a string"),
+        ({"stream": "yes"}, "`stream` must be"),
         ({"tidy": "yes"}, "tidy must be"),
         ({"system": 5}, "system prompt must be a string"),
         ({"system": "\ud800"}, "lone surrogate"),
-        ({"topic": 5}, "topic must be a string"),
+        ({"topic": 5}, "`topic` must be a string"),
     ],
 )
 def test_invalid_options_are_rejected(
@@ -486,9 +486,9 @@ async def wait() -> str:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"tools": [wait]}, "the tool 'wait' is async; use AsyncAgent, or define it with beta_tool"),
-        ({"tools": [TOOL]}, "already has a tool named 'memory'; pass the memory itself as memory="),
-        ({"tools": [TOOL, TOOL]}, "already has a tool named 'memory'; pass the memory itself as memory="),
+        ({"tools": [wait]}, "the tool 'wait' is async; use AsyncAgent, or define the tool with `beta_tool`"),
+        ({"tools": [TOOL]}, "already has a tool named 'memory'; pass the memory as the argument `memory`"),
+        ({"tools": [TOOL, TOOL]}, "already has a tool named 'memory'; pass the memory as the argument `memory`"),
         ({"tools": [{"name": "a"}, {"name": "a"}]}, "two tools are named 'a'; the API accepts each name once"),
     ],
 )
@@ -510,9 +510,9 @@ def test_the_tool_of_the_tool_runner_is_not_a_memory(server: ScriptedClaude, sto
     """The error names the attribute of the tool that is one."""
     tool: Any = MemoryTool(store)
     with client_of(server.url) as client:
-        with pytest.raises(InvalidInput, match=r"pass its tree instead: memory=tool\.tree"):
+        with pytest.raises(InvalidInput, match=r"pass the tree of the tool instead: memory=tool\.tree"):
             Agent(client, memory=tool)
-        with pytest.raises(InvalidInput, match="already has a tool named 'memory'; pass the memory itself as memory="):
+        with pytest.raises(InvalidInput, match="already has a tool named 'memory'; pass the memory as"):
             Agent(client, memory=store, tools=[tool])
         assert Agent(client, memory=tool.tree).memory is store
 

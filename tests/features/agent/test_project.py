@@ -351,7 +351,7 @@ def test_an_unknown_feature_is_rejected(project: MemoryStore) -> None:
 )
 def test_work_is_recorded_despite_invalid_features(marked: dict[str, Any], project: MemoryStore) -> None:
     """If one feature is invalid, no feature is marked, and the log lists none."""
-    with pytest.raises(InvalidInput, match=r"No feature was marked; done and next are recorded in /memories/project"):
+    with pytest.raises(InvalidInput, match=r"`done` and `next` were recorded in /memories/project"):
         close_session(project, done="the work of a day", next="the rest", **marked)
     assert features(project) == {"f1": False, "pay": False}
     assert project.read(PROGRESS).endswith("\nDone: the work of a day\nNext: the rest\n")

@@ -297,7 +297,7 @@ def test_a_conflict_is_reported_and_nothing_is_undone(at: str) -> None:
 
     with scripted_claude(answer) as server:
         printed, _ = chatted(at, server, f"{TOLD}/undo\n/undo all\n")
-    conflict = ["Error: nothing was undone.", f"{TEA}: it was changed later."]
+    conflict = ["Error: nothing was undone.", f"{TEA}: a later change modified the memory."]
     assert printed.splitlines()[-4:] == [*conflict, *conflict]
     assert retentive_text(at) == "likes green tea\n"
 

@@ -53,7 +53,7 @@ def test_tool_use_blocks_are_answered_by_tool_result_blocks(tmp_path: Path) -> N
     assert (third["tool_use_id"], third["is_error"]) == ("toolu_3", True)
     assert fourth["content"] == "Error: Unknown tool 'bash'. The tool is named `memory`"
     assert fifth == {
-        "text": "Error: block must be a tool_use block with an id",
+        "text": "Error: `block` must be a tool_use block with an id",
         "is_error": True,
         "code": "invalid_input",
     }

@@ -107,7 +107,7 @@ def test_a_second_project_is_refused_and_changes_nothing(at: str) -> None:
     again = here(at, *PROJECT)
     assert (again.exit_code, again.stdout) == (4, "")
     assert again.stderr == (
-        "Error: /memories/project already has a project, and nothing was changed; open_session continues it\n"
+        "Error: /memories/project already has a project, so nothing was changed; `open_session` continues it\n"
     )
     assert json.loads(here(at, *PROJECT, "--json").stdout)["code"] == "already_exists"
     with retentive.open(at) as opened:

@@ -189,7 +189,7 @@ def test_errors_are_plain_sentences(at: str, command: list[str], status: int, sa
         ),
         (["--at", ""], "the location is empty or contains a NUL character; use a directory or a URL"),
         (["--store", ""], "a store key must have 1 to 255 characters, not 0"),
-        (["--actor", "user:"], "actor must have 1 to 255 characters, not 0"),
+        (["--actor", "user:"], "an actor name must have 1 to 255 characters, not 0"),
     ],
 )
 def test_invalid_options(at: str, options: list[str], said: str) -> None:

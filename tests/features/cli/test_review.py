@@ -129,7 +129,7 @@ def test_accept_reports_conflicts(location: str) -> None:
     assert ids(location) == [first, second]
     ended = here(location, "review", "accept", first, "--merge", "--json")
     assert ended.exit_code == 6
-    text = f"{A} was edited after the proposal in the same lines"
+    text = f"{A} was edited after the proposal; the edit and the proposal change the same lines"
     assert json.loads(ended.stdout)["obstacles"] == [{"id": first, "what": "edited", "path": A, "text": text}]
     assert here(location, "review", "accept", first, "--force").exit_code == 0
     assert texts(location) == {A: "ONE\ntwo\n"}
@@ -152,12 +152,12 @@ def test_refuse_removes_the_change_and_those_that_build_on_it(location: str) -> 
     first, second, third = ids(location)
     assert here(location, "review", "refuse", first).stdout.splitlines() == [
         f"{first} was refused: modified {A}.",
-        f"{third} was refused too, because it builds on another one.",
+        f"{third} was refused too, because it builds on a refused proposal.",
     ]
     assert ids(location) == [second]
     ended = here(location, "review", "accept", first)
     assert ended.exit_code == 6
-    assert f"{first}: it was already refused by user:" in ended.stderr
+    assert f"{first}: the proposal was already refused by user:" in ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,10 @@ def test_invalid_selections(location: str, arguments: tuple[str, ...], status: i
 
 def test_an_actor_under_review_cannot_decide(location: str) -> None:
     ended = here(location, "--actor", "session:s1", "review", "accept", "--all")
-    assert (ended.exit_code, ended.stderr) == (9, "Error: session:s1 is under review and cannot run review.accept\n")
+    assert (ended.exit_code, ended.stderr) == (
+        9,
+        "Error: changes by session:s1 need a review, but review.accept cannot be proposed\n",
+    )
 
 
 def test_a_missing_location_is_not_created(tmp_path: Path) -> None:

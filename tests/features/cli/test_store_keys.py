@@ -17,7 +17,7 @@ from retentive.transfer.restore import import_whole, restore
 from support.command_line import here
 
 BAD = ["\udcff", "a\0b", "", "x" * 256, "a\nb"]
-SAID = "a store key (must have 1 to 255 characters|may not contain control characters or lone surrogates)"
+SAID = "a store key (must have 1 to 255 characters|must not contain control characters or lone surrogates)"
 
 
 @pytest.fixture

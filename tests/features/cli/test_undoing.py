@@ -85,7 +85,7 @@ def test_conflicts_are_reported(location: str, tmp_path: Path) -> None:
     for extra, why in ((), changed), (("--dry-run",), changed), (("--merge",), lines_changed):
         ended = here(location, "undo", change, *extra)
         assert (ended.exit_code, ended.stdout) == (6, "")
-        assert f"{A}: {why}" in ended.stderr
+        assert f"{A}: a later change modified the text" in ended.stderr
     found = json.loads(here(location, "undo", change, "--json").stdout)
     assert (found["done"], [each["path"] for each in found["conflicts"]]) == (False, [A])
     assert "Error: nothing was done." in terminal(tmp_path, "--at", location, "undo", change)
@@ -190,7 +190,7 @@ def test_the_change_that_was_shown_is_undone(location: str, tmp_path: Path) -> N
         here(location, "insert", A, "4", "five")
         shown.type("y\r")
         assert shown.end() == 6
-    assert "its text was changed later" in shown.shown
+    assert "a later change modified the text" in shown.shown
 
 
 def test_undo_without_a_terminal_needs_a_name(location: str) -> None:
@@ -236,7 +236,7 @@ def test_a_conflict_names_the_options_that_work(location: str) -> None:
     change = version_ids(location)[2]
     here(location, "replace", A, "four", "4")
     other_lines = here(location, "undo", change).stderr
-    assert "--merge undoes it and keeps the later changes" in other_lines
+    assert "--merge undoes the change and keeps the later changes" in other_lines
     assert "--force undoes it and loses the later changes" in other_lines
     here(location, "replace", A, "1", "ONE")
     same_lines = here(location, "undo", change).stderr
@@ -245,7 +245,7 @@ def test_a_conflict_names_the_options_that_work(location: str) -> None:
     here(location, "create", A + "/x", "in the way")
     blocked = here(location, "restore", A, "--to", change)
     assert blocked.exit_code == 6
-    assert "--force restores it and deletes the memories in the way." in blocked.stderr
+    assert "--force restores the earlier state and deletes the memories in the way." in blocked.stderr
 
 
 def test_a_redacted_change_cannot_be_undone(location: str) -> None:

@@ -130,7 +130,7 @@ def test_refused_changes_are_discarded(anywhere: MemoryStore) -> None:
     assert store.review.refuse([first], actor=ANN) == DecisionOutcome(already=(first,))
     assert said(store, view("/memories")) == said(store, view("/memories"), ANN) == f"{HEADER}\n4B\t/memories\n4B\t{A}"
     against = store.review.accept([first], actor=ANN)
-    assert against.obstacles == (Obstacle(first, "refused", None, "it was already refused by user:ann"),)
+    assert against.obstacles == (Obstacle(first, "refused", None, "the proposal was already refused by user:ann"),)
 
 
 def test_a_dependent_proposal_is_accepted_with_or_after_its_base(store: MemoryStore) -> None:
@@ -140,7 +140,7 @@ def test_a_dependent_proposal_is_accepted_with_or_after_its_base(store: MemorySt
         proposed(store, each) for each in (delete(), create(f"{A}/b", "text\n"), edit("x", "y", f"{A}/b"))
     )
     found = store.review.accept([edited], actor=ANN)
-    text = f"it builds on {deleted}, {again}, which must be accepted first or with it"
+    text = f"the proposal builds on {deleted}, {again}, which must be accepted first or in the same call"
     assert found == DecisionOutcome(obstacles=(Obstacle(edited, "builds_on", None, text),))
     assert store.review.accept([deleted], actor=ANN).done == (deleted,)
     assert store.review.accept([edited, again], actor=ANN).done == (again, edited)
@@ -181,7 +181,7 @@ def test_a_proposed_edit_conflicts_with_a_newer_edit(store: MemoryStore) -> None
     edited = proposed(store, edit("3", "drei"))
     done(store, edit("3", "three"), ANN)
     assert obstacles(store, [edited], merge=True) == [
-        ("edited", A, f"{A} was edited after the proposal in the same lines")
+        ("edited", A, f"{A} was edited after the proposal; the edit and the proposal change the same lines")
     ]
     assert obstacles(store, [edited], force=True) == []
     assert tree(store)[A] == "one\n2\ndrei\n4\nfive\n"
@@ -237,7 +237,7 @@ def test_an_emptied_directory_is_gone(store: MemoryStore) -> None:
         assert said(store, view(path), ANN).startswith("Here're")
     done(store, create(D, "a file\n"))
     left, file = (each.id for each in store.review.pending())
-    text = f"it builds on {left}, which must be accepted first or with it"
+    text = f"the proposal builds on {left}, which must be accepted first or in the same call"
     assert obstacles(store, [file]) == [("builds_on", None, text)]
     assert store.review.accept([left, file], actor=ANN).done == (left, file)
     assert tree(store) == {D: "a file\n", "/memories/e/y": "one\n"}
@@ -492,7 +492,7 @@ def test_concurrent_acceptance_applies_each_proposal_once(store: MemoryStore) ->
     assert sum(len(outcome.already) for outcome in found) == 3 * len(ids)
     assert len(list(store.versions())) == len(ids)
     late = store.review.refuse([ids[0]], actor=ANN)
-    assert late.obstacles == (Obstacle(ids[0], "accepted", None, "it was already accepted by user:ann"),)
+    assert late.obstacles == (Obstacle(ids[0], "accepted", None, "the proposal was already accepted by user:ann"),)
 
 
 def test_concurrent_sessions_lose_no_proposal(store: MemoryStore) -> None:

@@ -301,7 +301,7 @@ def test_the_command_line_shows_and_sets_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "wrong"),
     [
-        (["max_memories=many"], "max_memories must be an integer from 0"),
+        (["max_memories=many"], "the setting max_memories must be an integer from 0"),
         (["colour=red"], "unknown settings ['colour']; the known settings are view_chars"),
         (["max_memories"], "is not NAME=VALUE"),
         ([], "specify a setting to change"),

@@ -72,7 +72,7 @@ def test_a_version_is_named_by_its_beginning(story: MemoryStore) -> None:
     assert story.history.show(unique)[0].id == story.history.show(newest)[0].id == newest
     assert story.history.text_at(A, unique)[1] == "two"
     assert (len(short), count(story, short)) <= (len(unique), 7)
-    with pytest.raises(NotFound, match="is ambiguous: several versions begin with it, such as memver_"):
+    with pytest.raises(NotFound, match="is ambiguous: several version ids begin with this text, such as memver_"):
         story.history.show(newest[: len(unique) - 1])
     with pytest.raises(NotFound, match="there is no version memver_"):
         story.history.show("memver_")
@@ -127,10 +127,10 @@ def test_an_empty_store_has_no_changes(store: MemoryStore) -> None:
 
 
 def test_one_version_is_meant(story: MemoryStore) -> None:
-    with pytest.raises(InvalidInput, match=r"r6 has 2 versions, such as memver_.*; name one version or a memory"):
+    with pytest.raises(InvalidInput, match=r"r6 has 2 versions, such as memver_.*; specify a version id or a path"):
         story.history.show("r6")
     assert story.history.show("r6~1", f"{B}/c")[0].path == f"{B}/c"
-    with pytest.raises(InvalidInput, match="is a time: name a change, such as r1234 or HEAD"):
+    with pytest.raises(InvalidInput, match="is a time; specify a change instead, such as r1234 or HEAD"):
         story.history.undo(change="2h")
 
 
@@ -142,7 +142,7 @@ def test_numbers_without_versions(store: MemoryStore) -> None:
     create(store, B, "b")
     numbers = [change.number for change in store.history.changes()]
     removal = next(number for number in range(1, numbers[0]) if number not in numbers)
-    with pytest.raises(NotFound, match=f"the change r{removal} has no versions: they were removed"):
+    with pytest.raises(NotFound, match=f"the change r{removal} has no versions; they were removed"):
         changes(store, f"r{removal}")
     assert [changes(store, f"r{number}") for number in numbers] == [[(f"r{number}", 1)] for number in numbers]
 

@@ -277,7 +277,7 @@ def test_a_redacted_text_cannot_be_restored(store: MemoryStore) -> None:
     last = replace(store, B, "two", "2", "session:s")
     run(store, "delete", path="/memories/d/gone")
     store.history.redact([first, gone])
-    before, told = tree(store), "its version at that time was redacted"
+    before, told = tree(store), "the version of that time was redacted"
     asked: list[Callable[[Mode], RestoreOutcome]] = [
         lambda mode: store.history.restore("/memories", then, mode=mode),
         lambda mode: store.history.restore("/memories/d", then, mode=mode),
@@ -326,7 +326,7 @@ def test_undo_conflicts_with_newer_changes(store: MemoryStore) -> None:
     replace(store, B, "other", "OTHER", "session:s")
     replace(store, A, "line 7\n", "line seven\n", "user:ann")
     now = tree(store)
-    assert refused(store.history.undo_by("session:s")) == [(A, "its text was changed later")]
+    assert refused(store.history.undo_by("session:s")) == [(A, "a later change modified the text")]
     assert tree(store) == now
     assert done(store.history.undo_by("session:s", mode="merge")) == [("changed", A), ("changed", B)]
     assert tree(store) == {A: lines.replace("line 7", "line seven"), B: "other\n"}
@@ -352,11 +352,11 @@ def test_undo_conflicts_with_later_renames_and_deletions(quick: MemoryStore) -> 
     replace(quick, B, "one", "two", "user:ann")
     assert done(quick.history.undo(moved)) == [("moved", A)]
     assert tree(quick) == {A: "two"}
-    assert refused(quick.history.undo(created)) == [(A, "it was changed later")]
+    assert refused(quick.history.undo(created)) == [(A, "a later change modified the memory")]
     run(quick, "delete", "user:ann", path=A)
     assert done(quick.history.undo(created)) == []
     edited = list(quick.history.log(memory_id=quick.history.log()[0].memory_id))[2].id
-    assert refused(quick.history.undo(edited)) == [(A, "it was deleted later")]
+    assert refused(quick.history.undo(edited)) == [(A, "a later change deleted the memory")]
 
 
 def test_undoing_twice_does_nothing(quick: MemoryStore) -> None:
@@ -467,17 +467,17 @@ def test_conflicts_of_an_undo_have_reasons(quick: MemoryStore) -> None:
     create(quick, A, "one")
     moved = run(quick, "rename", "session:s", old_path=A, new_path=B)
     run(quick, "rename", "user:ann", old_path=B, new_path=C)
-    assert refused(quick.history.undo(moved)) == [(C, "it was renamed later")]
+    assert refused(quick.history.undo(moved)) == [(C, "a later change renamed the memory")]
     assert done(quick.history.undo(moved, mode="force")) == []
     assert list(tree(quick)) == [C]
     gone = run(quick, "delete", "session:s", path=C)
     assert done(quick.history.undo(gone, actor="user:ann")) == [("made", C)]
     changed = replace(quick, C, "one", "two", "user:ann")
-    assert refused(quick.history.undo(gone)) == [(C, "it was recreated later")]
+    assert refused(quick.history.undo(gone)) == [(C, "a later change recreated the memory")]
     assert tree(quick) == {C: "two"}
     replace(quick, C, "two", "three")
     quick.history.redact([changed])
-    assert refused(quick.history.undo(changed)) == [(C, "the change itself was redacted")]
+    assert refused(quick.history.undo(changed)) == [(C, "the version to undo was redacted")]
 
 
 def test_a_redacted_earlier_text_is_a_conflict(quick: MemoryStore) -> None:
@@ -487,7 +487,7 @@ def test_a_redacted_earlier_text_is_a_conflict(quick: MemoryStore) -> None:
     replace(quick, A, "one", "two")
     replace(quick, B, "other", "changed")
     quick.history.redact([redacted])
-    assert refused(quick.history.restore("/memories", then)) == [(A, "its version at that time was redacted")]
+    assert refused(quick.history.restore("/memories", then)) == [(A, "the version of that time was redacted")]
     outcome = quick.history.restore("/memories", then, mode="force")
     assert [(step.what, step.path) for step in outcome.steps] == [("changed", B)]
     assert [conflict.path for conflict in outcome.left] == [A]

@@ -110,7 +110,7 @@ def test_a_key_that_only_reads_has_no_tool_that_writes(api: Api, mode: str) -> N
 
     names, reply = asyncio.run(run())
     assert names == {"memory_view", "memory_search", "memory_history", "memory_diff", "search", "fetch"}
-    assert reply == ("Error: the key needs the scope write", True)
+    assert reply == ("Error: the API key needs the scope write", True)
 
 
 def test_a_key_that_only_writes_reads_nothing(api: Api) -> None:
@@ -120,14 +120,14 @@ def test_a_key_that_only_writes_reads_nothing(api: Api) -> None:
     async def run() -> tuple[str, bool]:
         async with client_of(key) as client:
             for read in (client.read_resource("memory://default/b.md"), client.list_resources()):
-                with pytest.raises(MCPError, match="the key needs the scope read"):
+                with pytest.raises(MCPError, match="the API key needs the scope read"):
                     await read
-            with pytest.raises(MCPError, match="the key needs the scope read"):
+            with pytest.raises(MCPError, match="the API key needs the scope read"):
                 async with client.listen(resource_subscriptions=["memory://default/b.md"]):
                     pass
             return await reply_of(client, "memory_view", {"path": B})
 
-    assert asyncio.run(run()) == ("Error: the key needs the scope read", True)
+    assert asyncio.run(run()) == ("Error: the API key needs the scope read", True)
 
 
 def test_a_request_without_a_key_is_refused(api: Api) -> None:
@@ -136,7 +136,7 @@ def test_a_request_without_a_key_is_refused(api: Api) -> None:
         assert (found.status, found.error["message"]) == (401, "invalid API key")
         assert found.headers["www-authenticate"] == "Bearer"
     found = api.with_key("review").post("/mcp", {})
-    assert (found.status, found.error["message"]) == (403, "the key needs the scope read or write")
+    assert (found.status, found.error["message"]) == (403, "the API key needs the scope read or write")
 
 
 @pytest.mark.parametrize(

@@ -134,18 +134,18 @@ def test_other_methods(store: MemoryStore, local: MemoryStore) -> None:
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("undo", lambda store: store.undo("HEAD")),
-        ("settings", lambda store: store.settings()),
-        ("history.restore", lambda store: store.history.restore("/memories", "HEAD")),
-        ("history.changes", lambda store: store.history.changes()),
-        ("review", lambda store: store.review),
-        ("trust", lambda store: store.trust),
-        ("an actor of a change", lambda store: store.create(A, "x", actor="user:ann")),
-        ("an actor, source or session of a change", lambda store: store.create(A, "x", source="user")),
+        ("`undo`", lambda store: store.undo("HEAD")),
+        ("`settings`", lambda store: store.settings()),
+        ("`history.restore`", lambda store: store.history.restore("/memories", "HEAD")),
+        ("`history.changes`", lambda store: store.history.changes()),
+        ("`review`", lambda store: store.review),
+        ("`trust`", lambda store: store.trust),
+        ("setting the actor of a change", lambda store: store.create(A, "x", actor="user:ann")),
+        ("setting the actor, source or session of a change", lambda store: store.create(A, "x", source="user")),
     ],
 )
 def test_what_is_missing_names_itself(store: MemoryStore, name: str, call: Callable[[MemoryStore], Any]) -> None:
-    with pytest.raises(errors.InvalidInput, match=f"`{name}` is not available over HTTP"):
+    with pytest.raises(errors.InvalidInput, match=f"{name} is not available over HTTP"):
         call(store)
 
 

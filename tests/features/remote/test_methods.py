@@ -379,16 +379,16 @@ def test_no_method_of_the_library_reaches_for_storage(own: type, remote_kind: ty
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("scan", lambda store: store.scan()),
-        ("sweep", lambda store: store.sweep()),
-        ("audit.anchor", lambda store: store.audit.anchor("a", "b")),
-        ("audit.verify with an anchor", lambda store: store.audit.verify(anchor="a", key="b")),
-        ("history.page with oldest_first", lambda store: store.history.page(oldest_first=True)),
-        ("read_only", lambda store: store.read_only()),
+        ("`scan`", lambda store: store.scan()),
+        ("`sweep`", lambda store: store.sweep()),
+        ("`audit.anchor`", lambda store: store.audit.anchor("a", "b")),
+        ("`audit.verify` with an anchor", lambda store: store.audit.verify(anchor="a", key="b")),
+        ("`history.page` with `oldest_first`", lambda store: store.history.page(oldest_first=True)),
+        ("`read_only`", lambda store: store.read_only()),
     ],
 )
 def test_what_no_route_offers_names_itself(store: MemoryStore, name: str, call: Callable[[MemoryStore], Any]) -> None:
-    with pytest.raises(errors.InvalidInput, match=f"`{name}` is not available over HTTP"):
+    with pytest.raises(errors.InvalidInput, match=f"{name} is not available over HTTP"):
         call(store)
 
 

@@ -281,7 +281,7 @@ def test_no_store_of_another_workspace_can_be_named(api: Api, store: MemoryStore
     archive = (tmp_path / "a.tar").read_bytes()
     foreign = api.with_key("admin", workspace_id="wrkspc_imports")
     refused = whole(foreign, archive)
-    assert (refused.status, "its id is in use" in refused.error["message"]) == (400, True)
+    assert (refused.status, "with the same id exists" in refused.error["message"]) == (400, True)
     assert whole(api.with_key("admin", stores=("other-*",)), archive).status == 403
     system = whole(api, copy_of(archive, SYSTEM_STORE))
     assert system.status == 400

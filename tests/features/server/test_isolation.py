@@ -126,7 +126,7 @@ def test_without_the_scope(api: Api, route: Route) -> None:
     others = [scope for scope in SCOPES if scope not in {*route.scopes, "admin"}]
     answer = ask(api.with_key(*others), route, UNKNOWN)
     assert answer.status == 403
-    assert answer.error["message"] == f"the key needs the scope {' or '.join(route.scopes)}"
+    assert answer.error["message"] == f"the API key needs the scope {' or '.join(route.scopes)}"
 
 
 @pytest.mark.parametrize("route", [each for each in ROUTES if each.path_names], ids=lambda each: each.name)
@@ -210,7 +210,10 @@ def test_cursors_of_other_stores_and_workspaces(api: Api, store: MemoryStore, ro
     own = {**filled(store), "memory_store_id": store.id}
     assert ask(other, route, ids, page=cursor).status == 200
     refused = ask(api, route, own, page=cursor)
-    assert (refused.status, refused.error["message"]) == (400, "page: belongs to another list or other filters")
+    assert (refused.status, refused.error["message"]) == (
+        400,
+        "page: the cursor belongs to another list, or to a list with other filters",
+    )
     if route.path_names:
         assert bare(ask(api, route, ids, page=cursor)) == bare(ask(api, route, UNKNOWN, page=cursor))
         assert ask(api, route, ids, page=cursor).status == 404

@@ -114,7 +114,7 @@ def test_a_cursor_belongs_to_one_list(api: Api, store: MemoryStore, at: str) -> 
         store.create(f"/memories/{name}", "", actor="session:s1")
     page = api.get(f"{at}/proposals?limit=1").body["next_page"]
     assert api.get(f"{at}/proposals?limit=1&actor=session:s1&page={page}").error["message"] == (
-        "page: belongs to another list or other filters"
+        "page: the cursor belongs to another list, or to a list with other filters"
     )
     for wrong in ("page", page[:-3], "page_", "page_" + "x" * 40, page.upper()):
         assert api.get(f"{at}/proposals?page={wrong}").error["message"].startswith("page: ")

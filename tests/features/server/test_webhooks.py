@@ -308,7 +308,10 @@ def test_pages_of_deliveries(api: Api, receiver: Receiver) -> None:
     assert len({each["webhook_event_id"] for each in first["data"] + last["data"]}) == 3
     assert {each["webhook_endpoint_id"] for each in first["data"] + last["data"]} == {made["id"]}
     refused = api.get(f"{at.replace(made['id'], second['id'])}&page={first['next_page']}")
-    assert (refused.status, refused.error["message"]) == (400, "page: belongs to another list or other filters")
+    assert (refused.status, refused.error["message"]) == (
+        400,
+        "page: the cursor belongs to another list, or to a list with other filters",
+    )
 
 
 def test_the_command_shows_and_retries_dead_letters(

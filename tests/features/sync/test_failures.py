@@ -372,8 +372,8 @@ def test_an_index_that_claude_code_cannot_load_is_reported(world: World) -> None
     world.save(0, INDEX, "- a line of the index that is long enough\n" * 700)
     whys = [each.why for each in world.sync(0).outcomes if each.became == "warning"]
     assert whys == [
-        "it has 700 lines, and Claude Code loads the first 200",
-        "it has 29,400 bytes, and Claude Code loads the first 25,000",
+        "the file has 700 lines, but Claude Code loads the first 200",
+        "the file has 29,400 bytes, but Claude Code loads the first 25,000",
     ]
 
 

@@ -162,8 +162,8 @@ def _saved(
     is_encrypted = location.key_file is not None or bool(os.environ.get(KEYS_VARIABLE))
     if is_encrypted or no_save or is_in_memory(location.url):
         if continues or name is not None:
-            reason = "the memory store is encrypted" if is_encrypted else "it is not saved"
-            raise InvalidInput(f"a conversation with this memory store cannot be continued: {reason}")
+            reason = "the memory store is encrypted" if is_encrypted else "conversations with this store are not saved"
+            raise InvalidInput(f"there is no saved conversation to continue: {reason}")
         yield UNSAVED
         return
     if continues:

@@ -224,7 +224,7 @@ class Session:
             return None
         if {"*", "?"} & set(self.actor.id):
             raise InvalidInput(
-                "nothing was undone: the name of the actor contains * or ?, so it also matches other actors; "
+                "nothing was undone: the name of the actor contains * or ?, so the name also matches other actors; "
                 "use /undo to undo one change at a time"
             )
         newest = self.changes()[0].revision

@@ -66,7 +66,7 @@ def _prepared(process: subprocess.Popen[str], store_key: str) -> Service:
         printed += line
     first = _KEY.search(printed)
     if first is None:
-        raise click.ClickException("the location was served before, so its first key is not shown again")
+        raise click.ClickException("a server already ran at this location, so the first API key is not shown again")
     url, admin_key = listening[1], first[1]
     store = _post(f"{url}/v1/memory_stores", admin_key, {"name": "Demo", "key": store_key})
     agent = {"name": "agent", "scopes": ["read", "write"], "stores": [store["id"]], "act_as": ["session:*"]}

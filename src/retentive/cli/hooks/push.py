@@ -71,7 +71,7 @@ def push(location: Location, directory: str) -> int:
         last = time.monotonic() + MAX_TURN_S
         while not running.try_to_acquire():
             if time.monotonic() > last:
-                log("push: another process did not end; not synchronised")
+                log("push: another process did not finish in time; the directory was not synchronised")
                 return status_of("unavailable")
             time.sleep(0.05)
         waiting.release()

@@ -182,4 +182,6 @@ def _line_ends(typed: str, before: str) -> str:
 
 def _check_line_ends(text: str) -> None:
     if "\r" in text.replace("\r\n", "") or ("\r\n" in text and "\n" in text.replace("\r\n", "")):
-        raise invalid("the text has mixed line ends, which a browser would change; edit it with `retentive edit`")
+        raise invalid(
+            "the text has mixed line ends, which a browser would change; edit the memory with `retentive edit`"
+        )

@@ -39,7 +39,7 @@ def parsed(path: str) -> MemoryPath:
     except Refused as refusal:
         raise invalid(REPLIES.error(refusal.key, refusal.values).text.removeprefix("Error: "), "invalid_path") from None
     if found.text != path:
-        raise invalid("the path must be in Unicode NFC and may not contain empty names", "invalid_path")
+        raise invalid("the path must be in Unicode NFC and must not contain empty names", "invalid_path")
     return found
 
 

@@ -43,7 +43,7 @@ def run_command(
     name = command.get("command") if isinstance(command, Mapping) else None
     scope: Scope = "read" if name == "view" else "write"
     if not call.caller.key.allows(scope):
-        raise forbidden(f"the key needs the scope {scope}")
+        raise forbidden(f"the API key needs the scope {scope}")
     core = core_of(call.store)
     invocation = Invocation(None, id, core.integration, **origin_of(source, session))
     try:

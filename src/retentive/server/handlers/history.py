@@ -84,11 +84,11 @@ def undo_change(
     if sum(each is not None for each in (memory_version_id, revision, actor)) != 1:
         raise invalid("memory_version_id: specify exactly one of memory_version_id, revision and actor")
     if path is not None and revision is None:
-        raise invalid("path: needs revision")
+        raise invalid("path: cannot be used without revision")
     if actor is not None:
         return _changed(history.undo_by(actor, since=since, mode=mode, dry_run=dry_run, **origin))
     if since is not None:
-        raise invalid("since: needs actor")
+        raise invalid("since: cannot be used without actor")
     if revision is not None:
         target = None if path is None else tool_path(path)
         return _changed(history.undo(revision, path=target, mode=mode, dry_run=dry_run, **origin))

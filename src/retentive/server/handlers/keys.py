@@ -27,7 +27,7 @@ def create_api_key(
     """Create a key in the workspace of the caller. Only this answer contains the text of the key."""
     own = call.caller.key
     if own.stores and not (stores and set(stores) <= set(own.stores)):  # as in `_manages`
-        raise forbidden("stores: this API key can give a new key only patterns that it has itself")
+        raise forbidden("stores: the new key can have only patterns that the API key of the request has too")
     made = call.location.keys.create(
         name,
         workspace_id=own.workspace_id,

@@ -29,7 +29,7 @@ def create_memory_store(
     """Create a memory store. If the workspace already has a memory store with the key, return that one."""
     patterns = call.caller.key.stores
     if call.caller.key.paths:
-        raise forbidden("the API key is limited to some paths, and cannot create a memory store")
+        raise forbidden("an API key that is limited to some paths cannot create a memory store")
     if patterns and (key is None or not call.caller.key.sees("", key)):
         raise forbidden("key: the patterns of the API key do not include this store")
     made = new_store(

@@ -18,7 +18,7 @@ def run_tool(call: RouteCall, *, type: str, id: str, name: object, input: object
     is_view = isinstance(input, Mapping) and input.get("command") == "view"
     scope: Scope = "read" if is_view else "write"
     if not call.caller.key.allows(scope):
-        raise forbidden(f"the key needs the scope {scope}")
+        raise forbidden(f"the API key needs the scope {scope}")
     block = {"id": id, "name": name, "input": input}
     answer = run_block(call.store, block)
     if answer.get("is_error"):

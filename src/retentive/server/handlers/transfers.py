@@ -185,7 +185,7 @@ def _check_store(call: RouteCall, store_id: str, key: str | None) -> None:
     except NotFound:
         return
     if present.erased_at is None and not call.caller.sees(present):
-        raise invalid("the memory store of the archive cannot be imported here: its id is in use")
+        raise invalid("the memory store of the archive cannot be imported; a memory store with the same id exists here")
 
 
 def _known(call: RouteCall, store_id: str) -> int | None:

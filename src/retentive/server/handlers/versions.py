@@ -147,7 +147,7 @@ def retrieve_memory_version(call: RouteCall, *, view: str) -> Json:
 def redact_versions(call: RouteCall, *, memory_version_ids: tuple[str, ...] | None, path: str | None) -> Json:
     """Permanently remove the content of versions. Either their ids or a path selects them."""
     if (memory_version_ids is None) == (path is None):
-        raise invalid("memory_version_ids: specify either memory_version_ids or path")
+        raise invalid("memory_version_ids: specify memory_version_ids or path, but not both")
     ids, all_of = memory_version_ids or (), None if path is None else tool_path(path)
     if not all(map(objects.VERSION_ID.fullmatch, ids)):
         raise missing(NO_VERSION)

@@ -230,7 +230,7 @@ def as_wrapper(keys: str | os.PathLike[str] | KeyWrapper) -> KeyWrapper:
     if isinstance(keys, str | os.PathLike):
         return KeyRing.from_file(keys)
     if not isinstance(keys, KeyWrapper):
-        raise InvalidInput("keys must be the path of a key file, a KeyRing, or an object with wrap and unwrap")
+        raise InvalidInput("`keys` must be the path of a key file, a KeyRing, or an object with wrap and unwrap")
     return keys
 
 

@@ -205,7 +205,9 @@ class SealedTransaction(SealedSnapshot, Transaction):
         self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
     ) -> None:
         if seal is not UNCHANGED:
-            raise InvalidInput("the memory store is already encrypted; only the encryption layer may set its seal")
+            raise InvalidInput(
+                "the memory store is already encrypted; only the encryption layer can set the encryption metadata"
+            )
         self._tx.set_metadata(
             settings=settings if settings is UNCHANGED else self._keys.seal_metadata("settings", settings),
             properties=properties if properties is UNCHANGED else self._keys.seal_metadata("properties", properties),
@@ -225,7 +227,7 @@ class SealedTransaction(SealedSnapshot, Transaction):
 
     def _sealed(self, change: Change) -> Change:
         if change.sealing is not None:
-            raise InvalidInput("the change is already encrypted; only the encryption layer may encrypt changes")
+            raise InvalidInput("the change is already encrypted; only the encryption layer can encrypt changes")
         before, path, data, keys = change.before, change.path, change.data, self._keys
         if change.origin is not None and change.origin.redacted_at is not None:
             return change

@@ -110,7 +110,7 @@ class ServerBackend(SqlBackend, Clocked):
         are not upgraded, and `OlderSchema` is raised. Other processes may have the database open meanwhile.
         """
         if not 0 <= partitions <= MAX_PARTITIONS:
-            raise InvalidInput(f"partitions must be 0 to {MAX_PARTITIONS}, not {partitions}")
+            raise InvalidInput(f"`partitions` must be 0 to {MAX_PARTITIONS}, not {partitions}")
 
         def attempt(connection: ServerConnection) -> list[int]:
             connection.begin_write()

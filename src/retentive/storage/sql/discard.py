@@ -37,7 +37,7 @@ def discard(connection: Connection, finding: Finding, keep: Keep, *, lock: str) 
     if finding.code == "redaction_left" and connection.rows(
         "SELECT 1 FROM memories WHERE store = ? AND (version = ? OR text_of = ?)", (store, version_id, version_id)
     ):
-        raise InvalidInput(f"version {version_id} cannot be discarded, because a present memory needs it")
+        raise InvalidInput(f"version {version_id} cannot be discarded, because a memory uses its text")
     _save(connection, "versions", "store = ? AND id = ?", (store, version_id), keep)
     if finding.code == "redaction_left":
         connection.run(

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Unpack
+from typing import Any, Unpack
 
 from retentive.errors import NotFound, Unavailable
 from retentive.storage import contract
@@ -179,9 +179,7 @@ class DictBackend(Backend):
             kept = {**dict(self.side_records(store_id, kind)), **values}
             self._beside[store_id, kind] = {key: value for key, value in kept.items() if value is not None}
 
-    def side_records(
-        self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
-    ) -> Iterator[tuple[str, str]]:
+    def side_records(self, store_id: str, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[Any]:
         self._store(store_id)
         return iter([one for one in sorted(self._beside.get((store_id, kind), {}).items()) if one[0] > after][:limit])
 

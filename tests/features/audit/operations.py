@@ -14,6 +14,7 @@ from retentive.console.report import of_store
 from retentive.engine.queries import list_memories
 from retentive.history.reads import AsOf
 from retentive.stats import stats
+from retentive.stats.memory_use import memory_use
 from retentive.stats.status import status
 from retentive.transfer.export import export_files
 from retentive.transfer.import_files import Import
@@ -222,5 +223,6 @@ CASES: dict[str, Case] = {
         lambda _, at: Mounts({ROOT: at}).clear(actor=BOB), "clear", (ROOT,), makes=3, actor=BOB, refused="read_only"
     ),
     "ReadStats": reads("stats", lambda _, at: stats(at)),
+    "ReadUse": reads("stats", lambda _, at: memory_use(at)),
     "ReadStatus": reads("status", lambda _, at: status(at, scan=True)),
 }

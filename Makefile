@@ -60,7 +60,7 @@ test-image: $(STAMP)
 test-file-systems: $(STAMP)
 	$(RECORDED) $(BIN)/python -m pytest -m environments tests/environments/test_file_systems.py
 
-# Each extra alone in an environment of its own, on this Python and, without most extras, on others that are installed.
+# Each extra alone in an environment of its own, on this Python and on 3.14; a few of them on 3.12 and 3.13.
 EXTRAS = $(RECORDED) PATH="$(CURDIR)/$(UV)/bin:$$PATH" $(PYTEST) -m environments tests/environments/test_extras.py
 test-extras: $(STAMP) $(UV)/.installed
 	$(EXTRAS) -k "not lowest"

@@ -54,6 +54,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "sync": ("tests/features/sync/test_failures.py",),
 }  # fmt: skip
 """Extras of an environment, and the tests that run there."""
+SOME = ("", "crypto", "mcp", "postgres", "server")
 
 
 def run(*command: str | Path, **variables: str) -> str:
@@ -95,7 +96,15 @@ def test_an_environment_with_these_extras_only(resolution: str, extras: str, tmp
     check_environment(sys.executable, resolution, extras, tmp_path)
 
 
-@pytest.mark.parametrize("extras", ["", "crypto", "mcp", "postgres", "server"], ids=lambda extras: extras or "none")
-@pytest.mark.parametrize("version", [each for each in VERSIONS if not sys.version.startswith(f"{each}.")])
+@pytest.mark.parametrize(
+    ("version", "extras"),
+    [
+        pytest.param(version, extras, id=f"{version}-{extras or 'none'}")
+        for version in VERSIONS
+        for extras in (TESTS if version == VERSIONS[-1] else SOME)
+        if not sys.version.startswith(f"{version}.")
+    ],
+)
 def test_another_version_of_python(version: str, extras: str, tmp_path: Path) -> None:
+    """The newest version with all sets of extras, the versions between it and the oldest with some."""
     check_environment(python(version), "highest", extras, tmp_path)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
@@ -93,8 +93,12 @@ class KeySource:
     def _json(self, url: str) -> Any:
         check_url(url)
         request = Request(url, headers={"accept": "application/json"})  # noqa: S310 - checked above
-        with self._opener.open(request, timeout=TIMEOUT_S) as response:
-            data = response.read(MAX_BYTES + 1)
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_S) as response:
+                data = response.read(MAX_BYTES + 1)
+        except HTTPError as error:
+            error.close()  # it has the connection
+            raise
         if len(data) > MAX_BYTES:
             raise InvalidInput("the response of the issuer is too long")
         return json.loads(data)

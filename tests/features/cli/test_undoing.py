@@ -84,7 +84,7 @@ def test_conflicts_are_reported(location: str, tmp_path: Path) -> None:
     for extra in ((), ("--dry-run",), ("--merge",)):
         ended = here(location, "undo", change, *extra)
         assert (ended.exit_code, ended.stdout) == (6, "")
-        assert f"{A}: a later change modified the text" in ended.stderr
+        assert f"{A}: a later change modified the " in ended.stderr
     found = json.loads(here(location, "undo", change, "--json").stdout)
     assert (found["done"], [each["path"] for each in found["conflicts"]]) == (False, [A])
     assert "Error: nothing was done." in terminal(tmp_path, "--at", location, "undo", change)
@@ -236,7 +236,7 @@ def test_a_conflict_names_the_options_that_work(location: str) -> None:
     here(location, "replace", A, "four", "4")
     other_lines = here(location, "undo", change).stderr
     assert "--merge undoes the change and keeps the later changes" in other_lines
-    assert "--force undoes it and loses the later changes" in other_lines
+    assert "--force undoes the change and discards the later changes" in other_lines
     here(location, "replace", A, "1", "ONE")
     same_lines = here(location, "undo", change).stderr
     assert ("--merge" in same_lines, "--force" in same_lines) == (False, True)
@@ -251,7 +251,7 @@ def test_a_redacted_change_cannot_be_undone(location: str) -> None:
     change = version_ids(location)[2]
     here(location, "replace", A, "four", "4")
     here(location, "redact", change, "--yes")
-    assert "Neither --merge nor --force can do it" in here(location, "undo", change).stderr
+    assert "Neither --merge nor --force resolves this conflict" in here(location, "undo", change).stderr
 
 
 def test_the_log_shows_what_an_undo_reverted(location: str, tmp_path: Path) -> None:

@@ -43,9 +43,8 @@ class DictSnapshot(Snapshot):
         after, before = selection.get("after") or "", selection.get("before")
         found = [one for one, _ in reversed(self.history.values())]
         revisions = {one.revision for one in found if change in {None, one.id}}
-        found = [one for one in found if one.revision in revisions and one.id > after]
+        found = [one for one in found if one.revision in revisions and after < one.id < (before or "~")]
         found = [one for one in found if memory_id in {None, one.memory_id} and path in {None, one.path}]
-        found = [one for one in found if one.id < (before or "~")]
         return iter((found[::-1] if selection.get("oldest_first") else found)[: selection.get("limit")])
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
@@ -159,9 +158,8 @@ class DictBackend(Backend):
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         with self._lock:
             info, now = self._all[store_id].info, records.to_datetime(records.now_us(self._clock))
-            self._all[store_id] = DictSnapshot(
-                StoreInfo(store_id, None, "", info.created_at, 0, 0, None, info.erased_at or now)
-            )
+            erased = StoreInfo(store_id, None, "", info.created_at, 0, 0, None, info.erased_at or now)
+            self._all[store_id] = DictSnapshot(erased)
             self._beside = {place: kept for place, kept in self._beside.items() if place[0] != store_id}
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:

@@ -18,7 +18,8 @@ PARTS = st.text(alphabet='"\\[]:,bya\u00e9', max_size=12)
 @example("a" * 9, "", "a", "")
 def test_a_change_is_framed_by_the_longest_equal_start_and_end(start: str, old: str, new: str, end: str) -> None:
     before, after = start + old + end, start + new + end
-    first, stop, old_stop = examiner._changed(before, after)
+    first, stop, old_stop = examiner.changed(before, after)
+    assert examiner.changed(before, after, (len(start), len(end))) == (first, stop, old_stop)
     assert (before[:first], before[old_stop:]) == (after[:first], after[stop:])
     assert first <= stop
     assert first <= old_stop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retentive.values.listing import human_size, listing
+from retentive.values.listing import KnownListings, human_size, listing
 
 
 @pytest.mark.parametrize(
@@ -97,3 +97,15 @@ def test_rows_are_cut_at_the_limit_and_counted_whole() -> None:
         found = listing("/memories", memories, max_rows=max_rows)
         assert (len(found.rows) - 1, found.total) == (shown, 1_005)
     assert listing("/memories", [], max_rows=5).rows == ("0B\t/memories",)
+
+
+def test_few_and_short_listings_are_kept() -> None:
+    known, short = KnownListings(), listing("/memories", [("/memories/a", 1)], max_rows=0)
+    keys = [("state", path) for path in range(40)]
+    for key in keys:
+        known.add(short, *key)
+        assert known.get(*key) == short
+    assert 1 <= sum(known.get(*key) is not None for key in keys) < 20
+    assert known.get("another state", 39) is None
+    known.add(listing("/memories", [(f"/memories/{name:05}", 1) for name in range(3_000)], max_rows=0), "long")
+    assert known.get("long") is None

@@ -26,7 +26,7 @@ def test_an_overlay_delegates_every_method() -> None:
 
 def test_a_decrypting_snapshot_inherits_only_plain_values() -> None:
     """A method that is added to the contract must not return ciphertext, so the list of inherited methods is fixed."""
-    assert METHODS - vars(SealedSnapshot).keys() == {"revision", "seal", "usage"}
+    assert METHODS - vars(SealedSnapshot).keys() == {"revision", "seal", "usage", "state"}
 
 
 def test_the_selection_of_versions_has_the_arguments_of_the_contract() -> None:

@@ -11,7 +11,7 @@ INTERRUPTED = 130  # 128 + SIGINT, the status that a shell reports for Ctrl-C
 FAILED = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Exit:
     """An exit status, its meaning, and the codes of the errors that have this status."""
 

@@ -32,7 +32,7 @@ STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "dama
 """Codes of errors that concern the whole storage. The location is printed after the messages of these errors."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Location:
     """Values of the global options: a location, the key of a memory store in it, the actor, and the encryption keys.
 
@@ -244,12 +244,18 @@ def shown(url: str) -> str:
 
 
 def _login() -> str:
-    import getpass  # noqa: PLC0415 - imports slow down the start of every command
+    """The user who runs the command, as `getpass.getuser` finds it. That module also imports one for terminals."""
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        if name := os.environ.get(variable):
+            return f"user:{name}"
+    if sys.platform == "win32":
+        return "user:unknown"
+    import pwd  # noqa: PLC0415 - imports slow down the start of every command
 
     try:
-        return f"user:{getpass.getuser()}"
-    except (ImportError, KeyError, OSError):  # for example, in a container the user id may have no name
-        return f"user:{os.getuid() if sys.platform != 'win32' else 'unknown'}"
+        return f"user:{pwd.getpwuid(os.getuid()).pw_name}"
+    except KeyError:  # for example a container that runs under a user id without a name
+        return f"user:{os.getuid()}"
 
 
 def take_over(store: MemoryStore) -> None:

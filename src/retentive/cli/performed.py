@@ -31,7 +31,7 @@ VIEW = 'Print one JSON object: {"text", "is_error", "code", "path", "memory_id",
 CHANGE = VIEW.replace("}.", ', "changes"}; changes is a list of {"path", "memory_id", "version_id", "operation"}.')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Done:
     """Result of a command: its reply, the path, and the versions it read or recorded.
 

@@ -19,7 +19,7 @@ from retentive.values.settings import Settings
 R = TypeVar("R")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Attempt(Generic[R]):
     """State of one write operation while it passes through the stages.
 

@@ -27,7 +27,7 @@ from retentive.values.commands import (
     check_text,
     paths_of,
 )
-from retentive.values.listing import Listing, listing
+from retentive.values.listing import KnownListings, Listing, listing
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.settings import Settings
 from retentive.values.text import LineCounts, TextPage, count_lines, decoded, insert, replace, snippet, view
@@ -36,7 +36,7 @@ ABSENT: Final = ""
 """Value of `if_version` if there must be no memory at the path."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CommandResult:
     """Result of a write command: the data that its reply needs in addition to the command.
 
@@ -54,7 +54,7 @@ class CommandResult:
     """Only for changes by id: the memory after an update, or its last state before a deletion."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RunCommand(WriteOperation[CommandResult]):
     """Run a command that changes memories.
 
@@ -106,7 +106,7 @@ class RunCommand(WriteOperation[CommandResult]):
         return CommandResult(version_id=kept["version"])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Viewed:
     """Result of a view: a page of a memory, or the listing of a directory."""
 
@@ -116,14 +116,15 @@ class Viewed:
     is_unconfirmed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RunView(ReadOperation[Viewed]):
-    """Run the command `view`. `counts` is a cache of the line counts of texts."""
+    """Run the command `view`. `counts` caches the line counts of texts, and `listings` the listings of directories."""
 
     name = "view"
     for_paths = True
     command: View
     counts: LineCounts
+    listings: KnownListings | None = None
 
     @property
     def first_path(self) -> str | None:  # type: ignore[override]  # depends on the command
@@ -152,8 +153,18 @@ class RunView(ReadOperation[Viewed]):
                 return Viewed(entry.memory, page, is_unconfirmed=doubted)
             if not entry.below:
                 raise Refused("view_missing")
-        rows = listing(path.text, snapshot.sizes(path.text), max_rows=settings.list_rows, shown=path.outward(path.text))
-        return Viewed(listing=rows)
+        return Viewed(listing=self._listing(snapshot, path.text, settings.list_rows, path.outward(path.text)))
+
+    def _listing(self, snapshot: Snapshot, path: str, max_rows: int, shown: str) -> Listing:
+        """The listing of a directory, which is read only if the memories may have changed since the last time."""
+        state = None if self.listings is None else snapshot.state
+        if state is None or self.listings is None:
+            return listing(path, snapshot.sizes(path), max_rows=max_rows, shown=shown)
+        found = self.listings.get(state, path, max_rows, shown)
+        if found is None:
+            found = listing(path, snapshot.sizes(path), max_rows=max_rows, shown=shown)
+            self.listings.add(found, state, path, max_rows, shown)
+        return found
 
 
 def _is_unconfirmed(snapshot: Snapshot, settings: Settings, memory: Memory) -> bool:
@@ -271,7 +282,7 @@ def _str_replace(tx: Transaction, writer: GuardedWriter, command: StrReplace) ->
         text, at = replace(decoded(entry.data), command.old_str, command.new_str)
     except Refused as refusal:
         raise _harmless(refusal, writer) from None
-    stored = writer.put(entry, command.path, text)
+    stored = writer.put(entry, command.path, text, same=(at, len(text) - at - len(command.new_str)))
     if stored.altered:
         return CommandResult(stored.notes, version_id=stored.version_id)
     shown = snippet(stored.text, at, len(command.new_str), max_chars=writer.settings.view_chars)

@@ -15,6 +15,7 @@ from retentive.errors import InvalidPath, Refused, RetentiveError, error_of
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction, as_actor
+from retentive.values.listing import KnownListings
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Invocation, RequestKey
@@ -69,6 +70,7 @@ class StoreContext(ABC):
         self.actor = actor
         self.clock = clock
         self.lines = LineCounts()
+        self.listings = KnownListings()
         self.accesses = accesses or Accesses(backend, clock=clock)
         self.usual_invocation = Invocation(integration=self.integration)
         """Invocation for a call that names no actor, tool_use id, source or session."""

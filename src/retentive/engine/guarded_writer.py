@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from retentive.errors import Phrase, Refused
-from retentive.redaction.examiner import MAX_NAMED_LINES, Examined, TextExaminer
+from retentive.redaction.examiner import MAX_NAMED_LINES, UNKNOWN, Examined, SameEnds, TextExaminer
 from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Snapshot, Transaction, Usage
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import covers, matches_actor
@@ -32,7 +32,7 @@ _NO_FLAGS: Flags = ()
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Stored:
     """Result of a write. `text` is the stored text. `altered` is true if a guard modified it.
 
@@ -158,15 +158,14 @@ class GuardedWriter(WriteRules):
         again: Again | None = None,
         is_removal: bool = False,
         lineage: Sequence[str | None] | None = None,
+        same: SameEnds = UNKNOWN,
     ) -> Stored:
         """Write `text` to the memory in `entry`, if the guards allow it. Raises `Refused`.
 
-        A new memory is created at `path`. An existing memory is moved to `path` if it is at another path. If the memory
-        already has this text, nothing is recorded, and the memory is not moved.
-
-        `lineage` lists the stored provenances of the texts from which `text` was made. The default is the provenance of
-        the memory's current text. `is_removal` means that `text` is the current text with its sensitive values masked.
-        Size limits then do not apply, because a mask can be longer than the value.
+        If `text` is the present text, nothing is recorded, not even a move. `lineage` lists the provenances of the
+        texts from which `text` was made; by default, only the provenance of the present text. `is_removal` means that
+        `text` is the present text with its sensitive values masked. Size limits do not apply to it, because masks may
+        be longer than the values. `same` are the ends of the present text that `text` has too.
         """
         data = text.encode()
         if data == entry.data:
@@ -177,7 +176,9 @@ class GuardedWriter(WriteRules):
             self._check_bytes(entry, len(data))
         before = "" if entry.data is None else entry.data.decode("utf-8", "replace")
         examined = (
-            Examined(text) if is_removal else self._examiner.examine(self.settings, text, path=path.text, before=before)
+            Examined(text)
+            if is_removal
+            else self._examiner.examine(self.settings, text, path=path.text, before=before, same=same)
         )
         if examined.refused:
             raise Refused("sensitive", kinds=_listed(examined.refused))

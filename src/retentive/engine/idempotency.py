@@ -254,7 +254,7 @@ def _texts(command: WriteCommand, write: GuardedWriter) -> dict[str, Callable[[]
     return texts
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Remembered:
     count: int = 0
     cleaned_at: float | None = None

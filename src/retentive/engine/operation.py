@@ -81,7 +81,7 @@ class ReadOperation(Operation[R_co]):
 _READS_OF_PATHS = frozenset({"load", "list", "versions", "feed", "log", "show", "text_at", "blame", "search"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Read(ReadOperation[R]):
     """Read operation that calls the function `work`. `facts_of` returns additional fields of the audit entry.
 
@@ -115,7 +115,7 @@ class Read(ReadOperation[R]):
         return self.work(snapshot)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AuditOnly(ReadOperation[None]):
     """Operation that only writes the audit entry of a call.
 
@@ -185,7 +185,7 @@ class WriteOperation(Operation[R_co]):
         return None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Outcome(Generic[R]):
     """Outcome of an operation: its result or error, and the ids of the recorded versions.
 

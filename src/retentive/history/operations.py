@@ -27,6 +27,8 @@ from retentive.values.paths import MemoryPath
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
+_FEW_VERSIONS = 3  # of a memory, read at first
+
 
 class PlannedOperation(WriteOperation[RestoreOutcome]):
     """Restore or undo. It first plans the target state of each affected memory, and then writes these states."""
@@ -136,6 +138,22 @@ class Restore(PlannedOperation):
         return f"restore to {to.at.isoformat(timespec='seconds') if to.version is None else f'r{to.version.revision}'}"
 
 
+def _down_to(found: Snapshot, memory_id: str, first: str) -> list[Version]:
+    """Versions of a memory, newest first, down to the one before the version `first`, and to one with a path.
+
+    Most undos reverse new changes, so few versions are read.
+    """
+    versions: list[Version] = []
+    size = _FEW_VERSIONS
+    while True:
+        before = versions[-1].id if versions else None
+        page = list(found.versions(memory_id=memory_id, before=before, limit=size))
+        versions += page
+        if len(page) < size or (versions[-1].id < first and any(each.path for each in versions)):
+            return versions
+        size = PAGE_VERSIONS
+
+
 def _versions_of(found: Snapshot, actor: str | None) -> Iterator[Version]:
     """Versions of an actor, or of all, newest first. Those of an actor have an index."""
     if actor is None:
@@ -185,8 +203,8 @@ class Undo(PlannedOperation):
         other = next((version for version in chosen if self.own not in {None, str(version.actor)}), None)
         if other is not None:
             raise ReadOnly(f"r{other.revision} is a change by {other.actor or 'another actor'}, not by {self.own}")
-        memories = dict.fromkeys(version.memory_id for version in chosen)
-        history = {memory: list(found.versions(memory_id=memory)) for memory in memories}
+        oldest = {version.memory_id: version.id for version in chosen}  # `chosen` is newest first
+        history = {memory: _down_to(found, memory, first) for memory, first in oldest.items()}
         ids = frozenset(version.id for version in chosen)
         made = undone(history, ids, self.mode, lambda version: decoded(found.text(version)))
         known = Predecessors(found)

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from retentive.redaction.detector import Detector, Find, Rule
 
 Detect: TypeAlias = "Callable[[str], Iterable[Find]]"
-NEIGHBOURS = 500  # characters before and after a change that are also examined, extended to whole lines
+SameEnds: TypeAlias = tuple[int, int]
+"""Numbers of characters at the start and at the end of a text that an edit left as they were; there may be more."""
+UNKNOWN: SameEnds = (0, 0)
+_FIRST_STEP = 8
+NEIGHBOURS = 500  # characters before and after a change that are examined too, extended to whole lines
 AHEAD_CHARS = 4_000  # a shorter text is examined in the transaction, which takes less than a millisecond
 MAX_PLAIN_CHARS = 300  # longest text or path that `_PLAIN` matches
 MAX_CLEAN = 4_096  # maximum entries of `TextExaminer._clean`
@@ -65,7 +69,7 @@ class Examined:
     flagged: tuple[tuple[int, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TextExaminer:
     """Examines texts with the built-in rules and with the rules and detectors of an application. Threads may share it.
 
@@ -161,23 +165,25 @@ class TextExaminer:
                 self.harmless.clear()
             self.harmless.add(text)
 
-    def examine(self, settings: Settings, text: str, *, path: str = "", before: str = "") -> Examined:
+    def examine(
+        self, settings: Settings, text: str, *, path: str = "", before: str = "", same: SameEnds = UNKNOWN
+    ) -> Examined:
         """Apply the settings to a text that is to be saved at a path. Raises `Refused` if a detector fails.
 
-        `before` is the previous text of the memory. Values are redacted in the whole text. They are flagged or refused
-        only if they are new, that is, not in the previous text.
+        Values are redacted in the whole text, but flagged or refused only if they were not in the text `before`. The
+        difference between the texts is found faster if the caller knows the ends that are the `same`.
         """
         if settings.sensitive == settings.sensitive_likely == "off" or self._is_plain(settings, text):
             return Examined(text)
         modes = (settings.sensitive, settings.sensitive_likely)
         about = (settings.sensitive_kinds, settings.sensitive_allow, modes, path)
         is_clean = before != "" and ("redact" not in modes or (*about, len(before), hash(before)) in self._clean)
-        new = self.new_finds(settings, text, before) if is_clean else []
+        new = self.new_finds(settings, text, before, same=same) if is_clean else []
         removed: list[Find] = []
         if not is_clean or (new and _chosen(settings, "redact", new, text, path)):
             whole = self._find(settings, text)
             removed = _chosen(settings, "redact", whole, text, path) if whole else []
-            new = self.new_finds(settings, text, before, whole) if before and whole else whole
+            new = self.new_finds(settings, text, before, whole, same=same) if before and whole else whole
         if not removed and "redact" in modes:
             if len(self._clean) >= MAX_CLEAN:
                 self._clean.clear()
@@ -188,12 +194,20 @@ class TextExaminer:
         flagged = _lines(text, _chosen(settings, "flag", new, text, path), removed)
         return Examined(_masked(text, removed), tuple(find.kind for find in removed), refused, flagged)
 
-    def new_finds(self, settings: Settings, text: str, before: str, known: Sequence[Find] | None = None) -> list[Find]:
-        """Return the matches in the changed lines and near them, except matches that the previous text has there too.
+    def new_finds(
+        self,
+        settings: Settings,
+        text: str,
+        before: str,
+        known: Sequence[Find] | None = None,
+        *,
+        same: SameEnds = UNKNOWN,
+    ) -> list[Find]:
+        """Finds in and near the lines that differ from the text `before`, except finds that `before` has there too.
 
         `before` is the previous text. `known` are the matches in the whole new text if it was already examined.
         """
-        start, end, end_before = _changed(before, text)
+        start, end, end_before = changed(before, text, same)
         now, offset = _around(text, start, end)
         new: list[Find] = []
         if known is None and self.ahead is not None and self.ahead[:2] == (settings.sensitive_kinds, text):
@@ -313,24 +327,34 @@ def _lines(text: str, flagged: list[Find], removed: list[Find]) -> tuple[tuple[i
     return tuple((line, ", ".join(dict.fromkeys(kinds))) for line, kinds in sorted(by_line.items()))
 
 
-def _changed(before: str, text: str) -> tuple[int, int, int]:
-    """Return the start of the difference between two texts, its end in `text`, and its end in `before`."""
-    start = _same_start(before, text, min(len(before), len(text)))
-    tail = _same_end(before, text, min(len(before), len(text)) - start)
+def changed(before: str, text: str, same: SameEnds = UNKNOWN) -> tuple[int, int, int]:
+    """Start of the difference between two texts, and its end in the new text and in the old text."""
+    most = min(len(before), len(text))
+    start = _same_start(before, text, same[0], most)
+    tail = _same_end(before, text, same[1], most - start)
     return start, len(text) - tail, len(before) - tail
 
 
-def _same_start(one: str, other: str, most: int) -> int:
-    """Length of the common beginning, at most `most`, found by comparing slices that are halved in each step."""
-    size, step = 0, 1 << most.bit_length()
+def _same_start(one: str, other: str, known: int, most: int) -> int:
+    """Length of the common beginning, at most `most`. `known` characters are the same.
+
+    Compares slices whose length is doubled until they differ, and then halved.
+    """
+    size, step = min(known, most), _FIRST_STEP
+    while size + step <= most and one[size : size + step] == other[size : size + step]:
+        size, step = size + step, step * 2
     while step := step >> 1:
         if size + step <= most and one[size : size + step] == other[size : size + step]:
             size += step
     return size
 
 
-def _same_end(one: str, other: str, most: int) -> int:
-    end, other_end, size, step = len(one), len(other), 0, 1 << most.bit_length()
+def _same_end(one: str, other: str, known: int, most: int) -> int:
+    """Length of the common end, found like the common beginning."""
+    size, step = min(known, most), _FIRST_STEP
+    end, other_end = len(one) - size, len(other) - size
+    while size + step <= most and one[end - step : end] == other[other_end - step : other_end]:
+        size, end, other_end, step = size + step, end - step, other_end - step, step * 2
     while step := step >> 1:
         if size + step <= most and one[end - step : end] == other[other_end - step : other_end]:
             size, end, other_end = size + step, end - step, other_end - step

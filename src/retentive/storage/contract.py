@@ -19,7 +19,7 @@ Guarantees (tested by `retentive.testing.backend_suite`):
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from itertools import islice
@@ -208,6 +208,11 @@ class Snapshot(ABC):
         Call this method before any read of the snapshot. A backend can then read the settings and the entry in one
         round trip. The path is canonical and not the root. A damaged text is not reported here, but by `get`.
         """
+
+    @property
+    def state(self) -> Hashable:
+        """Value that differs whenever paths or sizes of memories differ. None if only reading the memories can tell."""
+        return None
 
     def find(self, memory_id: str) -> Memory | None:
         """Return the present memory with this id, or None."""

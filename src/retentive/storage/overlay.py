@@ -10,7 +10,7 @@ that changes `versions` must also override `scan`.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import Unpack
@@ -43,6 +43,10 @@ class Overlay(Snapshot):
     @property
     def properties(self) -> str | None:
         return self._inner.properties
+
+    @property
+    def state(self) -> Hashable:
+        return None  # what a subclass shows may depend on more than the memories
 
     def expect(self, path: str) -> None:
         self._inner.expect(path)

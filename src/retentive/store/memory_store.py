@@ -146,7 +146,7 @@ class MemoryStore(Memories):
         except Refused as refusal:
             return core.reply(AuditOnly(command_name(command), refusal), invocation)
         if isinstance(known, View):
-            return core.reply(RunView(known, core.lines), invocation)
+            return core.reply(RunView(known, core.lines, core.listings), invocation)
         return core.reply(RunCommand(known, isinstance(known, Delete)), invocation)
 
     def clear(

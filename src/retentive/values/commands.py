@@ -158,7 +158,7 @@ def check_file_path(path: MemoryPath) -> None:
         raise Refused("invalid_path", path=path.written, reason=Phrase("reason_slash", {}))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Spec:
     name: str
     read: Callable[[object], object]  # raises TypeError, ValueError or RecursionError for a wrong value

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 _UNITS = ("K", "M", "G", "T")
+_MAX_KNOWN, _MAX_KEPT_ROWS = 16, 2_000  # some 3 MB at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,24 @@ class Listing:
 
     rows: tuple[str, ...]
     total: int
+
+
+class KnownListings:
+    """Cache of the listings of directories, by the state of the memories and all arguments. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Hashable, ...], Listing] = {}
+
+    def get(self, *key: Hashable) -> Listing | None:
+        """The listing that was added with this key, or None."""
+        return self._known.get(key)
+
+    def add(self, found: Listing, *key: Hashable) -> None:
+        """Add a listing, unless it is too long to be kept."""
+        if len(found.rows) <= _MAX_KEPT_ROWS:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            self._known[key] = found
 
 
 def human_size(size_bytes: int) -> str:

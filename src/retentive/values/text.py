@@ -164,14 +164,19 @@ def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
 
     Returns None if the text is empty or these lines are longer than `max_chars`.
     """
-    lines = count_lines(text)
-    if not lines:
+    if not text:
         return None
-    first = min(text.count("\n", 0, at) + 1, lines)
-    last = first + text.count("\n", at, at + max(length - 1, 0))
-    first, last = max(first - CONTEXT_LINES, 1), min(last + CONTEXT_LINES, lines)
-    start = line_start(text, first, lines)
-    stop = line_start(text, last + 1, lines, after=(first, start))
+    at = min(at, len(text) - 1)  # at the end of the text, the last line is shown
+    before = text.rfind("\n", 0, at)
+    first, start = text.count("\n", 0, before) + 2 if before >= 0 else 1, before + 1
+    for _ in range(min(CONTEXT_LINES, first - 1)):
+        first, start = first - 1, text.rfind("\n", 0, start - 1) + 1
+    stop = at + max(length - 1, 0)
+    for _ in range(CONTEXT_LINES + 1):
+        stop = text.find("\n", stop) + 1
+        if stop == 0:
+            stop = len(text)
+            break
     if max_chars and stop - start > max_chars:
         return None
     return numbered(text[start:stop], first)

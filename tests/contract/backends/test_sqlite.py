@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import attrgetter, methodcaller
 from pathlib import Path
 
 import pytest
 
 import retentive
-from retentive.errors import Damaged
-from retentive.storage.contract import Backend, Change, Clock, NewId, Snapshot
+from retentive.errors import Damaged, NotFound, Refused
+from retentive.storage.contract import Backend, Change, Clock, NewId, Snapshot, Transaction, Usage
+from retentive.storage.queue import StoreJob
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.testing.backend_suite import BackendSuite
 
@@ -37,16 +41,22 @@ STATEMENTS = {
 """Statements of the commands below, with BEGIN and COMMIT."""
 
 
-def test_a_command_needs_few_statements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A view is one statement without a transaction. A change reads the store and the memory together."""
-    statements, usual = list[str](), sqlite3.connect
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements that SQLite runs."""
+    made, usual = list[str](), sqlite3.connect
 
     def connect(*arguments: object, **options: object) -> sqlite3.Connection:
         connection: sqlite3.Connection = usual(*arguments, **options)  # type: ignore[call-overload]
-        connection.set_trace_callback(statements.append)
+        connection.set_trace_callback(made.append)
         return connection
 
     monkeypatch.setattr(sqlite3, "connect", connect)
+    return made
+
+
+def test_a_command_needs_few_statements(tmp_path: Path, statements: list[str]) -> None:
+    """A view is one statement without a transaction. A change reads the store and the memory together."""
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
         store, found = opened.store(), dict[str, int]()
         store.execute({"command": "create", "path": "/memories/d/0", "file_text": "warm\n"})
@@ -62,6 +72,69 @@ def test_a_command_needs_few_statements(tmp_path: Path, monkeypatch: pytest.Monk
             assert not store.execute(command).is_error
             found[command["command"]] = len(statements)
     assert found == STATEMENTS
+
+
+def test_an_unchanged_directory_is_listed_without_its_memories(tmp_path: Path, statements: list[str]) -> None:
+    """A change by another process is seen, and so is one in another directory, whose size the root shows."""
+    at, listed = f"sqlite:///{tmp_path}/memory.db", list[str]()
+    with retentive.open(at) as opened, retentive.open(at) as elsewhere:
+        store, other = opened.store(), elsewhere.store()
+        texts = {"/memories/d/a": "one\n", "/memories/d/b": "two\n", "/memories/e": "three\n"}
+        for path, text in texts.items():
+            other.execute({"command": "create", "path": path, "file_text": text})
+            for turn in range(2):
+                statements.clear()
+                listed.append(store.execute({"command": "view", "path": "/memories"}).text.split("\n", 1)[1])
+                assert sum("m.size_bytes FROM memories" in statement for statement in statements) == 1 - turn
+        assert store.execute({"command": "view", "path": "/memories/d"}).text.count("\n") == 3
+    first = "4B\t/memories\n4B\t/memories/d/\n4B\t/memories/d/a"
+    second = "8B\t/memories\n8B\t/memories/d/\n4B\t/memories/d/a\n4B\t/memories/d/b"
+    third = second.replace("8B\t/memories\n", "14B\t/memories\n") + "\n6B\t/memories/e"
+    assert listed == [first, first, second, second, third, third]
+
+
+def edited(tx: Transaction, path: str, data: bytes | None = b"text") -> object:
+    """Write the memory at a path, or delete it; then refuse the command if the path says so."""
+    made = tx.record([Change(tx.get(path).memory, None if data is None else path, data)], None)
+    if path.endswith("refused"):
+        raise Refused("missing")
+    return made
+
+
+def batch(backend: SqliteBackend, works: Sequence[tuple[str, Callable[[Transaction], object]]]) -> list[StoreJob]:
+    """Run works, with the ids of their stores, as one batch. Returns the jobs with their outcomes."""
+    jobs = [StoreJob(store, work, may_use_reserve=False) for store, work in works]
+    backend._queue._run_batch(jobs)
+    return jobs
+
+
+def test_a_batch_writes_the_row_of_a_store_once(tmp_path: Path, statements: list[str]) -> None:
+    backend = SqliteBackend(str(tmp_path / "memory.db"))
+    store, other = backend.create_store(key="one", name="one").id, backend.create_store(key="two", name="two").id
+    statements.clear()
+    works = [(store if number < 5 else other, partial(edited, path=f"{A}{number}")) for number in range(8)]
+    assert [job.error for job in batch(backend, works)] == [None] * 8
+    updates = [statement for statement in statements if statement.startswith("UPDATE stores")]
+    assert len(updates) == 2
+    assert [backend.read(each, methodcaller("usage")) for each in (store, other)] == [Usage(5, 20), Usage(3, 12)]
+    assert [backend.read(each, attrgetter("revision")) for each in (store, other)] == [5, 3]
+    assert list(backend.check()) == []
+    backend.close()
+
+
+@pytest.mark.parametrize("position", [0, 1, 3])
+def test_a_job_that_fails_after_a_change_leaves_no_trace_in_its_batch(tmp_path: Path, position: int) -> None:
+    """Neither in the counters of the store, which the jobs of a batch share."""
+    backend = SqliteBackend(str(tmp_path / "memory.db"))
+    store = backend.create_store(key="one", name="one").id
+    works = [(store, partial(edited, path=path, data=data)) for path, data in ((A, b"1"), (B, b"22"), (A, None))]
+    works.insert(position, (store, partial(edited, path=f"{A}-refused")))
+    errors = [job.error for job in batch(backend, [*works, ("store_missing", partial(edited, path=A))])]
+    assert [type(error) for error in errors if error is not None] == [Refused, NotFound]
+    assert backend.read(store, methodcaller("usage")) == Usage(1, 2)
+    assert backend.read(store, attrgetter("revision")) == 3
+    assert list(backend.check()) == []
+    backend.close()
 
 
 def test_a_read_is_repeated_if_the_store_changed_after_its_first_statement(tmp_path: Path) -> None:

@@ -47,15 +47,26 @@ def environment(**more: str) -> dict[str, str]:
 
 def run(arguments: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
     command = [COMMANDS, "demo", *arguments]
-    return subprocess.run(
-        command, cwd=directory, env=environment(), capture_output=True, text=True, timeout=120, check=False
-    )
+    env = environment(PATH=os.pathsep.join([os.path.dirname(COMMANDS), os.environ["PATH"]]))
+    return subprocess.run(command, cwd=directory, env=env, capture_output=True, text=True, timeout=120, check=False)
 
 
 def assert_in_order(lines: list[str], *expected: str) -> None:
     rest = iter(lines)
     missing = next((line for line in expected if line not in rest), None)
     assert missing is None, f"{missing!r} is not there, or not in this order"
+
+
+def test_shown_commands_can_be_copied_into_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the shell does not find the program by its name, as in a checkout, its path is shown."""
+    program = tmp_path / "retentive"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(program), "demo"])
+    monkeypatch.setenv("PATH", "/usr/bin")
+    assert command.program_in_shell() == str(program)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert command.program_in_shell() == "retentive"
 
 
 @pytest.mark.long
@@ -73,6 +84,7 @@ def test_the_work_survives_clearing_compaction_and_a_kill(tmp_path: Path) -> Non
     assert done.returncode == 0
     (note,) = done.stderr.splitlines()
     assert note.startswith("This would undo ")
+    assert done.stdout.splitlines()[-1] == f"$ retentive --at ./memory-demo-2 diff {story.NOTES}"
     assert "\x1b" not in done.stdout
     lines = done.stdout.splitlines()
     assert lines[0].startswith("Claude is scripted: no model is used, and token counts are estimates.")

@@ -33,6 +33,15 @@ def test_version_and_help(tmp_path: Path) -> None:
     assert process(tmp_path, "-h").out == process(tmp_path, "--help").out
 
 
+def test_the_module_is_the_command(directory: Path) -> None:
+    """`python -m retentive` prints and exits as `retentive` does."""
+    for arguments in (["--version"], ["--at", AT, "view", PATH], ["--at", AT, "view", "/memories/none"]):
+        command = [sys.executable, "-m", "retentive", *arguments]
+        ended = subprocess.run(command, capture_output=True, cwd=directory, env=environment(directory), check=False)
+        expected = process(directory, *arguments)
+        assert (ended.stdout, ended.stderr.decode(), ended.returncode) == (expected.out, expected.err, expected.status)
+
+
 def test_a_command_imports_only_what_it_needs(directory: Path) -> None:
     """In a pipe, `retentive view` imports no rich, no SDK and no other command, so that it starts quickly."""
     script = (

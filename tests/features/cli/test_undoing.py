@@ -81,10 +81,11 @@ def test_conflicts_are_reported(location: str, tmp_path: Path) -> None:
     change = version_ids(location)[2]
     here(location, "replace", A, "1", "ONE")
     before = texts(location)
-    for extra in ((), ("--dry-run",), ("--merge",)):
+    changed, lines_changed = "a later change modified the text", "a later change modified the same lines"
+    for extra, why in ((), changed), (("--dry-run",), changed), (("--merge",), lines_changed):
         ended = here(location, "undo", change, *extra)
         assert (ended.exit_code, ended.stdout) == (6, "")
-        assert f"{A}: a later change modified the " in ended.stderr
+        assert f"{A}: {why}" in ended.stderr
     found = json.loads(here(location, "undo", change, "--json").stdout)
     assert (found["done"], [each["path"] for each in found["conflicts"]]) == (False, [A])
     assert "Error: nothing was done." in terminal(tmp_path, "--at", location, "undo", change)

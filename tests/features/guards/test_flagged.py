@@ -10,8 +10,7 @@ import pytest
 
 from retentive import MemoryStore
 from retentive.redaction.detector import Find
-from retentive.redaction.examiner import TextExaminer, allowance
-from retentive.redaction.examiner import _changed as changed
+from retentive.redaction.examiner import TextExaminer, allowance, changed
 from retentive.stats import stats
 from retentive.values.settings import DEFAULTS
 from support.command_line import here

@@ -35,6 +35,15 @@ def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield place.backend
 
 
+@pytest.fixture(params=[departures._FEW, 2], ids=["few versions", "many versions"], scope="module")
+def few(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Read departures in both ways."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(departures, "_FEW", request.param)
+        yield
+
+
+@pytest.mark.usefixtures("few")
 @given(steps=st.lists(step, max_size=24), data=st.data())
 def test_earlier_directories_agree_with_all_versions(
     backend: Backend, steps: list[tuple[str, str, str]], data: st.DataObject
@@ -96,6 +105,7 @@ def paths_of(snapshot: Snapshot, before: str) -> list[str] | None:
 def test_many_versions_are_followed_only_if_they_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A single read of an old state does not pay for later ones; a recent state never needs old versions."""
     monkeypatch.setattr(departures, "_FEW", 5)
+    monkeypatch.setattr(departures, "_PER_MEMORY", 1)
     with closing(retentive.open("sqlite://")) as place:
         store = Opened(place.backend)
         for number in range(9):

@@ -46,6 +46,7 @@ LAYERS: list[set[str]] = [
     {"server"},
     {"console"},
     {"cli"},  # `demo` runs the scripted Claude
+    {"__main__"},
 ]
 DRIVERS = {
     "sqlite3": {"storage/sqlite/connection.py"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .base import HOST, Server, missing, program
-from .mariadb import SETTINGS, MariaServer, answers, ask, install_database
+from .mariadb import SETTINGS, MariaServer, answers, ask, install_database, own_temporary_directory
 from .process import Process, ServerFailed, run
 
 NODES = 3
@@ -39,7 +39,7 @@ class GaleraCluster(Server):
         self._transfer_ports = [(self.free_port(), self.free_port()) for _ in range(NODES)]
         self._nodes.clear()
         for node in range(NODES):
-            install_database(self, str(self.directory / f"data{node}"))
+            install_database(self, str(self.directory / f"data{node}"), self._temporary(node))
         for node in range(NODES):
             self._run_node(node, first=node == 0)
 
@@ -94,6 +94,9 @@ class GaleraCluster(Server):
             raise ServerFailed(f"node {node} does not know its position\n{said[-2_000:]}")
         return lines[-1].rpartition("Recovered position:")[2].strip()
 
+    def _temporary(self, node: int) -> str:
+        return own_temporary_directory(self, f"tmp{node}")
+
     def _command(self, node: int) -> list[str]:
         group, (incremental, whole) = self._group_ports[node], self._transfer_ports[node]
         options = f"base_port={group};gmcast.listen_addr=tcp://{HOST}:{group};"
@@ -101,6 +104,7 @@ class GaleraCluster(Server):
             program("mariadbd"),
             "--no-defaults",
             f"--datadir={self.directory}/data{node}",
+            self._temporary(node),
             f"--port={self.ports[node]}",
             "--socket=socket",
             f"--pid-file={self.directory}/pid{node}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 
 from .base import HOST, Server, missing, program
@@ -34,12 +36,14 @@ class MariaServer(Server):
     def launch(self) -> None:
         self.port = self.free_port()
         data = self.directory / "data"
-        install_database(self, str(data))
+        temporary = own_temporary_directory(self, "tmp")
+        install_database(self, str(data), temporary)
         process = Process(
             [
                 program("mariadbd"),
                 "--no-defaults",
                 f"--datadir={data}",
+                temporary,
                 f"--port={self.port}",
                 "--socket=socket",  # relative to the data directory, because an absolute path could be too long
                 f"--pid-file={self.directory}/pid",
@@ -67,9 +71,22 @@ class MariaServer(Server):
         return ask(self.port, statements, database=database)
 
 
-def install_database(server: Server, data: str) -> None:
-    """Create the system tables in a new data directory."""
-    command = [program("mariadb-install-db"), "--no-defaults", f"--datadir={data}", "--skip-test-db"]
+def own_temporary_directory(server: Server, name: str) -> str:
+    """Create a directory for the temporary tables of one server, and return the option that names it.
+
+    A server that starts removes all temporary tables in its directory. In /tmp these would also be the temporary tables
+    of other servers, whose queries would then fail.
+    """
+    path = server.directory / name
+    path.mkdir(exist_ok=True)
+    if server.user is not None and os.geteuid() == 0:
+        shutil.chown(path, server.user, server.user)
+    return f"--tmpdir={path}"
+
+
+def install_database(server: Server, data: str, temporary: str) -> None:
+    """Create the system tables in a new data directory. `temporary` is the option of `own_temporary_directory`."""
+    command = [program("mariadb-install-db"), "--no-defaults", f"--datadir={data}", temporary, "--skip-test-db"]
     options = ["--auth-root-authentication-method=normal", "--innodb-flush-method=nosync", *SETTINGS[-3:]]
     run([*command, *options], user=server.user, cwd=server.directory)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -271,12 +272,22 @@ def _show_figures(screen: Screen, figures: Figures, url: str, window: int | None
 def _inspect(screen: Screen, url: str) -> int:
     from retentive.cli.app import run  # noqa: PLC0415 - it imports this module
 
-    options = ["--at", url]
+    program, options = program_in_shell(), ["--at", url]
     screen.title("Inspecting and undoing")
     for command in (["log", "-n", "2"], ["undo", "--session", SESSIONS[-1], "--dry-run"]):
-        screen.plain(f"$ {shlex.join(['retentive', *options, *command])}", style="bold")
-        sys.stdout.flush()  # the output of the command must follow this line
+        screen.plain(f"$ {shlex.join([program, *options, *command])}", style="bold")
+        sys.stdout.flush()  # so that the output of the command follows it
         if status := run([*options, *command]):
             return status
-    screen.plain(f"Try also: retentive {shlex.join(options)} ls | view {story.NOTES} | diff {story.NOTES}")
+    screen.plain("Try also:")
+    for command in (["ls"], ["view", story.NOTES], ["diff", story.NOTES]):
+        screen.command(shlex.join([program, *options, *command]))
     return 0
+
+
+def program_in_shell() -> str:
+    """How a shell runs this program: its name, or its path as given if the shell would not find it by its name."""
+    given, found = sys.argv[0], shutil.which("retentive")
+    if os.path.basename(given) != "retentive" or (found is not None and os.path.samefile(found, given)):
+        return "retentive"
+    return given

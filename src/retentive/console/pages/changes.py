@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from retentive.console import differences
 from retentive.console.differences import Shown
 from retentive.console.pages.history import FILES, time_of
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
+from retentive.engine.operation import Read
 from retentive.errors import NotFound, Refused
 from retentive.history.apply import RestoreOutcome, Step
 from retentive.history.operations import Preview, Undo
-from retentive.history.plan import Mode
+from retentive.history.plan import Mode, State
 from retentive.server.errors import invalid
 from retentive.server.objects import moment
+from retentive.storage.contract import Snapshot
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
+from retentive.values.text import decoded
 
+_NAMED = 20
+"""Maximum of versions that the audit entry of a preview names."""
 _MODES = ("refuse", "merge", "force")
 STEPS = {"deleted": "is deleted", "moved": "is renamed", "made": "is created again", "changed": "gets an earlier text"}
 
@@ -89,13 +94,15 @@ def _answer(
             if not done.conflicts:
                 return _done(visit, done)
             outcome = done
+    steps = outcome.steps[:FILES]
+    texts = _texts(visit.store, steps) if steps else {}
     values = {
         "heading": heading,
         "action": action,
         "fields": fields,
         "mode": mode,
         "outcome": outcome,
-        "steps": [(each, STEPS[each.what], _shown(visit.store, each)) for each in outcome.steps[:FILES]],
+        "steps": [(each, STEPS[each.what], _shown(each, texts)) for each in steps],
         "seen": seen,
         "is_late": is_late,
         "is_pattern": any(char in fields.get("actor", "") + fields.get("session", "") for char in "*?"),
@@ -112,11 +119,27 @@ def _done(visit: Visit, done: RestoreOutcome) -> PageAnswer:
     return Redirect(visit.url("change", newest[0].version.id) if is_own else visit.url("activity"))
 
 
-def _shown(store: MemoryStore, step: Step) -> Shown:
-    old = None if step.before is None else store.version_text(step.before.version_id)
+def _texts(store: MemoryStore, steps: Sequence[Step]) -> dict[str, str]:
+    """Texts of the versions that the shown steps replace and restore, by version id, from one read."""
+    sides = (each for step in steps for each in (step.before, step.state if _is_stored(step.state) else None))
+    ids = list(dict.fromkeys(each.version_id for each in sides if each is not None))
+
+    def work(snapshot: Snapshot) -> dict[str, str]:
+        texts = ((each, snapshot.version(each)[1]) for each in ids)
+        return {each: "" if data is None else decoded(data) for each, data in texts}
+
+    return core_of(store).found(Read("show", work, facts_of=lambda found: {"compared": list(found)[:_NAMED]}))
+
+
+def _is_stored(state: State | None) -> bool:
+    return state is not None and state.text is None
+
+
+def _shown(step: Step, texts: Mapping[str, str]) -> Shown:
+    old = None if step.before is None else texts[step.before.version_id]
     new = None if step.state is None else step.state.text
     if step.state is not None and new is None:
-        new = store.version_text(step.state.version_id)
+        new = texts[step.state.version_id]
     note = f"renamed from {step.before.path}" if step.what == "moved" and step.before is not None else ""
     return differences.shown(step.path, old, new, note=note)
 

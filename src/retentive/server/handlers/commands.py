@@ -131,7 +131,7 @@ def _operation(core: StoreCore, raw: object, name: object, if_version: str | Non
         return RunCommand(Clear(), may_use_reserve=True)
     command = parse_for_applications(raw)
     if isinstance(command, View):
-        return RunView(command, core.lines)
+        return RunView(command, core.lines, core.listings)
     return RunCommand(command, isinstance(command, Delete), if_version)
 
 

@@ -34,7 +34,7 @@ class NotCached(Exception):
     """The cache cannot answer a query, so the read must be repeated in a transaction."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class CachedRecords:
     """Cached records of one memory store in one state of the database. Has some of the methods of `SqlSnapshot`."""
 

@@ -43,7 +43,7 @@ class StoreRecords(Protocol):
         """Return `columns` of the memories below a path."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class VerifiedFiles:
     """Marks of files that match their records, and paths that have no file."""
 

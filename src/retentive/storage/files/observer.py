@@ -26,7 +26,7 @@ from retentive.storage.files.tree import FileTree
 from retentive.storage.lock_file import LockFile
 from retentive.storage.spares import NOT_YET, Spares
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.snapshot import select_head
+from retentive.storage.sql.snapshot import StoreHead, select_head
 from retentive.storage.sql.stores import find_store
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.backend import CommitObserver
@@ -135,9 +135,10 @@ class FilesObserver(CommitObserver):
         head = select_head(connection, store_id)
         return DirectorySnapshot(connection, store_id, head, self._known(connection, store_id))
 
-    def transaction(self, connection: Connection, store_id: str, clock: Clock, new_id: NewId) -> SqlTransaction:
-        head = select_head(connection, store_id)
-        known = self._known(connection, store_id)
+    def transaction(
+        self, connection: Connection, store_id: str, head: StoreHead | None, clock: Clock, new_id: NewId
+    ) -> SqlTransaction:
+        head, known = head or select_head(connection, store_id), self._known(connection, store_id)
         return DirectoryTransaction(connection, store_id, head, known, clock=clock, new_id=new_id)
 
     def begin(self, writer: Writer) -> None:

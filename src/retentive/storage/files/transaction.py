@@ -5,7 +5,7 @@ Both first compare the files with their records in the database.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from retentive.errors import Refused
 from retentive.storage.contract import (
@@ -55,6 +55,10 @@ class DirectorySnapshot(SqlSnapshot):
     def keep_in(self, state: CachedState) -> None:
         """Add all records that this snapshot reads from now on to the cache `state`."""
         self._kept = state.of(self.store_id, self.head)
+
+    @property
+    def state(self) -> Hashable:
+        return None  # the files must be compared
 
     def get(self, path: str) -> Entry:
         entry, mark = self._comparison.get_marked(path)
@@ -184,7 +188,7 @@ class DirectoryTransaction(SqlTransaction):
         return self._has_external_edits and not self.plan.changes
 
     def finish(self) -> None:
-        """Write the row of the store, and mark the paths of the planned files as pending.
+        """Mark the planned paths as pending.
 
         The files are written only after the commit. Until then, later jobs must not take the old files for external
         edits.

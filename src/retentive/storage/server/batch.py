@@ -79,7 +79,7 @@ class ServerSharedTransaction:
             later.newest = later.newest or earlier.newest
             later.untraced = later.untraced or earlier.untraced
         if changed:
-            changed[-1].finish()
+            changed[-1].write_head()
             self._backend.commit_for(self._connection, changed[-1])
 
 

@@ -230,7 +230,8 @@ class _StoreRepair:
         head = self._head
         in_order = list(_in_order(self._versions))
         head.revision = max([_plausible(head.revision), *(each.revision for each in in_order)])
-        head.last_at = max([_plausible(head.last_at), *(each.at for each in in_order)])
+        # One more than needed, since other processes may remember listings by the counters.
+        head.last_at = max([_plausible(head.last_at), *(each.at for each in in_order)]) + 1
         is_sealed = head.seal is not None
         if not self._lost() and all(is_sealed or self._fits(each.text_of, each) for each in self._memories):
             head.memories, head.size_bytes = len(self._memories), sum(each.size for each in self._memories)

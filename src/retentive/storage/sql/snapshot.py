@@ -6,9 +6,9 @@ The statements are plain SQL. With an object-relational mapper, an edit took twi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import cast
 
@@ -30,6 +30,8 @@ from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.values.paths import ancestors, visible
 from retentive.values.records import EPOCH
 
+_EXACT_US = 4_000_000_000 * 1_000_000  # up to here, a float of seconds rounds to the right microsecond (year 2096)
+_from_seconds = datetime.fromtimestamp  # half the time of an addition to 1970
 _MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal, m.provenance"
 # A subquery instead of a join: with outdated statistics, a planner might scan all stored texts.
 _TEXT = "(SELECT v.text FROM versions v WHERE v.store = m.store AND v.id = m.text_of)"
@@ -160,6 +162,11 @@ class SqlSnapshot(Snapshot):
     @property
     def properties(self) -> str | None:
         return self.head.properties
+
+    @property
+    def state(self) -> Hashable:
+        head = self.head
+        return head.no, head.revision, head.last_at  # one more than the revision, since a restored store may repeat it
 
     def usage(self) -> Usage:
         return Usage(self.head.memories, self.head.size_bytes)
@@ -375,7 +382,10 @@ def _memory(row: Sequence[Value]) -> Memory:
         "tuple[str, str, int, str, str, int, int, bytes | None, str | None]", row
     )
     try:
-        created_at, updated_at = EPOCH + timedelta(microseconds=created), EPOCH + timedelta(microseconds=updated)
+        if 0 <= created <= updated < _EXACT_US:
+            created_at, updated_at = _from_seconds(created / 1_000_000, UTC), _from_seconds(updated / 1_000_000, UTC)
+        else:
+            created_at, updated_at = EPOCH + timedelta(microseconds=created), EPOCH + timedelta(microseconds=updated)
     except (OverflowError, TypeError):
         raise Damaged(f"the times of the memory {visible(path)} cannot be decoded") from None
     return Memory(id_, path, size, sha256, version, created_at, updated_at, seal, provenance)

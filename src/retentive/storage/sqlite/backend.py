@@ -30,7 +30,7 @@ from retentive.storage.pool import Pool, ReadTurns
 from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.snapshot import SqlSnapshot, marked_entry_with_head, select_head
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, marked_entry_with_head, select_head
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.commit import SqliteSharedTransaction, Writer
 from retentive.storage.sqlite.connection import SqliteConnection, connect
@@ -102,9 +102,11 @@ class CommitObserver:
         """
         return ReadSnapshot(connection, store_id)
 
-    def transaction(self, connection: Connection, store_id: str, clock: Clock, new_id: NewId) -> SqlTransaction:
-        """Return a new transaction for one job of a batch."""
-        return SqlTransaction(connection, store_id, clock=clock, new_id=new_id)
+    def transaction(
+        self, connection: Connection, store_id: str, head: StoreHead | None, clock: Clock, new_id: NewId
+    ) -> SqlTransaction:
+        """Create the transaction for one job of a batch. `head` is that of an earlier job on the same store."""
+        return SqlTransaction(connection, store_id, head, clock=clock, new_id=new_id)
 
     def before_commit(self, writer: Writer, batch: Sequence[SqlTransaction]) -> None:
         """Prepare for the commit of the transactions of a batch. The commit of the database follows immediately."""
@@ -324,8 +326,8 @@ class SqliteBackend(SqlBackend, Purgeable):
         if self._is_space_low:
             self._space.make_room(self._writer.connection)
 
-    def _transaction(self, store_id: str) -> SqlTransaction:
-        return self._observer.transaction(self._writer.connection, store_id, self.clock, self.new_id)
+    def _transaction(self, store_id: str, head: StoreHead | None) -> SqlTransaction:
+        return self._observer.transaction(self._writer.connection, store_id, head, self.clock, self.new_id)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

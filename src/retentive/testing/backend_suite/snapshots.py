@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
 from typing import Unpack
 
@@ -102,6 +103,20 @@ class SnapshotsSuite(SuiteOpening):
             assert [memory.path for memory in walked] == expected == sorted(expected, key=str.encode)
             assert sizes == [(path, len(path.encode())) for path in expected]
             assert walked == [store.memory(path) for path in expected]
+
+    def test_the_state_differs_after_each_change(self, store: Opened) -> None:
+        """It is the same for two reads of the same memories, or None."""
+        states = [store.read(_state)]
+        for change in (
+            partial(store.create, {"/memories/a": b"1", "/memories/b": b"2"}),
+            partial(store.put, "/memories/a", b"3"),
+            partial(store.move, "/memories/a", "/memories/c"),
+            partial(store.delete, "/memories/b"),
+        ):
+            change()
+            states.append(store.read(_state))
+            assert store.read(_state) == states[-1]
+        assert len(set(states)) == (1 if states[0] is None else len(states))
 
     def test_a_walk_reads_a_range_of_a_listing(self, store: Opened) -> None:
         """A walk starts at the path `start`. No memory needs to have this path.
@@ -357,6 +372,10 @@ def _all_ways(found: Snapshot) -> tuple[object, ...]:
         found.usage(),
         found.revision,
     )
+
+
+def _state(snapshot: Snapshot) -> Hashable:
+    return snapshot.state
 
 
 def _walked(snapshot: Snapshot, under: str, start: str, limit: int | None) -> list[tuple[Memory, bytes | None]]:

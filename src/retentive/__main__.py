@@ -1,0 +1,8 @@
+"""Runs the command line with `python -m retentive`, for an environment whose scripts are not on the PATH."""
+
+import sys
+
+from retentive.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

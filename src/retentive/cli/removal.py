@@ -160,7 +160,7 @@ def _erase_memories(location: Location, name: str, target: Target, *, yes: bool)
             question = f"Permanently erase {many}{name} with {output.counted(sum(counts.values()), 'version')}?"
             confirm(question, declined=partial(core.result_of, preview))
         if not counts and target.older_than is not None:
-            raise NotFound(f"nothing was erased: no memory at or below {name} is older than --older-than")
+            raise NotFound(f"nothing was erased: no memory at or below {name} was last changed before --older-than")
         if counts:
             removed = [store.history.erase(memory_id=each) for each in counts]
         else:  # this call raises an error with the reason

@@ -71,7 +71,7 @@ def unsupported(name: str) -> Any:
 def no_route(name: str) -> InvalidInput:
     """Return the error for an operation that servers have no route for."""
     return InvalidInput(
-        f"{name} is not available over HTTP; if you run the server, open its location on the machine of the server"
+        f"{name} is not available over HTTP; on the machine of the server, open the location that the server uses"
     )
 
 

@@ -32,8 +32,8 @@ def under_review(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
         return proceed(attempt)
     if attempt.operation.under_review == "refuse":
         raise PermissionDenied(
-            f"changes by {attempt.actor or 'an actor without a name'} need a review, "
-            f"but {attempt.operation.name} cannot be proposed"
+            f"changes by {attempt.actor or 'an actor without a name'} need review, "
+            f"but {attempt.operation.name} cannot be submitted for review"
         )
     return _propose(proceed, attempt)
 

@@ -50,7 +50,7 @@ def is_token(text: str) -> bool:
 def check_workspace(headers: Headers, key: KeyRecord) -> None:
     """Raise `HttpError` 403 if the header `Anthropic-Workspace-Id` names a workspace the key does not belong to."""
     if headers.get("anthropic-workspace-id", key.workspace_id) != key.workspace_id:
-        raise forbidden("the API key does not belong to the workspace in the header")
+        raise forbidden("the API key does not belong to the workspace in the header Anthropic-Workspace-Id")
 
 
 def check_beta(headers: Headers) -> None:

@@ -283,7 +283,7 @@ def test_a_project_is_started_at_once(store: MemoryStore) -> None:
 
 def test_an_existing_project_is_not_restarted(project: MemoryStore) -> None:
     before = project.read(PROGRESS)
-    with pytest.raises(InvalidInput, match="continue it with open_session"):
+    with pytest.raises(InvalidInput, match="continue the project with `open_session`"):
         start_project(project, goal="Another")
     assert project.read(PROGRESS) == before
 
@@ -324,7 +324,7 @@ def test_a_missing_project_is_reported(ask: Callable[[MemoryStore], object], sto
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"goal": " "}, "goal must not be blank"),
+        ({"goal": " "}, "`goal` must not be blank"),
         ({"goal": "x", "features": [Feature("a", "1"), Feature("a", "2")]}, "a unique, non-empty id"),
         ({"goal": "x", "features": [Feature("", "1")]}, "a unique, non-empty id"),
     ],
@@ -338,7 +338,7 @@ def test_an_invalid_start_is_rejected(options: dict[str, Any], expected: str, st
 def test_an_unknown_feature_is_rejected(project: MemoryStore) -> None:
     with pytest.raises(InvalidInput, match=r"unknown feature f9 in .*; known features: f1, pay"):
         close_session(project, verified=["f1", "f9"])
-    with pytest.raises(InvalidInput, match="f1 cannot be both"):
+    with pytest.raises(InvalidInput, match="f1: the same feature cannot be in both"):
         close_session(project, verified=["f1"], broken=["f1"])
     assert features(project) == {"f1": False, "pay": False}
     assert "## Session" not in project.read(PROGRESS)

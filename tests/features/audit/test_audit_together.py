@@ -92,7 +92,7 @@ def test_actors_under_review_cannot_remove_history(audited: MemoryStore) -> None
         lambda: audited.scan(redact=True, actor=AGENT),
     ]
     for action in actions:
-        with pytest.raises(InvalidInput, match="under review"):
+        with pytest.raises(InvalidInput, match="need review"):
             action()
     assert outcomes(audited)[2:] == [
         ("erase", "permission_denied"),

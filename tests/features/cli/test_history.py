@@ -391,7 +391,7 @@ def test_show_a_change(location: str) -> None:
         (("show", "7"), 2, "'7' is not a revision such as r1234, HEAD, HEAD~2, @{yesterday}"),
         (("diff", "@{soon}"), 2, "'soon' is not a time such as 2026-11-21T10:00"),
         (("cat", B, "--as-of", "HEAD~x"), 2, "'HEAD~x' is not a revision"),
-        (("restore", B, "--to", "r99"), 3, "there is no change r99 in the memory store; the newest is r5"),
+        (("restore", B, "--to", "r99"), 3, "there is no change r99 in the memory store; the newest change is r5"),
         (("undo", "HEAD~5"), 3, "HEAD~5 is before the history of the memory store, whose oldest change is r1"),
         (("undo", "2h"), 2, "2h is a time; specify a change instead, such as r1234 or HEAD"),
         (("show", "memver_0"), 3, "memver_0 is ambiguous"),

@@ -113,7 +113,7 @@ def test_only_old_memories_are_erased(location: str) -> None:
     nothing = here(location, "erase", "d", "--older-than", before, "--yes")
     assert (nothing.exit_code, nothing.stderr) == (
         3,
-        "Error: nothing was erased: no memory at or below /memories/d is older than that\n",
+        "Error: nothing was erased: no memory at or below /memories/d was last changed before --older-than\n",
     )
     assert here(location, "erase", "--memory", "mem_x", "--older-than", "2h", "--yes").exit_code == 2
 

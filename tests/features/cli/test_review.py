@@ -180,7 +180,7 @@ def test_an_actor_under_review_cannot_decide(location: str) -> None:
     ended = here(location, "--actor", "session:s1", "review", "accept", "--all")
     assert (ended.exit_code, ended.stderr) == (
         9,
-        "Error: changes by session:s1 need a review, but review.accept cannot be proposed\n",
+        "Error: changes by session:s1 need review, but review.accept cannot be submitted for review\n",
     )
 
 

@@ -237,7 +237,7 @@ def test_a_conflict_names_the_options_that_work(location: str) -> None:
     here(location, "replace", A, "four", "4")
     other_lines = here(location, "undo", change).stderr
     assert "--merge undoes the change and keeps the later changes" in other_lines
-    assert "--force undoes it and loses the later changes" in other_lines
+    assert "--force undoes the change and discards the later changes" in other_lines
     here(location, "replace", A, "1", "ONE")
     same_lines = here(location, "undo", change).stderr
     assert ("--merge" in same_lines, "--force" in same_lines) == (False, True)
@@ -252,7 +252,7 @@ def test_a_redacted_change_cannot_be_undone(location: str) -> None:
     change = version_ids(location)[2]
     here(location, "replace", A, "four", "4")
     here(location, "redact", change, "--yes")
-    assert "Neither --merge nor --force can do it" in here(location, "undo", change).stderr
+    assert "Neither --merge nor --force resolves this conflict" in here(location, "undo", change).stderr
 
 
 def test_the_log_shows_what_an_undo_reverted(location: str, tmp_path: Path) -> None:

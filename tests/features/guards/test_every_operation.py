@@ -235,7 +235,7 @@ def test_the_erasure_of_a_store_names_the_rule(scene: Scene) -> None:
         scene.place.erase("default")
     assert here(scene.at, "erase", "--whole-store", "--store", "default", "--yes").exit_code == 9
     scene.store.change_settings({"read_only_paths": None, "review": [BOB]})
-    with pytest.raises(PermissionDenied, match="is under review"):
+    with pytest.raises(PermissionDenied, match="need review"):
         scene.place.erase("default")
     scene.store.change_settings({"review": None})
     assert not scene.place.erase("default").pending

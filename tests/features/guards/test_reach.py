@@ -138,7 +138,7 @@ def test_operations_on_the_whole_store_are_refused(whole: MemoryStore, limited: 
         lambda: limited.history.erase(path=INSIDE[0]),
         lambda: limited.change_settings({"read_only": True}),
     ):
-        with pytest.raises((errors.PermissionDenied, errors.InvalidInput), match="limited to some paths"):
+        with pytest.raises((errors.PermissionDenied, errors.InvalidInput), match="access to only some paths"):
             work()
         assert list(whole.audit.entries())[-1].outcome == "permission_denied"
     assert limited.read(INSIDE[0])

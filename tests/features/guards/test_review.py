@@ -416,7 +416,7 @@ def test_clear_and_write_wait_too(store: MemoryStore) -> None:
 def test_an_actor_under_review_cannot_decide(store: MemoryStore) -> None:
     waiting = proposed(store, create(text="text\n"))
     for decide in (store.review.accept, store.review.refuse):
-        with pytest.raises(PermissionDenied, match="session:s2 is under review"):
+        with pytest.raises(PermissionDenied, match="changes by session:s2 need review"):
             decide([waiting], actor="session:s2")
         with pytest.raises(PermissionDenied, match="read-only"):
             getattr(store.read_only().review, decide.__name__)([waiting], actor=ANN)
@@ -449,7 +449,7 @@ def test_unnamed_actors_are_one_actor(tmp_path: Path) -> None:
         assert store.execute(create(text="text\n")).text.endswith(NOTE)
         assert store.execute(view()).text.startswith("Here's")
         assert store.execute(view(), actor=ANN).is_error
-        with pytest.raises(PermissionDenied, match="an actor without a name is under review"):
+        with pytest.raises(PermissionDenied, match="changes by an actor without a name need review"):
             store.review.accept([store.review.pending()[0].id], actor=None)
 
 

@@ -103,7 +103,7 @@ def test_moments(story: MemoryStore) -> None:
 @pytest.mark.parametrize(
     ("revision", "path", "message"),
     [
-        ("r99", None, "there is no change r99 in the memory store; the newest is r6"),
+        ("r99", None, "there is no change r99 in the memory store; the newest change is r6"),
         ("r0", None, "the change r0 has no versions"),
         ("HEAD~6", None, "HEAD~6 is before the history of the memory store, whose oldest change is r1"),
         ("HEAD~2", A, f"HEAD~2 is before the history of {A}, whose oldest change is r1"),
@@ -122,7 +122,7 @@ def test_names_of_nothing(story: MemoryStore, revision: str, path: str | None, m
 def test_an_empty_store_has_no_changes(store: MemoryStore) -> None:
     with pytest.raises(NotFound, match="the memory store has no changes"):
         changes(store, "HEAD")
-    with pytest.raises(NotFound, match="it has no changes"):
+    with pytest.raises(NotFound, match="the store has no changes"):
         changes(store, "r1")
 
 

@@ -187,7 +187,7 @@ def test_a_scan_by_an_actor_under_review_redacts_nothing(store: MemoryStore) -> 
     before = tree(store)
     store.change_settings({"review": ["session:*"]})
     for history in (False, True):
-        with pytest.raises(InvalidInput, match="under review"):
+        with pytest.raises(InvalidInput, match="need review"):
             store.scan(redact=True, history=history, actor="session:s")
     assert tree(store) == before
     assert [one.path for one in store.scan(actor="session:s")] == [A]

@@ -136,7 +136,7 @@ def test_undo_leaves_changes_of_others(store: MemoryStore) -> None:
     assert asyncio.run(run()) == [
         ("Error: r2 is a change by user:bob, not by user:ann", True),
         ("Error: there is no change by user:ann to undo", True),
-        ("Error: there is no change r9 in the memory store; the newest is r2", True),
+        ("Error: there is no change r9 in the memory store; the newest change is r2", True),
         (f"deleted {A}", False),
     ]
     assert [memory.path for memory in store.memories()] == [B]

@@ -151,7 +151,7 @@ def test_what_is_missing_names_itself(store: MemoryStore, name: str, call: Calla
 
 def test_stores_are_opened_by_id(api: Api) -> None:
     with retentive.open(api.url, api_key=api.key, hosted=True) as place:
-        with pytest.raises(errors.InvalidInput, match="is opened by its id"):
+        with pytest.raises(errors.InvalidInput, match="can be opened only by id"):
             place.store("team")
         with pytest.raises(errors.NotFound):
             place.store("memstore_" + "0" * 32)

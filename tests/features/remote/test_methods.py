@@ -348,7 +348,7 @@ def test_stores(remote: Retentive, api: Api) -> None:
 
 def test_a_new_key_of_a_store_needs_an_admin(api: Api) -> None:
     writer = retentive.open(api.url, api_key=api.with_key("read", "write").key)
-    with writer, pytest.raises(errors.NotFound, match="may not create it"):
+    with writer, pytest.raises(errors.NotFound, match="is not allowed to create it"):
         writer.store("new for a writer")
     admin = retentive.open(api.url, api_key=api.key, create=False)
     with admin, pytest.raises(errors.NotFound, match="no memory store 'nothing'"):

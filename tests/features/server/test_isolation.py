@@ -245,4 +245,4 @@ def test_a_key_for_some_paths_sees_nothing_else(api: Api, store: MemoryStore, ro
 @pytest.mark.parametrize("scope", ["review", "erase", "admin"])
 def test_a_key_for_some_paths_has_no_scope_over_stores(api: Api, scope: str) -> None:
     answer = api.post("/v1/organizations/api_keys", {"name": "k", "scopes": [scope], "paths": ["/memories/team/**"]})
-    assert (answer.status, "read and write only" in answer.error["message"]) == (400, True)
+    assert (answer.status, "only the scopes read and write" in answer.error["message"]) == (400, True)

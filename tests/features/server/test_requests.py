@@ -152,7 +152,7 @@ def test_the_workspace_of_a_key(api: Api) -> None:
     assert api.get(KEYS).headers["anthropic-workspace-id"] == "wrkspc_default"
     assert api.get(KEYS, anthropic_workspace_id="wrkspc_default").status == 200
     answer = api.get(KEYS, anthropic_workspace_id="wrkspc_other")
-    message = "the API key does not belong to the workspace in the header"
+    message = "the API key does not belong to the workspace in the header Anthropic-Workspace-Id"
     assert (answer.status, answer.error) == (403, error("permission_error", message, "permission_denied"))
 
 

@@ -92,7 +92,7 @@ class McpEndpoint:
                 try:
                     self._sessions = await asyncio.to_thread(_new_sessions, self._server.is_alone)
                 except ModuleNotFoundError:
-                    message = f"the server lacks the package of MCP; its operator must run {pip_install('mcp')}"
+                    message = f"the server lacks the package for MCP; install it there: {pip_install('mcp')}"
                     raise HttpError(404, "not_found_error", message, "not_found") from None
                 self._loop, has_begun = asyncio.get_running_loop(), asyncio.Event()
                 self._task = asyncio.create_task(self._hold(self._sessions, has_begun))

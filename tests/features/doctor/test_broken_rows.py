@@ -198,7 +198,7 @@ def test_a_version_marked_as_redacted_keeps_its_text_until_it_is_discarded(tmp_p
     assert (codes(found), codes(found, severity="repaired")) == (set(), {"redaction_left"})
     assert [path.name for path in tmp_path.glob("*.db*") if path.is_file() and secret in path.read_bytes()] == []
     sql(place, "UPDATE versions SET redacted_at = 1 WHERE id = ?", (names["e.version"],))
-    with pytest.raises(InvalidInput, match="present memory"):
+    with pytest.raises(InvalidInput, match="a memory uses its text"):
         look(place, discarded=[f"redaction_left/{names['e.version']}"])
     assert codes(look(place, repair=True)) == {"redaction_left"}
     with opened("sqlite", tmp_path) as found_place:

@@ -375,7 +375,7 @@ def test_settings_are_set_by_name(given: Any, store: MemoryStore) -> None:
         ({"allow_write": {"session:*": ["/etc"]}}, r"^allow_write of session:\*: path pattern '/etc'"),
         ({"allow_write": {"": []}}, "^allow_write: an actor pattern"),
         ({"expire_paths": {"/etc": 1}}, "^expire_paths: path pattern '/etc'"),
-        ({"expire_paths": {"/memories/a": -1}}, "^expire_paths of /memories/a must be"),
+        ({"expire_paths": {"/memories/a": -1}}, "^the setting expire_paths of /memories/a must be"),
         ({"review": [7]}, "^review: an actor pattern"),
         ({"sensitive_kinds": ["aws"]}, "^sensitive_kinds: "),
         ({"expire_after_days": 10**18}, f"to {2**53}$"),

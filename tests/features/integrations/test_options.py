@@ -129,7 +129,7 @@ def test_a_location_and_a_key_select_a_store(lasting_place: str, open_place: Ope
 def test_the_memory_and_the_key_have_the_right_types(place: str, open_place: OpenPlace, make: Make) -> None:
     """A number is the usual id of a user in a database."""
     opened = open_place(place)
-    with pytest.raises(InvalidInput, match=r"store must be .*, not int"):
+    with pytest.raises(InvalidInput, match=r"`store` must be .*, not int"):
         make(opened, store=42)
     with pytest.raises(InvalidInput, match="must be a location"):
         make(42)
@@ -151,7 +151,7 @@ def test_an_open_store_needs_no_location(place: str, open_place: OpenPlace) -> N
 
 def test_tool_result_refuses_a_location() -> None:
     """It would be opened for every call."""
-    with pytest.raises(InvalidInput, match=r"open it once with `retentive\.open`"):
+    with pytest.raises(InvalidInput, match=r"open the location once with `retentive\.open`"):
         result("sqlite://")
 
 

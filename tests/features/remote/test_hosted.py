@@ -160,5 +160,5 @@ def test_stores_are_opened_by_id(api: Api) -> None:
         reply = place.store(made.id).execute({"command": "create", "path": A, "file_text": "x"})
         assert (reply.is_error, reply.code) == (True, "archived")
         place.erase(made.id)
-    with pytest.raises(errors.InvalidInput, match="leave out `actor`"):
+    with pytest.raises(errors.InvalidInput, match="omit `actor`"):
         retentive.open("https://api.anthropic.com", api_key="k", actor="user:ann")

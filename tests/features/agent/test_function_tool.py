@@ -122,5 +122,5 @@ def test_the_name_can_be_changed(store: MemoryStore) -> None:
 def test_an_object_without_execute_is_rejected(store: MemoryStore) -> None:
     with pytest.raises(InvalidInput, match="`memory` must be a location"):
         function_tool(5)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="name must not be empty"):
+    with pytest.raises(InvalidInput, match="`name` must not be empty"):
         function_tool(store, name="")

@@ -142,7 +142,7 @@ def test_what_cannot_work_is_refused() -> None:
     with retentive.open("sqlite://") as place, serving(place) as api:
         with (
             retentive.open(api.url, api_key=api.key) as remote,
-            pytest.raises(errors.InvalidInput, match="cannot be saved through a server"),
+            pytest.raises(errors.InvalidInput, match="that the server itself uses"),
         ):
             TranscriptStore(remote)
         with pytest.raises(errors.InvalidInput, match="must not be empty"):

@@ -1,4 +1,4 @@
-"""Runs the command line with `python -m retentive`, for an environment whose scripts are not on the PATH."""
+"""Runs the command line with `python -m retentive`, even if the program `retentive` is not on the PATH."""
 
 import sys
 

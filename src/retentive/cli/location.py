@@ -244,7 +244,11 @@ def shown(url: str) -> str:
 
 
 def _login() -> str:
-    """The user who runs the command, as `getpass.getuser` finds it. That module also imports one for terminals."""
+    """Return the user who runs the command, as an actor.
+
+    The result is that of `getpass.getuser`. The module `getpass` is not used, because it imports a module for
+    terminals, which slows down the start.
+    """
     for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         if name := os.environ.get(variable):
             return f"user:{name}"
@@ -254,7 +258,7 @@ def _login() -> str:
 
     try:
         return f"user:{pwd.getpwuid(os.getuid()).pw_name}"
-    except KeyError:  # for example a container that runs under a user id without a name
+    except KeyError:  # for example, in a container the user id may have no name
         return f"user:{os.getuid()}"
 
 

@@ -67,7 +67,10 @@ class Shown:
 
 
 def shown(path: str, old: str | None, new: str | None, *, note: str = "", ignores_space: bool = False) -> Shown:
-    """The difference of two texts. None stands for a text that does not exist."""
+    """Return the difference between two texts, as rows for a page. A text of None does not exist.
+
+    With `ignores_space`, lines that differ only in white space count as equal.
+    """
     lines = diff.unified(old, new, old_name="old", new_name="new", ignores_space=ignores_space)
     rows = tuple(_rows(lines))
     if ignores_space and not rows and not note and old != new:
@@ -76,7 +79,7 @@ def shown(path: str, old: str | None, new: str | None, *, note: str = "", ignore
 
 
 def of_memory(found: MemoryDifference, *, ignores_space: bool = False) -> Shown:
-    """The difference of two versions."""
+    """Return the difference between two versions of a memory. `ignores_space` is as in `shown`."""
     note = found.reason or _note(found)
     made = shown(found.path, found.old_text, found.new_text, note=note, ignores_space=ignores_space)
     known = found.new or found.old

@@ -1,4 +1,4 @@
-"""Reads and review of a memory, for the side of its page."""
+"""Side panel of a memory page: who reviewed the shown version, and who viewed the memory."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from retentive.storage.contract import Memory, Version
 from retentive.store import core_of
 
 ENTRIES = 500
-"""Number of newest entries of the audit log in which views are counted."""
+"""Number of newest entries of the audit log that are searched for views of the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownReads:
-    """Who reviewed the shown version, and the views of the memory before this one.
+    """Review decision on the shown version of a memory, and earlier views of the memory.
 
-    `last` is exact to the hour. `views` are the entries of the audit log about views of the memory, newest first, among
-    the newest `ENTRIES`. They are None unless the person may see the log (`may_count`) and asked with `reads=1`.
+    `last` is the time of the last recorded view. It can be up to an hour too early. `may_count` is true if the store
+    has an audit log and the person may see it. If `may_count` is true and the URL has `reads=1`, `views` lists the
+    views of this memory among the newest `ENTRIES` entries of the audit log, newest first. Otherwise `views` is None.
     """
 
     decision: Decision | None
@@ -31,14 +32,17 @@ class KnownReads:
 
 
 def state_of_reads(visit: Visit) -> str:
-    """State of the views of the memory in the URL, on which a page that the browser keeps depends too."""
+    """Return the recorded time of the last view of the memory in the URL, as text. Empty if there is no memory.
+
+    A memory page shows this time, so a copy in the cache of the browser is out of date when the time changes.
+    """
     core = core_of(visit.store)
     memory = core.peek(Read("load", lambda snapshot: snapshot.get(visit.memory_path).memory))
     return "" if memory is None else str(core.accesses.recorded(core.id, memory.id))
 
 
 def reads_of(visit: Visit, memory: Memory, version: Version | None) -> KnownReads:
-    """Read who reviewed a version of a memory, and who viewed the memory."""
+    """Return the review decision on a version of a memory, and the views of the memory before this request."""
     core, decision = core_of(visit.store), None
     if version is not None:
         revision = version.revision
@@ -51,6 +55,6 @@ def reads_of(visit: Visit, memory: Memory, version: Version | None) -> KnownRead
     entries = core.read(lambda snapshot: newest_entries(snapshot, "", ENTRIES)).items
     views = [each for each in entries if each.read is not None and each.read.memory_id == memory.id]
     own = str(visit.caller.actor), INTEGRATION
-    if views and (views[0].actor, views[0].integration) == own:  # the view of this page
+    if views and (views[0].actor, views[0].integration) == own:  # recorded for this request
         del views[0]
     return KnownReads(decision, last, may_count, tuple(views))

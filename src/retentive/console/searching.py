@@ -1,4 +1,4 @@
-"""Search in one memory store or in several, with one ranking over all of them."""
+"""Search in one memory store, or in several stores with one common ranking."""
 
 from __future__ import annotations
 
@@ -20,20 +20,23 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class FoundHit:
-    """A memory that was found, and its store."""
+    """Match of a search: a memory and its store."""
 
     store: StoreInfo
     hit: Hit
 
     @property
     def name(self) -> str:
-        """Name of the store for people."""
+        """Display name of the store: its key, or else its name, or else its id."""
         return self.store.key or self.store.name or self.store.id
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFound:
-    """Best hits first. `problems` has the stores that could not be searched, each with the code of the error."""
+    """Results of a search, best matches first. `total`, `relaxed` and `unknown` are as in `Results`.
+
+    `problems` lists the stores that could not be searched, each with the code of its error.
+    """
 
     hits: Sequence[FoundHit]
     total: int
@@ -45,24 +48,27 @@ class SearchFound:
 def search_one(
     info: StoreInfo, core: StoreCore, query: StoreSearch, *, progress: Callable[[int], None] | None = None
 ) -> SearchFound:
-    """Search one store. `progress` gets the number of memories that the index has so far. Raises `RetentiveError`."""
+    """Search one store. Raises `RetentiveError`.
+
+    If the store must be indexed first, `progress` is called repeatedly with the number of memories indexed so far.
+    """
     found = replace(query, progress=progress).run(core, None, core.found)
     return SearchFound([FoundHit(info, hit) for hit in found.hits], found.total, found.relaxed, found.unknown)
 
 
 class Opens(Protocol):
-    """Opens a memory store for a person."""
+    """Object that opens memory stores for a person, such as a `Visit`."""
 
     def opened(self, info: StoreInfo) -> MemoryStore:
-        """The open store."""
+        """Return the open store."""
         ...
 
 
 class SearchAll:
     """One search of several stores.
 
-    Words count by how rare they are in all of the stores together. For a key that is limited to some paths, they count
-    by how rare they are in each store, as in a search of that store.
+    A rare word counts more than a frequent word. The frequency of a word is measured in all these stores together. If
+    the API key is limited to some paths, the frequency is measured in each store alone, as in a search of one store.
     """
 
     def __init__(self, query: StoreSearch, stores: Sequence[tuple[StoreInfo, Opens]]) -> None:
@@ -70,8 +76,8 @@ class SearchAll:
         self._problems: list[tuple[StoreInfo, str]] = []
 
     def run(self, progress: Callable[[int], None]) -> SearchFound:
-        """Search the stores one after the other. `progress` gets the number of stores that are done."""
-        query = replace(self._query, progress=lambda _: progress(0))  # stops if the page was closed
+        """Search the stores one after the other. `progress` is called with the number of stores searched so far."""
+        query = replace(self._query, progress=lambda _: progress(0))  # raises if the page was closed
         cores = [both for each in self._stores if (both := self._core(*each)) is not None]
         statistics = None
         if query.is_ranked and not any(core.reach for _, core in cores):
@@ -91,7 +97,10 @@ class SearchAll:
         return None if core is None else (info, core)
 
     def _tried(self, info: StoreInfo, work: Callable[[], R]) -> R | None:
-        """The result of a call. Records the problem of a store that fails; a malformed query raises `InvalidInput`."""
+        """Return the result of `work`. If it fails, record the problem of the store and return None.
+
+        Raises `InvalidInput` for a malformed query, because the query would fail in every store.
+        """
         try:
             return work()
         except InvalidInput:
@@ -116,7 +125,7 @@ class SearchAll:
 
 
 def _unknown_everywhere(found: Sequence[Results]) -> dict[str, tuple[str, ...]]:
-    """Words that no store has, with similar words of all stores."""
+    """Return the query words that occur in no store, each with at most three similar words from the stores."""
     if not found:
         return {}
     first, *others = (each.unknown for each in found)

@@ -1,4 +1,4 @@
-"""Strip of the changes of the last days. Each bar leads to the store as it was at the end of its day."""
+"""Strip: a bar chart of the changes on each of the last days. A bar links to the store at the end of its day."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from retentive.store import MemoryStore, core_of
 
 DAYS = 60
 WIDTH, HEIGHT = 10, 44
-"""Size of a bar in the units of the picture, with its margin."""
+"""Width of a bar with its margin, and height of the highest bar, in units of the picture."""
 _LABELS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class DayBar:
-    """Number of changes of a day in UTC, and the height of its bar. `at` is the end of the day; empty for today."""
+    """Bar for the number of changes on one day (UTC).
+
+    The bar links to the state of the store at the time `at`, the end of the day. For today, `at` is empty.
+    """
 
     day: date
     count: int
@@ -34,7 +37,11 @@ class DayBar:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The bars, oldest first. `then` is the position of the moment of a page of the past, if it is among the days."""
+    """Bars of the last days, oldest first.
+
+    On a page that shows an earlier state of the store, `then` is the horizontal position of the time of that state.
+    Otherwise, and if the time is outside the chart, `then` is None.
+    """
 
     bars: Sequence[DayBar]
     then: int | None = None
@@ -52,7 +59,10 @@ class Strip:
 
 
 def strip_of(store: MemoryStore, moment: datetime | None = None) -> Strip | None:
-    """Return the strip of a store. None for a key that is limited to some paths, since it counts all changes."""
+    """Return the strip of a store, with a mark at the time `moment`.
+
+    Returns None for an API key that is limited to some paths, because the strip counts the changes at all paths.
+    """
     core = core_of(store)
     if core.reach:
         return None

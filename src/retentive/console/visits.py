@@ -73,7 +73,7 @@ class Visit:
 
     @property
     def is_whole(self) -> bool:
-        """True if the key sees all paths. Other keys get no figures of the whole store."""
+        """True if the key may see all paths. Pages show figures of whole stores only to such keys."""
         return not self.caller.key.paths
 
     def need(self, scope: Scope) -> None:
@@ -152,9 +152,9 @@ PageHandler: TypeAlias = Callable[[Visit], PageAnswer]
 class PageRoute:
     """One page or action below `/console`. `scope` is the scope that the key needs.
 
-    `is_kept` is True for a page of a store that depends only on the address and on the store, so that the browser may
-    keep it. `seen` is called when the browser shows its kept page again, and `state` returns what else the page depends
-    on.
+    `is_kept` is true if the browser may cache the page, because the page depends only on the URL and the store. If it
+    also depends on something else, `state` returns a text that changes with it. `seen` is called when the browser shows
+    its cached page again.
     """
 
     method: str

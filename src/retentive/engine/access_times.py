@@ -91,9 +91,9 @@ class Accesses:
         return {key: max(at, self._seen.get(key, min(at + EVERY_S, latest))) for key, at in noted.items()}
 
     def recorded(self, store_id: str, memory_id: str) -> float | None:
-        """Return the recorded time of the last view of a memory, in seconds since 1970; None without one.
+        """Return the recorded time of the last view of a memory, in seconds since 1970. None if no view is recorded.
 
-        Later views of the same hour, and views of the last minute, are not recorded.
+        The last view may be later: views are recorded with a delay of about a minute, and at most once an hour.
         """
         before = f"{memory_id[:-1]}{chr(ord(memory_id[-1]) - 1)}~"
         found = dict(self._backend.side_records(store_id, KIND, after=before, limit=1)).get(memory_id)

@@ -118,7 +118,7 @@ class Viewed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunView(ReadOperation[Viewed]):
-    """Run the command `view`. `counts` caches the line counts of texts, and `listings` the listings of directories."""
+    """Run the command `view`. `counts` is a cache of the line counts of texts. `listings` caches directory listings."""
 
     name = "view"
     for_paths = True
@@ -156,7 +156,7 @@ class RunView(ReadOperation[Viewed]):
         return Viewed(listing=self._listing(snapshot, path.text, settings.list_rows, path.outward(path.text)))
 
     def _listing(self, snapshot: Snapshot, path: str, max_rows: int, shown: str) -> Listing:
-        """The listing of a directory, which is read only if the memories may have changed since the last time."""
+        """Return the listing of a directory. It comes from the cache if the `state` of the snapshot is unchanged."""
         state = None if self.listings is None else snapshot.state
         if state is None or self.listings is None:
             return listing(path, snapshot.sizes(path), max_rows=max_rows, shown=shown)

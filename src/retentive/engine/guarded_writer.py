@@ -162,10 +162,13 @@ class GuardedWriter(WriteRules):
     ) -> Stored:
         """Write `text` to the memory in `entry`, if the guards allow it. Raises `Refused`.
 
-        If `text` is the present text, nothing is recorded, not even a move. `lineage` lists the provenances of the
-        texts from which `text` was made; by default, only the provenance of the present text. `is_removal` means that
-        `text` is the present text with its sensitive values masked. Size limits do not apply to it, because masks may
-        be longer than the values. `same` are the ends of the present text that `text` has too.
+        A new memory is created at `path`. An existing memory is moved to `path` if it is at another path. If the memory
+        already has this text, nothing is recorded, and the memory is not moved.
+
+        `lineage` lists the stored provenances of the texts from which `text` was made. The default is the provenance of
+        the memory's current text. `is_removal` means that `text` is the current text with its sensitive values masked.
+        Size limits then do not apply, because a mask can be longer than the value. `same` is as in
+        `TextExaminer.examine`.
         """
         data = text.encode()
         if data == entry.data:

@@ -27,7 +27,7 @@ from retentive.values.paths import MemoryPath
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
-_FEW_VERSIONS = 3  # of a memory, read at first
+_FEW_VERSIONS = 3  # number of versions of each memory that an undo reads first
 
 
 class PlannedOperation(WriteOperation[RestoreOutcome]):
@@ -139,9 +139,10 @@ class Restore(PlannedOperation):
 
 
 def _down_to(found: Snapshot, memory_id: str, first: str) -> list[Version]:
-    """Versions of a memory, newest first, down to the one before the version `first`, and to one with a path.
+    """Return the newest versions of a memory, newest first, as far back as an undo needs them.
 
-    Most undos reverse new changes, so few versions are read.
+    If they exist, the result includes the version before the version `first`, and a version whose path is known. Most
+    undos reverse new changes, so few versions are read.
     """
     versions: list[Version] = []
     size = _FEW_VERSIONS
@@ -155,7 +156,7 @@ def _down_to(found: Snapshot, memory_id: str, first: str) -> list[Version]:
 
 
 def _versions_of(found: Snapshot, actor: str | None) -> Iterator[Version]:
-    """Versions of an actor, or of all, newest first. Those of an actor have an index."""
+    """Yield the versions of an actor, newest first. If `actor` is None, yield the versions of all actors."""
     if actor is None:
         yield from all_versions(found)
         return
@@ -171,8 +172,11 @@ def _versions_of(found: Snapshot, actor: str | None) -> Iterator[Version]:
 class Undo(PlannedOperation):
     """Reverse one change, or all changes of an actor, of a session, or of an actor in a session.
 
-    `change` is a revision (of `path`, if given).
-    `own` is an actor: only a change of this actor is reversed; without `change`, the actor's newest change.
+    - `change` is the revision of the change. If `path` is given, the revision refers to the history of this path.
+    - `by` is a pattern for the actor, and `session` is a pattern for the session. With `since`, earlier changes are not
+      reversed.
+    - If `own` is set, the change must be by this actor. If nothing else selects changes, the newest change by this
+      actor is reversed.
     """
 
     name = "undo"
@@ -185,7 +189,10 @@ class Undo(PlannedOperation):
     session: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInput` unless exactly one of `change` and `by` or `session`, or only `own`, is given."""
+        """Raise `InvalidInput` if the fields do not select the changes to reverse, or if `change` is a time.
+
+        Valid are: `change` alone, `by` or `session` or both, and `own` alone. `own` may also be added to the others.
+        """
         PlannedOperation.__post_init__(self)
         who = self.by or self.session
         named = (self.change, who, None if self.change or who else self.own)

@@ -57,21 +57,24 @@ class StoreSearch:
     shows: Callable[[str], bool] | None = None
     """Condition that a visible path meets; None if all paths are visible."""
     progress: Callable[[int], None] | None = None
-    """Called now and then with the number of memories in an index that is being built. Its errors stop the search."""
+    """Function that is called while an index is built, with the number of memories indexed so far.
+
+    If the function raises an error, the search ends with this error.
+    """
 
     @property
     def is_ranked(self) -> bool:
-        """True for a ranked search, for which `statistics` are used."""
+        """True if the results are ranked. Only a ranked search uses `statistics`."""
         return self.mode == "ranked" and not self.regex
 
     def check(self, context: StoreContext) -> None:
-        """Raise `InvalidInput` for a malformed query or directory."""
+        """Raise `InvalidInput` if the query or the directory is malformed."""
         with context.checking("search"):
             context.parsed(self.under)
             self._parsed(_now(context))
 
     def check_text(self) -> None:
-        """Raise `InvalidInput` for a malformed query."""
+        """Raise `InvalidInput` if the query is malformed. The directory is not checked."""
         self._parsed(datetime.now(UTC))
 
     def run(
@@ -91,7 +94,7 @@ class StoreSearch:
         is_person = context.integration in _OF_PEOPLE
 
         def work(snapshot: Snapshot) -> Results | None:
-            parsed = self._parsed(_now(context))  # here, so that a malformed query has its entry in the audit log
+            parsed = self._parsed(_now(context))  # here, so that a malformed query gets an entry in the audit log
             settings = context.settings_of(snapshot)
             search = self if self.at is None else replace(self, at=as_revision(self.at, _now(context)))
             if context.reach:
@@ -110,7 +113,7 @@ class StoreSearch:
         return found
 
     def statistics(self, context: StoreContext, ask: Callable[[Read[Statistics]], Statistics]) -> Statistics:
-        """Statistics of a store for the terms of the query. Raises `InvalidInput`."""
+        """Return the statistics of a store for the terms of the query. Raises `InvalidInput`."""
         parsed = self._parsed(_now(context))
         if not isinstance(parsed, Query):
             return Statistics()
@@ -135,7 +138,7 @@ class StoreSearch:
 
 
 def number_to_index(context: StoreContext) -> int:
-    """Number of memories that the next search has to index first: all of a store without an index, otherwise 0."""
+    """Return the number of memories to index before the next search. 0 if this process has an index of the store."""
     if CORPORA.of(context.backend, context.id).is_built:
         return 0
     return context.read(lambda snapshot: snapshot.usage().memories)

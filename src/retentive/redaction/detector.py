@@ -141,7 +141,7 @@ def _known(kinds: Collection[str] | None) -> frozenset[str]:
 
 
 def _outside(finds: Iterable[Find], text: str) -> Iterator[Find]:
-    """Matches that do not overlap a `[REDACTED]` marker."""
+    """Yield the matches that do not overlap a `[REDACTED]` marker."""
     markers = [match.span() for match in _MARKER.finditer(text)]
     starts = [start for start, _ in markers]
     for find in finds:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 Detect: TypeAlias = "Callable[[str], Iterable[Find]]"
 SameEnds: TypeAlias = tuple[int, int]
-"""Numbers of characters at the start and at the end of a text that an edit left as they were; there may be more."""
+"""Numbers of characters that an edit did not change: at the start, and at the end. More characters may be unchanged."""
 UNKNOWN: SameEnds = (0, 0)
 _FIRST_STEP = 8
-NEIGHBOURS = 500  # characters before and after a change that are examined too, extended to whole lines
+NEIGHBOURS = 500  # characters before and after a change that are also examined, extended to whole lines
 AHEAD_CHARS = 4_000  # a shorter text is examined in the transaction, which takes less than a millisecond
 MAX_PLAIN_CHARS = 300  # longest text or path that `_PLAIN` matches
 MAX_CLEAN = 4_096  # maximum entries of `TextExaminer._clean`
@@ -170,8 +170,9 @@ class TextExaminer:
     ) -> Examined:
         """Apply the settings to a text that is to be saved at a path. Raises `Refused` if a detector fails.
 
-        Values are redacted in the whole text, but flagged or refused only if they were not in the text `before`. The
-        difference between the texts is found faster if the caller knows the ends that are the `same`.
+        `before` is the previous text of the memory. Values are redacted in the whole text. They are flagged or refused
+        only if they are new, that is, not in the previous text. `same` has the numbers of characters at the start and
+        at the end that are known to be equal in both texts. It only makes the comparison of the texts faster.
         """
         if settings.sensitive == settings.sensitive_likely == "off" or self._is_plain(settings, text):
             return Examined(text)
@@ -203,9 +204,10 @@ class TextExaminer:
         *,
         same: SameEnds = UNKNOWN,
     ) -> list[Find]:
-        """Finds in and near the lines that differ from the text `before`, except finds that `before` has there too.
+        """Return the matches in the changed lines and near them, except matches that the previous text has there too.
 
-        `before` is the previous text. `known` are the matches in the whole new text if it was already examined.
+        `before` is the previous text. `known` are the matches in the whole new text if it was already examined. `same`
+        is as in `examine`.
         """
         start, end, end_before = changed(before, text, same)
         now, offset = _around(text, start, end)
@@ -243,9 +245,9 @@ class TextExaminer:
         raise Refused("not_checked")  # raised outside `except`, because the original error may quote the text
 
     def _with_seams(self, settings: Settings, text: str) -> list[Find]:
-        """Matches in a text that contains the text examined ahead.
+        """Return the matches in a text that contains the text of `ahead`.
 
-        The matches of the text examined ahead are reused; only its edges and the text around it are examined now.
+        The matches of `ahead` are used again. Only the edges of its text and the text around it are examined now.
         """
         assert self.ahead is not None
         _, brought, finds = self.ahead
@@ -279,7 +281,7 @@ def allowance(value: str, salt: bytes | None = None) -> str:
 
 
 def _within(finds: Sequence[Find], start: int, end: int) -> list[Find]:
-    """Matches between two positions of a text, with positions relative to `start`."""
+    """Return the matches between two positions of a text, with positions relative to `start`."""
     return [
         type(find)(find.kind, find.start - start, find.end - start, likely=find.likely)
         for find in finds
@@ -288,7 +290,7 @@ def _within(finds: Sequence[Find], start: int, end: int) -> list[Find]:
 
 
 def _chosen(settings: Settings, mode: str, finds: Sequence[Find], text: str, path: str) -> list[Find]:
-    """Matches to which the settings apply `mode`, such as `redact`, without matches that are allowed."""
+    """Return the matches to which the settings apply `mode`, such as `redact`. Allowed matches are left out."""
     modes = (settings.sensitive, settings.sensitive_likely)
     if settings.sensitive_allow:
         finds = [find for find in finds if not _is_allowed(settings, find, text, path)]
@@ -313,7 +315,7 @@ def _masked(text: str, finds: list[Find]) -> str:
 
 
 def _lines(text: str, flagged: list[Find], removed: list[Find]) -> tuple[tuple[int, str], ...]:
-    """Line numbers and kinds of the flagged values.
+    """Return the line numbers and kinds of the flagged values.
 
     Lines are counted in the text after redaction, because a redacted value can contain line breaks.
     """
@@ -328,7 +330,7 @@ def _lines(text: str, flagged: list[Find], removed: list[Find]) -> tuple[tuple[i
 
 
 def changed(before: str, text: str, same: SameEnds = UNKNOWN) -> tuple[int, int, int]:
-    """Start of the difference between two texts, and its end in the new text and in the old text."""
+    """Return the start of the difference between two texts, its end in `text`, and its end in `before`."""
     most = min(len(before), len(text))
     start = _same_start(before, text, same[0], most)
     tail = _same_end(before, text, same[1], most - start)
@@ -336,9 +338,9 @@ def changed(before: str, text: str, same: SameEnds = UNKNOWN) -> tuple[int, int,
 
 
 def _same_start(one: str, other: str, known: int, most: int) -> int:
-    """Length of the common beginning, at most `most`. `known` characters are the same.
+    """Return the length of the common beginning, at most `most`. The first `known` characters are not compared.
 
-    Compares slices whose length is doubled until they differ, and then halved.
+    The texts are compared in slices. The length of a slice is doubled until the slices differ, and then halved.
     """
     size, step = min(known, most), _FIRST_STEP
     while size + step <= most and one[size : size + step] == other[size : size + step]:
@@ -350,7 +352,7 @@ def _same_start(one: str, other: str, known: int, most: int) -> int:
 
 
 def _same_end(one: str, other: str, known: int, most: int) -> int:
-    """Length of the common end, found like the common beginning."""
+    """Return the length of the common end, as `_same_start` does for the beginning."""
     size, step = min(known, most), _FIRST_STEP
     end, other_end = len(one) - size, len(other) - size
     while size + step <= most and one[end - step : end] == other[other_end - step : other_end]:

@@ -147,7 +147,7 @@ def _find_at(text: str, start: int, end: int) -> Iterator[Find]:
 
 
 def _strong(text: str, name: _Name) -> Find | None:
-    """A password that contains `=` and directly follows the word. In prose, this `=` is not an assignment."""
+    """Find a password that contains `=` and directly follows the word. In prose, this `=` is not an assignment."""
     match = _AFTER.match(text, name.end) if name.is_password else None
     value = match[1].rstrip(_TRAILING) if match else ""
     if match is None or "=" not in value or values.password(value, quoted=False) < CERTAIN:
@@ -285,7 +285,7 @@ def _may_be_a_word(text: str, sort: str, link: re.Match[str], quoted: bool) -> b
 
 
 def _nearby(text: str, name: _Name) -> Find | None:
-    """A value later in the sentence, as in `for the password, try Kumquat-9`. It must look like a value by itself."""
+    """Find a value later in the sentence, as in `for the password, try Kumquat-9`. It must resemble a password."""
     stop = text.find("\n", name.end, name.end + 120)
     clause = text[name.end : stop if stop >= 0 else name.end + 120]
     over = re.search(r"[.!?][ \t]+(?=[A-ZÄÖÜÉ])|。|[{}();]", clause)
@@ -312,7 +312,7 @@ def _nearby(text: str, name: _Name) -> Find | None:
 
 
 def _changed(text: str, find: Find) -> Iterator[Find]:
-    """The second password in `changed from old to new`, or the password of the next account on the line."""
+    """Yield the second password in `changed from old to new`, or the password of the next account on the line."""
     if find.kind != "password":
         return
     match = re.compile(

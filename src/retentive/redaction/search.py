@@ -61,7 +61,7 @@ def has_re2() -> bool:
     except ImportError:
         import logging  # noqa: PLC0415 - importing it here keeps startup fast
 
-        logging.getLogger("retentive").info(  # no warning: each command of the command line would print it
+        logging.getLogger("retentive").info(  # a warning would be printed by every command
             "google-re2 is not installed; checks for sensitive values take longer (%s)", pip_install("guards")
         )
         return False
@@ -220,7 +220,10 @@ class Search:
                 matches = iter(find(data, at))
 
     def _followed(self, text: str) -> Iterator[tuple[int, int]]:
-        """Matches of both patterns in sequence. Each pattern reads the text once, even if there are many matches."""
+        """Yield the matches of the first pattern that are followed by a match of the second pattern on the same line.
+
+        Each pattern reads the text once, even if there are many matches.
+        """
         at, follows = 0, (-1, -1)
         while (match := self._pattern.search(text, at)) is not None:
             start, end = match.span()

@@ -110,9 +110,10 @@ class DecisionOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Record of a decision on a proposal: the actor who proposed it, the person who decided, and the time.
+    """Decision on a proposal. `actor` made the proposal, and `by` is the person who decided at the time `at`.
 
-    `revision` is the number of the change that the acceptance made; 0 for a refusal and in records of earlier versions.
+    If the proposal was accepted, `revision` is the number of the change that applied it. `revision` is 0 for a refusal,
+    and for a decision that an earlier release of retentive recorded.
     """
 
     proposal_id: str
@@ -215,7 +216,7 @@ def decisions(snapshot: Snapshot) -> list[Decision]:
 
 
 def decision_of_change(snapshot: Snapshot, revision: int) -> Decision | None:
-    """The decision that made a change, if it is among the stored decisions."""
+    """Return the decision that accepted the change with this number, or None if no such decision is stored."""
     return next((each for each in decisions(snapshot) if each.revision == revision), None)
 
 

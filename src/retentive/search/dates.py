@@ -37,9 +37,9 @@ _MONTH_AFTER = re.compile(
 )
 _MONTH_BEFORE = re.compile(r"([^\W\d_]{3,10})\.?,? (?:de |del )?(?:the )?\Z")
 _YEAR_AFTER = re.compile(r"(?:st|nd|rd|th)?,? ([0-9]{4})(?![0-9])")
-_LONGEST = 20  # characters between the start of a month and the number after it
+_LONGEST = 20  # maximum characters between the start of the name of a month and the number after it
 _ENDINGS = {name[-3:] for name in _MONTHS} | {" de", "del", "the"}
-_LINKS = ".,"  # the other ends of a text that can have a month before a number
+_LINKS = ".,"  # characters that may follow the name of a month, as in `May, 7`
 
 
 class FoundDate(NamedTuple):
@@ -86,7 +86,7 @@ def _after_month(text: str, start: int, end: int) -> FoundDate | None:
     if text[start - 1 : start] != " ":
         return None
     ending = text[start - 4 : start - 1] if start > 3 else ""
-    if ending[-1:] not in _LINKS and ending.casefold() not in _ENDINGS:  # most numbers; the search below is slow
+    if ending[-1:] not in _LINKS and ending.casefold() not in _ENDINGS:  # no month; skip the slow search below
         return None
     before = _MONTH_BEFORE.search(text, max(start - _LONGEST, 0), start)
     month = _MONTHS.get(before[1].casefold()) if before else None

@@ -31,13 +31,13 @@ from retentive.values.paths import ROOT
 from retentive.values.text import decoded
 
 MAX_KEPT_BYTES = 256 * 1024 * 1024
-"""Maximum bytes of text of all indexes of a process; the indexes need two to three times as much memory."""
-_FEW = 0.2  # share of the memories; if more than this share has changed, all are read again
-_LARGE = 2_000  # memories between two log messages while an index is built
-_REPORTED = 500  # memories between two reports to the caller
+"""Maximum bytes of text in all indexes of a process. The indexes take two to three times as many bytes of RAM."""
+_FEW = 0.2  # if more than this share of the memories has changed, the index is built again from all memories
+_LARGE = 2_000  # while an index is built, a message is logged after each so many memories
+_REPORTED = 500  # while an index is built, the caller is informed after each so many memories
 _log = logging.getLogger("retentive.search")
 ReportIndexed: TypeAlias = "Callable[[int], None] | None"
-"""Called with the number of memories that an index under construction has. An error stops the construction."""
+"""Function called while an index is built, with the number of memories indexed so far. If it raises, building stops."""
 
 
 class Corpus:
@@ -118,7 +118,7 @@ class Corpus:
     def statistics(
         self, snapshot: Snapshot, query: Query, *, languages: tuple[str, ...] = (), progress: ReportIndexed = None
     ) -> Statistics:
-        """Statistics of the store for the terms of a query."""
+        """Return the statistics of the store for the terms of a query."""
         if self._is_too_large(snapshot):
             return Scan(all_documents(snapshot)[0], query, languages).statistics()
         with self._lock:
@@ -134,14 +134,14 @@ class Corpus:
     # -- updates: the reads, which may fail, come before the changes of the index -------------------------------------
 
     def _sync(self, snapshot: Snapshot, progress: ReportIndexed) -> tuple[str, ...]:
-        """Update the index to a snapshot; return the paths of memories that cannot be read."""
+        """Update the index to the state of the snapshot. Return the paths of damaged memories."""
         if self._revision >= snapshot.revision:
             return ()
         newest = next((version.id for version in snapshot.versions(limit=1)), "")
         damaged: tuple[str, ...] = ()
         if not self._follow(snapshot):
             damaged = self._compare(snapshot, progress)
-        if damaged:  # a repair does not change the revision
+        if damaged:  # compare again in the next search: a repair does not change the revision of the store
             self._revision, self._newest = -1, ""
         else:
             self._revision, self._newest = snapshot.revision, newest
@@ -169,7 +169,7 @@ class Corpus:
         return self._index.memories == snapshot.usage().memories
 
     def _compare(self, snapshot: Snapshot, progress: ReportIndexed) -> tuple[str, ...]:
-        """Bring the index to the state of a snapshot by comparing all memories."""
+        """Update the index by comparing all its memories with the snapshot. Return the paths of damaged memories."""
         index = self._index
         memories = {memory.id: memory for memory in snapshot.memories(ROOT)}
         known = index.version_ids()

@@ -136,7 +136,7 @@ def _rooted(pattern: str) -> str:
 
 
 def _actor_pattern(given: str) -> str:
-    """A name without a kind of actor, such as `ann`, matches actors of any kind."""
+    """Return an actor pattern. A name without a kind of actor, such as `ann`, matches actors of any kind."""
     return given if given.partition(":")[0] in ACTOR_KINDS or "*" in given.partition(":")[0] else f"*:{given}"
 
 

@@ -184,7 +184,7 @@ class Ranking:
     # -- scores -------------------------------------------------------------------------------------------------------
 
     def _best(self, limit: int | None) -> list[tuple[float, int]]:
-        """The best memories by BM25, as pairs of score and number.
+        """Return the best memories by BM25, as pairs of score and number.
 
         There are at least `RESCORED` of them if so many match, because the scores of their lines can still change the
         order.
@@ -207,7 +207,7 @@ class Ranking:
         return [(scores[number], number) for _, number in (ordered if limit is None else ordered[:keep])]
 
     def _newest(self, scores: Mapping[int, float], numbers: list[int], keep: int) -> list[int]:
-        """Memories that can be among the first `keep`. Among memories with equal scores, the newest come first."""
+        """Return the memories that can be among the first `keep`. If scores are equal, newer memories come first."""
         if len(numbers) <= _MANY:
             return numbers
         by_score: dict[float, list[int]] = defaultdict(list)
@@ -265,7 +265,7 @@ class Ranking:
     def _rescored(
         self, best: list[tuple[float, int]], wanted: Wanted, limit: int | None
     ) -> list[tuple[float, Document, list[Line]]]:
-        """The best memories with the score of their best line added, in the new order."""
+        """Add the score of its best line to the score of each memory. Return the memories in the new order."""
         found: list[tuple[float, Document, list[Line]]] = []
         for score, number in best:
             document = self._index.documents[number]
@@ -285,7 +285,7 @@ class Ranking:
     # -- unknown words ------------------------------------------------------------------------------------------------
 
     def _unknown(self) -> dict[str, tuple[str, ...]]:
-        """Words of the query that occur in no visible memory, each with similar words that do."""
+        """Return the words of the query that occur in no visible memory, each with similar words that do occur."""
         groups: dict[str, list[Term]] = {}
         for term in self._terms.words:
             groups.setdefault(term.shown, []).append(term)

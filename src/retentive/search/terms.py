@@ -124,7 +124,10 @@ def _of_part(part: str, surface: str, languages: tuple[str, ...]) -> Term:
 
 
 def _without_function_words(words: Sequence[Term], languages: tuple[str, ...]) -> set[Term]:
-    """Terms that are not function words of the language of the query. If all terms are function words, all are kept."""
+    """Return the terms that are not function words of the language of the query.
+
+    If all terms are function words, all terms are returned.
+    """
     texts = {term.text for term in words}
     best = max(languages, key=lambda language: len(stop_words(language) & texts), default="english")
     left_out = stop_words(best) | stop_words("russian")

@@ -97,7 +97,7 @@ class KeySource:
             with self._opener.open(request, timeout=TIMEOUT_S) as response:
                 data = response.read(MAX_BYTES + 1)
         except HTTPError as error:
-            error.close()  # it has the connection
+            error.close()  # the error holds the open connection
             raise
         if len(data) > MAX_BYTES:
             raise InvalidInput("the response of the issuer is too long")

@@ -1,4 +1,7 @@
-"""The largest memories of a store, and those that nobody has used for longest, from one pass over its memories."""
+"""Use of the memories of a store: the largest memories, and the memories that were not used for the longest time.
+
+All memories are read once.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,11 @@ USED_DAYS = 30
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Use of the memories that a caller sees. The lists have at most `TOP` entries.
+    """Figures about the use of the memories that the caller may see.
 
-    `used` memories were viewed or changed in the last `USED_DAYS` days, to the hour. `least_used` has only memories
-    that were not, the longest unused first.
+    `used` is the number of memories that were viewed or changed in the last `USED_DAYS` days. Times of views can be
+    wrong by an hour. `biggest` has the largest memories. `least_used` has memories that were not used in these days;
+    the memory that was not used for the longest time is first. Both lists have at most `TOP` entries.
     """
 
     memories: int
@@ -35,14 +39,14 @@ class MemoryUse:
 
     @property
     def used_percent(self) -> int:
-        """Percentage of the memories that were used."""
+        """Percentage of the memories that were used in the last `USED_DAYS` days. 100 if there are no memories."""
         return 100 * self.used // self.memories if self.memories else 100
 
 
 def memory_use(store: MemoryStore) -> MemoryUse:
-    """Return the use of the memories of a store. Raises the errors of storage.
+    """Return figures about the use of the memories of a store. Raises the errors of storage.
 
-    Callers that are limited to some paths get the figures of these paths.
+    A caller that is limited to some paths gets only the figures of the memories at these paths.
     """
     core = core_of(store)
     start = datetime.fromtimestamp(core.clock(), UTC) - timedelta(days=USED_DAYS)
@@ -51,7 +55,10 @@ def memory_use(store: MemoryStore) -> MemoryUse:
 
 @dataclass(frozen=True, slots=True)
 class ReadUse(ReadOperation[MemoryUse]):
-    """Compute the use of memories, given the time of the last view of each, by memory id."""
+    """Compute the use of memories. A memory counts as used if it was viewed or changed at or after `start`.
+
+    `accessed` has the time of the last view of each memory, in seconds since 1970, by memory id.
+    """
 
     name = "stats"
     for_paths = True
@@ -59,7 +66,7 @@ class ReadUse(ReadOperation[MemoryUse]):
     start: datetime
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> MemoryUse:
-        """Read the memories once."""
+        """Read all memories once, and return the figures."""
         start_us = to_us(self.start)
         sizes: list[tuple[int, str]] = []
         idle: list[tuple[int, str]] = []

@@ -85,7 +85,7 @@ class Clocked(ABC):
 
     @abstractmethod
     def server_time(self) -> float:
-        """Return the present time by the clock of the storage, in seconds since 1970."""
+        """Return the current time by the clock of the storage, in seconds since 1970."""
 
 
 class Encrypting(ABC):
@@ -110,7 +110,7 @@ def capability(backend: Backend, kind: type[C]) -> C | None:
 
 
 def server_time(backend: Backend) -> float | None:
-    """Return the present time by the clock of the storage in seconds since 1970, or None if it has no clock."""
+    """Return the current time by the clock of the storage in seconds since 1970, or None if it has no clock."""
     clocked = capability(backend, Clocked)  # type: ignore[type-abstract]
     return None if clocked is None else clocked.server_time()
 

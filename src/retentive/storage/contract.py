@@ -191,7 +191,7 @@ class Snapshot(ABC):
 
     @abstractmethod
     def usage(self) -> Usage:
-        """Return the number and total size of the present memories.
+        """Return the number and total size of the existing memories.
 
         These are counters that every change updates. The memories are not counted again.
         """
@@ -211,11 +211,15 @@ class Snapshot(ABC):
 
     @property
     def state(self) -> Hashable:
-        """Value that differs whenever paths or sizes of memories differ. None if only reading the memories can tell."""
+        """Value with which callers can cache what depends only on the paths and sizes of the memories.
+
+        If two snapshots of a store have the same value, their memories have the same paths and sizes. If the value is
+        None, callers must read the memories.
+        """
         return None
 
     def find(self, memory_id: str) -> Memory | None:
-        """Return the present memory with this id, or None."""
+        """Return the existing memory with this id, or None."""
         return next((memory for memory in self.memories(ROOT) if memory.id == memory_id), None)
 
     def get_record(self, kind: str, key: str) -> str | None:
@@ -345,14 +349,14 @@ class Transaction(Snapshot):
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         """Remove the text, path, size and hash of versions. Id, memory, operation, time and actor are kept.
 
-        The newest version of a present memory and versions that are already redacted stay unchanged. Versions share one
-        text if the memory was only renamed between them. The text is then kept until the last of these versions is
+        The newest version of an existing memory and versions that are already redacted stay unchanged. Versions share
+        one text if the memory was only renamed between them. The text is then kept until the last of these versions is
         redacted. Once `capabilities.purge` has returned True, the storage has no other trace of the removed data.
         """
 
     @abstractmethod
     def prune(self, version_ids: Sequence[str]) -> None:
-        """Remove versions from the history, except the newest version of each present memory.
+        """Remove versions from the history, except the newest version of each existing memory.
 
         If another version needs the text of a removed version, the text is kept.
         """
@@ -368,10 +372,10 @@ class Transaction(Snapshot):
         return max(now_us(), 0 if newest is None else to_us(newest.created_at) + 1)
 
     def drop(self, memories: Sequence[Memory]) -> None:
-        """Remove present memories without recording a deletion. Existing versions are kept.
+        """Remove memories without recording a deletion. Their versions are kept.
 
         An import of a history with gaps (`Change.origin`) uses this. If the imported history lacks the deletion of a
-        memory, the memory must not stay present, and a later memory may need its path.
+        memory, the memory must not remain, and a later memory may need its path.
         """
         raise InvalidInput(
             "the storage of this location cannot import a history with gaps; import into another location"
@@ -460,7 +464,10 @@ class Backend(ABC):
     def side_records(
         self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
     ) -> Iterator[tuple[str, str]]:
-        """Keys and values of at most `limit` side records of a kind, in key order, for keys greater than `after`."""
+        """Return keys and values of the side records of a kind, in key order, with keys greater than `after`.
+
+        If `limit` is given, at most this number of records is returned.
+        """
 
     @abstractmethod
     def close(self) -> None:

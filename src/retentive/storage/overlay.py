@@ -46,7 +46,7 @@ class Overlay(Snapshot):
 
     @property
     def state(self) -> Hashable:
-        return None  # what a subclass shows may depend on more than the memories
+        return None  # a subclass may add or hide memories while the inner state stays the same
 
     def expect(self, path: str) -> None:
         self._inner.expect(path)

@@ -31,7 +31,7 @@ def stores_of_users(backend: Backend) -> Iterator[StoreInfo]:
 
 
 def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str, Memory]:
-    """Return the present memories with these ids, by id.
+    """Return the existing memories with these ids, by id.
 
     If there are so many ids that lookups would be slower, all memories of the store are read in one pass.
     """

@@ -154,7 +154,7 @@ def _emptied(descriptor: int) -> int:
     is_ours = status.st_mode == stat.S_IFREG | FILE_MODE and status.st_uid == os.geteuid() and status.st_nlink == 1
     if not is_ours or not 0 < size <= MAX_SPARE_BYTES or os.listxattr(descriptor):
         return 0
-    import signal  # noqa: PLC0415 - a view does not need it, and its enumerations take 0.5 ms
+    import signal  # noqa: PLC0415 - a view does not need it, and the import takes 0.5 ms
 
     fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # instead of SIGIO, which would end this process
     fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)  # fails if another program has the file open

@@ -123,14 +123,14 @@ def lines(text: str) -> list[str]:
 def unified(
     old: str | None, new: str | None, *, old_name: str, new_name: str, context: int = 3, ignores_space: bool = False
 ) -> list[DiffLine]:
-    """Unified diff with `context` common lines around each change; empty if the texts are equal.
+    """Return a unified diff with `context` unchanged lines around each change. Equal texts give an empty list.
 
-    None in place of a text means that the text does not exist: it is shown as an empty text with the name `NOWHERE`.
-    Other names are printed unchanged, such as `a/notes.md` and `b/notes.md`. Raises `InvalidInput` for a name with a
-    control character or a negative `context`.
+    A text of None does not exist: the diff treats it as empty and gives it the name `/dev/null`. Other names, such as
+    `a/notes.md` and `b/notes.md`, are printed as given. Raises `InvalidInput` for an empty name, a name with a control
+    character or a negative `context`.
 
-    With `ignores_space`, lines that differ only in white space are equal, as in `git diff -w`. Common lines are then
-    those of the new text, so `patch` may refuse the diff.
+    With `ignores_space`, lines that differ only in white space count as unchanged, as in `git diff -w`. The diff
+    shows such lines from the new text, so `patch` may be unable to apply it to the old text.
     """
     if context < 0:
         raise InvalidInput("`context` must be an integer of at least 0")
@@ -313,12 +313,11 @@ _Range: TypeAlias = tuple[int, int, int, int]  # start and end in the old text, 
 
 
 def _squeezed(line: str) -> str:
-    """A line without its white space."""
     return "".join(line.split())
 
 
 def _changes(old: Sequence[str], new: Sequence[str], key: Callable[[str], str] | None = None) -> list[LineChange]:
-    """The changes between two texts. Lines with the same key are equal."""
+    """Return the changes between two texts. If `key` is given, lines with the same key count as equal."""
     before, after = (old, new) if key is None else (list(map(key, old)), list(map(key, new)))
     ranges: list[_Range] = []
     old_at = new_at = 0

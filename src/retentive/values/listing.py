@@ -1,4 +1,4 @@
-"""Rows of a directory view: two levels of names, each with its size. Pure functions."""
+"""Rows of a directory view: two levels of names, each with its size. Also a cache of such listings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 _UNITS = ("K", "M", "G", "T")
-_MAX_KNOWN, _MAX_KEPT_ROWS = 16, 2_000  # some 3 MB at most
+_MAX_KNOWN, _MAX_KEPT_ROWS = 16, 2_000  # at most about 3 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +21,20 @@ class Listing:
 
 
 class KnownListings:
-    """Cache of the listings of directories, by the state of the memories and all arguments. Threads may share it."""
+    """Cache of directory listings. Threads may share it.
+
+    A key has the `state` of the snapshot and all arguments of the listing. When the cache is full, it is emptied.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[Hashable, ...], Listing] = {}
 
     def get(self, *key: Hashable) -> Listing | None:
-        """The listing that was added with this key, or None."""
+        """Return the listing that was added with this key, or None."""
         return self._known.get(key)
 
     def add(self, found: Listing, *key: Hashable) -> None:
-        """Add a listing, unless it is too long to be kept."""
+        """Add a listing to the cache, unless the listing has too many rows."""
         if len(found.rows) <= _MAX_KEPT_ROWS:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()

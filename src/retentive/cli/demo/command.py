@@ -276,7 +276,7 @@ def _inspect(screen: Screen, url: str) -> int:
     screen.title("Inspecting and undoing")
     for command in (["log", "-n", "2"], ["undo", "--session", SESSIONS[-1], "--dry-run"]):
         screen.plain(f"$ {shlex.join([program, *options, *command])}", style="bold")
-        sys.stdout.flush()  # so that the output of the command follows it
+        sys.stdout.flush()  # the output of the command must follow this line
         if status := run([*options, *command]):
             return status
     screen.plain("Try also:")
@@ -286,7 +286,7 @@ def _inspect(screen: Screen, url: str) -> int:
 
 
 def program_in_shell() -> str:
-    """How a shell runs this program: its name, or its path as given if the shell would not find it by its name."""
+    """Return the word that starts this program in a shell: its name, or its path if the name would not start it."""
     given, found = sys.argv[0], shutil.which("retentive")
     if os.path.basename(given) != "retentive" or (found is not None and os.path.samefile(found, given)):
         return "retentive"

@@ -1,4 +1,4 @@
-"""Settings, audit log, API keys and health."""
+"""Pages for settings, audit log, API keys and health."""
 
 from __future__ import annotations
 

@@ -24,13 +24,16 @@ from retentive.values.paths import ROOT
 from retentive.values.text import decoded
 
 _NAMED = 20
-"""Maximum of versions that the audit entry of a preview names."""
+"""Maximum number of versions that the audit entry of a preview lists."""
 _MODES = ("refuse", "merge", "force")
 STEPS = {"deleted": "is deleted", "moved": "is renamed", "made": "is created again", "changed": "gets an earlier text"}
 
 
 def undo(visit: Visit) -> PageAnswer:
-    """Preview the undo of a change, or of all changes of an actor, a session or both; with POST, undo."""
+    """Preview an undo. With POST, undo.
+
+    The request selects either one change, or all changes of an actor, of a session, or of an actor in a session.
+    """
     fields = {name: _asked(visit, name) for name in ("change", "actor", "session", "since")}
     change, actor, session = fields["change"], fields["actor"], fields["session"]
     if bool(change) == bool(actor or session):
@@ -120,7 +123,10 @@ def _done(visit: Visit, done: RestoreOutcome) -> PageAnswer:
 
 
 def _texts(store: MemoryStore, steps: Sequence[Step]) -> dict[str, str]:
-    """Texts of the versions that the shown steps replace and restore, by version id, from one read."""
+    """Return the texts of the versions that the shown steps replace or restore, by version id.
+
+    All texts are read in one operation, so there is only one audit entry.
+    """
     sides = (each for step in steps for each in (step.before, step.state if _is_stored(step.state) else None))
     ids = list(dict.fromkeys(each.version_id for each in sides if each is not None))
 

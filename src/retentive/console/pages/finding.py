@@ -1,4 +1,4 @@
-"""Search in one memory store, and in all stores that a key may see."""
+"""Pages for the search in one memory store, and for the search in all stores that the API key may see."""
 
 from __future__ import annotations
 
@@ -23,22 +23,27 @@ from retentive.values.patterns import check_actor_pattern, matches_actor
 
 HITS = 50
 FILTERED = 200
-"""Number of best hits to which a page applies its filter for an actor or a time."""
+"""Number of best matches to read if the person filters by actor or time. The filter applies only to these matches."""
 LARGE = 2_000
-"""If more memories than this have no index yet, the page is sent at once and shows how many are indexed."""
+"""If more memories than this must be indexed first, the page is sent at once and shows the progress."""
 STORES = 50
-"""Maximum of stores that one search reads."""
+"""Maximum number of stores that one search reads."""
 _CHOICES = 8
 AGES = (("1d", "Last 24 hours", timedelta(days=1)), ("7d", "Last 7 days", timedelta(days=7)),
         ("30d", "Last 30 days", timedelta(days=30)))  # fmt: skip
 _FIELDS = ("q", "under", "actor", "since", "re", "in")
-"""Fields of the form. `in`, part of the key or name of a store, is only for the search of all stores."""
+"""Fields of the form. Only the search in all stores uses `in`: a part of the key, name or id of the wanted stores."""
 SearchSteps: TypeAlias = Iterator[ProgressStep["ShownResults"]]
 
 
 @dataclass(frozen=True, slots=True)
 class ShownResults:
-    """Results as a page shows them. `counted` hits pass the filters; the facets count them, and `hits` has the best."""
+    """Results as a page shows them.
+
+    `counted` is the number of matches that were read and that pass the filters for an actor and a time. `hits` has the
+    best `HITS` of these matches. For each field of the form, `facets` has the most frequent values in these matches.
+    If `is_cut` is true, there are more matches, which were not read because of the limit `FILTERED`.
+    """
 
     found: SearchFound
     total: int
@@ -49,7 +54,7 @@ class ShownResults:
 
 
 def search(visit: Visit) -> PageAnswer:
-    """Show the best memories for a query, with their best lines. POST keeps the query out of the URL and logs."""
+    """Show the best matches of a query with their best lines. POST keeps the query out of URLs and logs."""
     asked, core = {**_asked(visit), "in": ""}, core_of(visit.store)
     values = _values(visit, asked, lambda **query: visit.url("search", **query))
     if not asked["q"]:
@@ -69,7 +74,10 @@ def search(visit: Visit) -> PageAnswer:
 
 
 def search_all(visit: Visit) -> PageAnswer:
-    """Search the stores that the key may see, the newest first, at most `STORES`. The page shows the progress."""
+    """Search the stores that the API key may see, and show the progress.
+
+    If there are more than `STORES` of them, only the newest stores are searched.
+    """
     asked = _asked(visit)
     infos, is_more = listed(visit, asked["in"], is_archived=False)
     values = _values(visit, asked, _all_url)
@@ -107,7 +115,7 @@ def _values(visit: Visit, asked: Mapping[str, str], url: Callable[..., str]) -> 
 
 
 def _query(asked: Mapping[str, str]) -> StoreSearch:
-    """The search of each store. Raises `HttpError` and `InvalidInput` for a wrong filter."""
+    """Return the search to run in each store. Raises `HttpError` or `InvalidInput` for an invalid filter."""
     under = asked["under"]
     below = (under if under.startswith(ROOT) or not under else f"{ROOT}/{under.lstrip('/')}").rstrip("/") or ROOT
     is_filtered = bool(asked["actor"]) or time_of(asked["since"]) is not None
@@ -120,13 +128,13 @@ def _query(asked: Mapping[str, str]) -> StoreSearch:
 
 
 class _Chosen:
-    """The hits that pass the filters for an actor and a time."""
+    """Filter that selects matches by the actor and the time of their last change."""
 
     def __init__(self, asked: Mapping[str, str], *, has_stores: bool) -> None:
         self._actor, self._since, self._has_stores = asked["actor"], time_of(asked["since"]), has_stores
 
     def shown(self, found: SearchFound) -> ShownResults:
-        """The results for the page."""
+        """Filter the results of a search, and return them as the page shows them."""
         hits, now = list(filter(self._fits, found.hits)), datetime.now(UTC)
         is_filtered = bool(self._actor) or self._since is not None
         return ShownResults(
@@ -156,7 +164,7 @@ def _shown(found: FoundHit, now: datetime) -> dict[str, object]:
 
 
 def _facets(hits: Sequence[FoundHit], now: datetime, *, has_stores: bool) -> dict[str, list[tuple[str, str, int]]]:
-    """Return the values of each field of the form among the hits, as (value, name, number of memories)."""
+    """Return, for each filter field, the values that occur in the matches, as (value, name, number of memories)."""
     stores = Counter((each.store.id, each.name) for each in hits).most_common(_CHOICES) if has_stores else []
     directories = Counter(each.hit.path.rpartition("/")[0] for each in hits).most_common(_CHOICES)
     actors = Counter(each.hit.actor for each in hits if each.hit.actor).most_common(_CHOICES)

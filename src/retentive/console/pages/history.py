@@ -35,7 +35,7 @@ LOOKED_AT = 4_000
 
 @dataclass(frozen=True, slots=True)
 class ChangeRun:
-    """Consecutive changes of one actor through one integration, newest first."""
+    """Consecutive changes of one actor in one session, through one integration. The newest change is first."""
 
     actor: str
     integration: str
@@ -44,12 +44,12 @@ class ChangeRun:
 
     @property
     def undo(self) -> dict[str, str]:
-        """Fields of the undo of the session, or of the actor if the changes have no session."""
+        """Query fields for the undo page: the actor and the session, if known. All their changes are undone."""
         return {name: value for name, value in (("actor", self.actor), ("session", self.session)) if value}
 
     @property
     def is_session(self) -> bool:
-        """True if the changes have a session: one that was given with them, or the actor is one."""
+        """True if the changes belong to a session: they were recorded with one, or their actor is a session."""
         return bool(self.session) or self.actor.startswith("session:")
 
 
@@ -141,16 +141,17 @@ def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", a
 
 
 def _same_page(visit: Visit, **changed: str) -> str:
-    """URL of the same page with changed conditions."""
+    """Return the URL of the same page with other values in the query. Empty fields are left out."""
     kept = {name: visit.query[name] for name in ("at", "since", "until", "view", "w") if visit.query.get(name)}
     given = {name: value for name, value in {**kept, **changed}.items() if value}
     return f"?{urlencode(given)}"
 
 
 def _changed_later(visit: Visit, found: Differences, files: Sequence[Shown]) -> dict[str, Version]:
-    """Newest version of each shown memory that was changed again after the shown difference, by its new version's id.
+    """Return the newest versions of those shown memories that were changed again after the shown difference.
 
-    For a memory that the difference deletes, the key is its own id.
+    The keys of the result are the ids of the new versions in the difference. If the difference has no new version of a
+    memory, the key is the id of the memory.
     """
     ids = list(dict.fromkeys(each.memory_id for each in files if each.memory_id))
     last: dict[str, str] = {}

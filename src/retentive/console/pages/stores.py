@@ -41,7 +41,7 @@ SORTS: Mapping[str, Callable[[StoreRow], Any]] = {
 
 
 WHOLE_SORTS = frozenset({"memories", "size", "waiting", "full", "today", "findings", "audit"})
-"""Orders by figures of whole stores. A key that is limited to some paths has none of them."""
+"""Orders that need figures of whole stores. A key that is limited to some paths cannot use them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,10 @@ def _checks(visit: Visit, infos: Sequence[StoreInfo]) -> Checks:
 
 
 def listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreInfo], bool]:
-    """The stores that match, newest first, and whether there may be more."""
+    """Return the stores whose key, name or id contains `wanted`, newest first, and True if there may be more.
+
+    Only stores that the API key may see are returned.
+    """
     found: list[StoreInfo] = []
     after: str | None = None
     for _ in range(0, LOOKED_AT, _AT_ONCE):

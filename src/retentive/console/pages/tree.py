@@ -149,7 +149,7 @@ def show_directory(visit: Visit) -> PageAnswer:
 
 
 def _strip(visit: Visit, then: SinceMoment | None) -> Strip | None:
-    """The strip of the root directory, with a mark for a moment of the past."""
+    """Return the bar chart of recent changes. If the page shows an earlier state, its time is marked in the chart."""
     return strip_of(visit.store, None if then is None or then.last is None else then.last.created_at)
 
 

@@ -1,4 +1,4 @@
-"""The usage of one memory store: limits, changes a day, and the memories that are large, changed often or unused."""
+"""Usage page of a memory store: limits, changes per day, and the largest, most often changed and unused memories."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ DAYS = 30
 
 @dataclass(frozen=True, slots=True)
 class OftenChanged:
-    """A memory, its newest path, and the number of its versions among those that were read."""
+    """Memory that was changed more than once.
+
+    `count` is the number of its versions among the versions that were read. `path` is the path in the newest of them.
+    """
 
     memory_id: str
     path: str
@@ -31,10 +34,12 @@ class OftenChanged:
 
 
 def stats(visit: Visit) -> PageAnswer:
-    """Show limits, changes a day (UTC) and the use of memories; with `format=csv`, the changes a day as a file.
+    """Show the limits, the number of changes on each of the last days (UTC), and the use of memories.
 
-    For a key limited to paths, only the newest versions that it sees are counted. The file leaves out earlier days.
-    The use of memories needs a pass over all of them, so the page is sent in the meantime.
+    With `format=csv`, the changes per day are sent as a file. For a key that is limited to some paths, only the newest
+    versions that it may see are counted. The file then leaves out the days before these versions.
+
+    All memories must be read to compute their use, so the first part of the page is sent before this.
     """
     days, core, store = last_days(DAYS, datetime.now(UTC).date()), core_of(visit.store), visit.store
     recent = recent_changes(store, None)
@@ -67,7 +72,7 @@ def stats(visit: Visit) -> PageAnswer:
 
 
 def _often(versions: Sequence[Version]) -> list[OftenChanged]:
-    """The memories with the most of these versions, given newest first. One change of a memory is not often."""
+    """Return the memories that have the most of these versions, and at least two. `versions` is newest first."""
     paths = {each.memory_id: each.path for each in reversed(versions)}
     found = Counter(each.memory_id for each in versions).most_common(TOP)
     return [OftenChanged(memory_id, paths[memory_id], count) for memory_id, count in found if count > 1]

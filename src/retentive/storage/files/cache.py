@@ -3,7 +3,7 @@
 With the cache, a view of an unchanged file takes a few `stat` calls and one read of SQLite's change counter (`PRAGMA
 data_version`). Without the cache, it takes a transaction with two statements. The counter changes when any other
 connection commits, in this process or in another program. While the counter stays the same, the cached records are the
-present state of the database, so reads stay linearizable. Files are compared with the cached records in the same way as
+current state of the database, so reads stay linearizable. Files are compared with the cached records in the same way as
 with records from the database.
 """
 
@@ -156,7 +156,7 @@ class RecordCache:
         self._changes, self._state = -1, CachedState(self)
 
     def now(self) -> CachedState | None:
-        """Return the cached records of the present state of the database.
+        """Return the cached records of the current state of the database.
 
         Returns None for the first `FIRST_READS` calls, and if the database cannot be read.
         """

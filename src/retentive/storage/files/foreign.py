@@ -159,7 +159,7 @@ class _FileOrigin:
         self._name = b""
 
     def time_us(self, mtime_ns: int) -> int:
-        """Set and return the time of the file in microseconds. A future time is replaced with the present time."""
+        """Set and return the time of the file in microseconds. A future time is replaced with the current time."""
         self.at_us = min(max(mtime_ns // 1_000, 2), self._now)
         return self.at_us
 

@@ -24,7 +24,7 @@ class KnownFiles:
     """State of the files of one store. Threads may share it, because entries are replaced and never modified.
 
     `unwritten` has the paths whose files could not be written after the commit. `pending` has the paths of the running
-    batch. At, above and below these paths, the database has the present state, and the files are older. `folds` is true
+    batch. At, above and below these paths, the database has the current state, and the files are older. `folds` is true
     if the file system ignores case or changes the Unicode form of names.
     """
 

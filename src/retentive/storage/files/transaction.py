@@ -188,9 +188,9 @@ class DirectoryTransaction(SqlTransaction):
         return self._has_external_edits and not self.plan.changes
 
     def finish(self) -> None:
-        """Mark the planned paths as pending.
+        """Mark the paths of the planned files as pending.
 
-        The files are written only after the commit. Until then, later jobs must not take the old files for external
+        The files are written only after the commit. Until then, later jobs must not mistake the old files for external
         edits.
         """
         super().finish()

@@ -157,7 +157,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
         return reachability.collect(before, manifests=self._manifests, reader=self._reader(store_id))
 
     def storage_time(self) -> float:
-        """Return the present time by the clock of the storage, in seconds since 1970."""
+        """Return the current time by the clock of the storage, in seconds since 1970."""
         return self._requests.time()
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:

@@ -113,7 +113,7 @@ class _Batch:
         return replace(self.manifest, log={**self.manifest.log, **garbage(parts)}) if parts else self.manifest
 
     def _read_again(self, ran: Sequence[Ran[ObjectsTransaction]], *, all_changed: bool) -> Held:
-        """Return the present manifest. The manifest `held` is returned if it need not be read again.
+        """Return the current manifest. The manifest `held` is returned if it need not be read again.
 
         A cached manifest is read again if a job changed nothing, because the job may have been refused on account of an
         old state. Any manifest is read again if an object was missing. If other writers are active, a cached manifest

@@ -1,4 +1,4 @@
-"""Manifest: the only mutable object of a memory store. It describes the present state of the store.
+"""Manifest: the only mutable object of a memory store. It describes the current state of the store.
 
 The memories, versions and records of a store are in one ordered map. The manifest has the root of the map's tree of
 pages, and a *log*: the latest edits of the map, which are not in the tree yet. Most commits therefore write only the
@@ -113,7 +113,7 @@ class Manifest:
         return replace(self, generation=self.generation + 1, tree=rebuild.tree, log=log)
 
     def encoded(self) -> bytes:
-        """Return the bytes of the manifest. A row that is both a version and a present memory is encoded once."""
+        """Return the bytes of the manifest. A row that is both a version and an existing memory is encoded once."""
         rows = [row for key, row in self.log.items() if key[0] == VERSION and isinstance(row, VersionRow)]
         present = [self.log.get(MEMORY + row.path) == row for row in rows]
         vacant = [key[1:] for key, row in self.log.items() if key[0] == MEMORY and row is None]

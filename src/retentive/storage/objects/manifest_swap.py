@@ -47,7 +47,7 @@ class ManifestSwap:
         return cast("Held | None", self._cache.get(self.key(store_id)))
 
     def now(self, store_id: str) -> Held:
-        """Read the present manifest in one round trip. Raises `NotFound`."""
+        """Read the current manifest in one round trip. Raises `NotFound`."""
         held = self.cached(store_id)
         try:
             found = self._requests.get_unless(self.key(store_id), None if held is None else held.tag)
@@ -61,7 +61,7 @@ class ManifestSwap:
         return self.keep(Held(tag, decode_manifest(data, store_id)), len(data))
 
     def live(self, store_id: str) -> Held:
-        """Read the present manifest. Raises `NotFound` if the store does not exist or was erased."""
+        """Read the current manifest. Raises `NotFound` if the store does not exist or was erased."""
         return alive(self.now(store_id))
 
     def keep(self, held: Held, size_bytes: int) -> Held:
@@ -156,7 +156,7 @@ class ManifestSwap:
         return held
 
     def fence(self, store_id: str) -> Held:
-        """Write the present manifest again to change its tag, so that commits in progress fail. Raises `NotFound`."""
+        """Write the current manifest again to change its tag, so that commits in progress fail. Raises `NotFound`."""
         return alive(self.change(store_id, lambda now: now if now.erased else replace(now)))
 
 

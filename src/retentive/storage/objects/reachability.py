@@ -192,7 +192,7 @@ def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[
 def erase_texts(refs: Sequence[str], reader: Reader) -> None:
     """Erase texts: write their packs again without these texts, and delete packs that have no other text.
 
-    A concurrent reader of an earlier state may find that a text is missing. It then repeats its read with the present
+    A concurrent reader of an earlier state may find that a text is missing. It then repeats its read with the current
     state.
     """
     requests, packs = reader.storage.requests, by_pack(refs).items()

@@ -2,7 +2,7 @@
 
 All texts of one commit are in one object, a pack. A reference to a text has the pack, the offset of the text when the
 pack was first written, its length and its digest. To erase a text, its pack is written again without this text, so the
-other texts move. A table at the end of the pack maps the original offsets to the present positions.
+other texts move. A table at the end of the pack maps the original offsets to the current positions.
 """
 
 from __future__ import annotations

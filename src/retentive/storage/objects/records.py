@@ -1,7 +1,7 @@
 """Keys and values in the map of a memory store, and their encoding. This module does no I/O.
 
-The map has four groups of keys, each with a prefix of one letter: garbage (texts to erase), present memories by path,
-records by kind and key, and versions by id. The value of a present memory is the row of its newest version.
+The map has four groups of keys, each with a prefix of one letter: garbage (texts to erase), existing memories by path,
+records by kind and key, and versions by id. The value of an existing memory is the row of its newest version.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ class Requests:
             self.client().put(key, data, use_multipart=False)
 
     def time(self) -> float:
-        """Return the present time by the clock of the storage, in seconds since 1970.
+        """Return the current time by the clock of the storage, in seconds since 1970.
 
         A temporary object is written, and its time is used.
         """

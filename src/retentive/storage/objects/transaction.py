@@ -117,7 +117,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return row._replace(size=change.size_bytes, sha256=kept.sha256, text=self._texts.add(kept.data or b""))
 
     def _source(self, change: Change, source: VersionRow | None) -> VersionRow | None:
-        """Return the present row of the memory that a change concerns, or None for a new memory.
+        """Return the current row of the memory that a change concerns, or None for a new memory.
 
         Raises `Conflict` if the memory was moved or deleted.
         """
@@ -159,7 +159,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._state = self._state._replace(memories=memories, size_bytes=self._state.size_bytes + after - before)
 
     def _tick(self, origin: Version | None) -> int:
-        """Return the time of the next version: the present time, or the time of the imported version `origin`.
+        """Return the time of the next version: the current time, or the time of the imported version `origin`.
 
         If the clock went back, the time is just after the time of the last version.
         """
@@ -222,7 +222,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._remove({row: None for row in going if row.id not in writers}, shared)
 
     def _removable(self, version_ids: Sequence[str]) -> list[VersionRow]:
-        """Return the versions with these ids, except the newest version of each present memory."""
+        """Return the versions with these ids, except the newest version of each existing memory."""
         versions = self._map.get_all([VERSION + each for each in dict.fromkeys(version_ids)])
         found = [row for row in versions if isinstance(row, VersionRow)]
         present = self._map.get_all([MEMORY + row.path for row in found])

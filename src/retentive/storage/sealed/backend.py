@@ -166,7 +166,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         self.inner.close()
 
     def _keys_of(self, store_id: str, seal: str | None) -> StoreKeys:
-        """Return the keys of a store. `seal` is its present seal, so changes by other processes apply at once."""
+        """Return the keys of a store. `seal` is its current seal, so changes by other processes apply at once."""
         held = self._opened.get(store_id)
         if held is not None and held[0] == seal:
             return held[1]
@@ -185,7 +185,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         return keys
 
     def _give_key(self, store_id: str, pending: str) -> str:
-        """Create the data key of a new store, unless another process has created it. Returns the present seal."""
+        """Create the data key of a new store, unless another process has created it. Returns the current seal."""
         given = StoreSeal.parse(pending).holding(os.urandom(KEY_BYTES), store_id, self.keys).to_text()
 
         def work(tx: Transaction) -> str | None:

@@ -258,7 +258,7 @@ def _opens(opened: Callable[[R], Unsealed], record: R) -> bool:
 
 
 def _sealed_end(change: Change, origin: Version, keys: StoreKeys) -> Change:
-    """Return an imported deletion with encrypted metadata. The deleted memory is not present in the store."""
+    """Return an imported deletion with encrypted metadata. The deleted memory is not in the store."""
     hidden = keys.hidden(origin.path)
     unsealed = Unsealed(path=origin.path if keys.seal_paths else None, provenance=origin.provenance_text)
     return replace(change, origin=replace(origin, path=hidden), sealing=Sealing(None, _keeper(keys, unsealed, hidden)))

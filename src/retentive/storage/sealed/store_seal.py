@@ -91,7 +91,7 @@ class StoreSeal:
         return replace(self, kek_id=kek_id, wrapped=wrapped)
 
     def destroyed(self, clock: Clock) -> StoreSeal:
-        """Return a copy of the seal without the data key. The copy has the present time as the time of destruction."""
+        """Return a copy of the seal without the data key. The copy has the current time as the time of destruction."""
         return replace(self, kek_id=None, wrapped=None, destroyed_at=timestamp(clock))
 
     def _context(self, store_id: str) -> bytes:
@@ -103,7 +103,7 @@ class StoreSeal:
 
 
 def timestamp(clock: Clock) -> str:
-    """Return the present time in the format that a seal uses."""
+    """Return the current time in the format that a seal uses."""
     return to_datetime(now_us(clock)).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

@@ -79,7 +79,7 @@ class Dialect(ABC):
 
     name: ClassVar[str]
     now_us: ClassVar[str]
-    """SQL expression for the present time of the database server, in microseconds since 1970."""
+    """SQL expression for the current time of the database server, in microseconds since 1970."""
 
     def __init__(self, options: ServerOptions) -> None:
         self.timeout_s = options.timeout_s

@@ -2,9 +2,8 @@
 
 Departures make it possible to read an earlier state of a directory without reading all memories or all versions. A
 memory that was in the directory is either still at the same path, or its departure is in this cache. The cache belongs
-to this process. Each time the cache is used, it first reads the
-versions that were written since the last use, and adds the departures that they record. An index in the
-database would do the same, but would make every write slower.
+to this process. Each time the cache is used, it first reads the versions that were written since the last use, and adds
+their departures. An index in the database would do the same, but would make every write slower.
 
 If the path of a version was redacted, the cache has no departure from this path, so earlier states do not show it.
 """
@@ -25,10 +24,16 @@ from retentive.values.records import time_in_id
 _MOST = 200_000
 """Maximum number of departures in the cache. The store that was read least recently is forgotten first."""
 _FEW = 20_000
-"""If more versions are read, memories that were always at one path are left out first, which saves two thirds."""
+"""If more versions than this must be read, the query first leaves out all memories that never left a path.
+
+This saves two thirds of the time.
+"""
 _PER_MEMORY = 16
-"""If the first request for an earlier state would read more versions for each present memory, and more than `_FEW`, it
-reads all memories instead, and the second request reads the versions."""
+"""Limit on the number of versions to read, for each existing memory.
+
+If an earlier state requires more versions than this, and more than `_FEW`, to be read, they are read only at the second
+request for this state. At the first request, the caller reads all memories instead.
+"""
 _RANDOM_DIGITS = 18
 """Number of random digits at the end of an id. They follow the digits of the time."""
 _DEPARTED = (
@@ -115,7 +120,7 @@ class Departures:
             known.by_path = sorted([*known.by_path, *_departed(connection, store, low, known.low)])
             known.low = low
         if newest > known.high:
-            by_path = list(known.by_path)  # a new list, since other threads may be reading the present one
+            by_path = list(known.by_path)  # a new list, since other threads may be reading the old one
             for each in _departed(connection, store, known.high, newest):
                 insort(by_path, each)
             known.by_path, known.high = by_path, newest
@@ -148,7 +153,7 @@ DEPARTURES = Departures()
 
 
 def _departed(connection: Connection, store: int, low: str, high: str) -> list[Departure]:
-    """Departures by versions with `low < id <= high`."""
+    """Return the departures by the versions with `low < id <= high`."""
     is_long = _is_long(connection, store, low, high, _FEW)
     rows = connection.rows(_DEPARTED + _MOVED * is_long, (store, low, high, *[store] * is_long))
     found = cast("list[tuple[str, str, str]]", rows)

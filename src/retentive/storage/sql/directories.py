@@ -1,4 +1,4 @@
-"""SQLite queries for the present and earlier contents of a directory, without reading memories that are not shown.
+"""SQLite queries for the current and earlier contents of a directory, without reading memories that are not shown.
 
 To list the entries directly in a directory, a recursive query jumps from one entry to the next, over the contents of
 subdirectories. To read an earlier state, two lists are merged. The first list has the memories that are still at the
@@ -24,7 +24,7 @@ _NEXT = (  # lowest path after the memory at `f.path`, or after the whole subdir
 )
 _LATEST = 1 << 62
 _NEWEST = "(SELECT max(w.id) FROM versions w WHERE w.store = {0} AND w.memory = {1} AND w.id < ?)"
-_STAYED = (  # the newest version before the bound shows that the memory was already at its present path
+_STAYED = (  # the newest version before the bound shows that the memory was already at its current path
     f"v.store = m.store AND v.id = {_NEWEST.format('m.store', 'm.id')} AND v.path = m.path AND v.operation <> 'deleted'"
 )
 

@@ -230,7 +230,7 @@ class _StoreRepair:
         head = self._head
         in_order = list(_in_order(self._versions))
         head.revision = max([_plausible(head.revision), *(each.revision for each in in_order)])
-        # One more than needed, since other processes may remember listings by the counters.
+        # One more than necessary: other processes may have cached directory listings under the old counters.
         head.last_at = max([_plausible(head.last_at), *(each.at for each in in_order)]) + 1
         is_sealed = head.seal is not None
         if not self._lost() and all(is_sealed or self._fits(each.text_of, each) for each in self._memories):

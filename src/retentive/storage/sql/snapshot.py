@@ -30,8 +30,8 @@ from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.values.paths import ancestors, visible
 from retentive.values.records import EPOCH
 
-_EXACT_US = 4_000_000_000 * 1_000_000  # up to here, a float of seconds rounds to the right microsecond (year 2096)
-_from_seconds = datetime.fromtimestamp  # half the time of an addition to 1970
+_EXACT_US = 4_000_000_000 * 1_000_000  # below this time (year 2096), a float of seconds is exact to 1 us
+_from_seconds = datetime.fromtimestamp  # takes half the time of adding a timedelta to 1970
 _MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal, m.provenance"
 # A subquery instead of a join: with outdated statistics, a planner might scan all stored texts.
 _TEXT = "(SELECT v.text FROM versions v WHERE v.store = m.store AND v.id = m.text_of)"
@@ -166,7 +166,7 @@ class SqlSnapshot(Snapshot):
     @property
     def state(self) -> Hashable:
         head = self.head
-        return head.no, head.revision, head.last_at  # one more than the revision, since a restored store may repeat it
+        return head.no, head.revision, head.last_at  # a store restored from a backup can repeat a revision
 
     def usage(self) -> Usage:
         return Usage(self.head.memories, self.head.size_bytes)

@@ -17,10 +17,11 @@ _AT_ONCE = 200  # maximum number of ids in one statement
 
 
 class SqlTransaction(SqlSnapshot, Transaction):
-    """Transaction on a memory store. The caller holds the lock, calls `finish` and `write_head`, and commits.
+    """Transaction on a memory store. The caller holds the lock for writers.
 
-    `head` is the row of the store with its counters. If one commit has several transactions on the same store, pass the
-    same `head` to each of them, so that each continues with the counters of the previous one.
+    At the end the caller calls `finish`, then `write_head` if anything changed, and commits. `head` is the row of the
+    store with its counters. If one commit has several transactions on the same store, pass the same `head` to each of
+    them, so that each continues with the counters of the previous one. Then call `write_head` only on the last of them.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
 
     @property
     def state(self) -> Hashable:
-        return None  # a later job of the batch may undo the changes
+        return None  # the changes may still be rolled back
 
     @property
     def outlasts_refusal(self) -> bool:
@@ -171,7 +172,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 )
 
     def _without_present(self, version_ids: Sequence[str]) -> list[str]:
-        """Return the version ids without those of the newest versions of present memories."""
+        """Return the version ids, without the newest version of each existing memory."""
         places = ", ".join("?" * len(version_ids))
         found = self.connection.rows(
             f"SELECT id FROM versions WHERE store = ? AND id IN ({places}) AND EXISTS ({_IS_PRESENT})",
@@ -188,10 +189,13 @@ class SqlTransaction(SqlSnapshot, Transaction):
         head.revision = max(head.revision, self._revision_before + 1)
 
     def finish(self) -> None:
-        """Complete the work of the transaction, before the next transaction of the same commit begins."""
+        """End this transaction, before the next transaction of the same commit begins. Subclasses override it."""
 
     def write_head(self) -> None:
-        """Write the head. The last transaction of a commit does this for all that share the head."""
+        """Write the row of the store with its counters.
+
+        If several transactions of a commit share one `head`, this is called once, on the last of them.
+        """
         head = self.head
         counters = head.revision, head.memories, head.size_bytes, head.last_at
         self.connection.run(
@@ -213,7 +217,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         origin, usual = change.origin, "created" if before is None else "modified"
         operation, revision = (usual, head.revision) if origin is None else (origin.operation, origin.revision)
         values = (store, version, memory, operation, path, size, kept.sha256, who, at, revision)
-        if kept.seal is None:  # Python's module takes 0.3 us for each None that it binds
+        if kept.seal is None:  # without the columns that are None: sqlite3 takes 0.3 us for each
             self.connection.run(_NEW_PLAIN_VERSION, (*values, kept.provenance, version, kept.data))
         else:
             sealed = kept.seal, None, None, kept.provenance, version, kept.data

@@ -105,7 +105,10 @@ class CommitObserver:
     def transaction(
         self, connection: Connection, store_id: str, head: StoreHead | None, clock: Clock, new_id: NewId
     ) -> SqlTransaction:
-        """Create the transaction for one job of a batch. `head` is that of an earlier job on the same store."""
+        """Return a new transaction for one job of a batch.
+
+        `head` is the row of the store, if an earlier job of the batch has read it. Otherwise `head` is None.
+        """
         return SqlTransaction(connection, store_id, head, clock=clock, new_id=new_id)
 
     def before_commit(self, writer: Writer, batch: Sequence[SqlTransaction]) -> None:

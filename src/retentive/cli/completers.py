@@ -46,7 +46,7 @@ def stores(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
 
 
 def versions(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return those of the newest versions whose id starts with `incomplete`, each with its path as help."""
+    """Complete the id of one of the newest versions. The help of a completion is the operation and the path."""
     newest = Read("versions", lambda snapshot: list(snapshot.versions(limit=MAX_VERSIONS)))
 
     def work(location: Location, opened: Retentive) -> list[CompletionItem]:

@@ -217,7 +217,7 @@ def one_version(found: Snapshot, named: Named, target: MemoryPath | None = None)
 
 
 def in_scope(found: Snapshot, versions: Sequence[Version], target: MemoryPath | None) -> list[Version]:
-    """Return those of the versions that belong to the history of a target. Raises `NotFound` if no version does."""
+    """Return the versions that belong to the history of a target. Raises `NotFound` if no version does."""
     if target is None or target.is_root:
         return list(versions)
     ids = {version.id for version in versions}

@@ -153,7 +153,8 @@ def _outside(finds: Iterable[Find], text: str) -> Iterator[Find]:
 def _without_overlaps(finds: Iterable[Find]) -> list[Find]:
     """Merge overlapping matches.
 
-    The kind is that of a certain match if there is one, then that of the most specific match, then that of the longest.
+    The merged match has the kind of the best match in it. A certain match is better than a likely match. Among equals,
+    a more specific kind is better, and then a longer match.
     """
     merged: list[Find] = []
     for find in sorted(finds, key=attrgetter("start")):

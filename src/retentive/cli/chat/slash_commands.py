@@ -44,7 +44,7 @@ _NEXT = {"role": "user", "content": "?"}  # some models reject a conversation th
 
 @dataclass(frozen=True, slots=True)
 class ContextCounter:
-    """Counts the tokens of the next request with the API. Its fields are those of each request of the conversation."""
+    """Counts the tokens of the next request, by asking the API. The fields are parts of every request."""
 
     client: Callable[[], Anthropic]
     model: str

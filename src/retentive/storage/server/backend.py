@@ -105,8 +105,8 @@ class ServerBackend(SqlBackend, Clocked):
     def migrate(self, *, partitions: int = 0, only_new: bool = False) -> list[int]:
         """Upgrade the schema and return the numbers of the migrations applied.
 
-        If the database is empty, the tables are created. Each table except that of the stores is then split into this
-        number of `partitions`, by the hash of the store number; 0 means no partitions. With `only_new`, existing tables
+        If the database is empty, the tables are created. All tables except `stores` are then split into this number of
+        `partitions`, by the hash of the store number; 0 means no partitions. With `only_new`, existing tables
         are not upgraded, and `OlderSchema` is raised. Other processes may have the database open meanwhile.
         """
         if not 0 <= partitions <= MAX_PARTITIONS:

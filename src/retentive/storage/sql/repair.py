@@ -247,7 +247,7 @@ def _plausible(counter: int) -> int:
 
 
 def _in_order(versions: Sequence[_Version]) -> Iterator[_Version]:
-    """Yield the versions whose time and revision are not higher than those of a later version, newest first."""
+    """Yield the versions, newest first. A version with a higher time or revision than a later version is left out."""
     at = revision = HIGHEST_COUNTER
     for version in reversed(versions):
         if version.is_on_time and version.at < at and version.revision <= revision:

@@ -10,15 +10,13 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 DeprecatedKind: TypeAlias = Literal["name", "parameter", "setting", "command", "option", "route"]
 
 
-@dataclass(frozen=True, slots=True)
-class Deprecation:
+class Deprecation(NamedTuple):
     """A part of the public interface that will be removed.
 
     `name` is written as users write it: `MemoryTool`, `MemoryStore.read(old)`, `old_setting`, `log --old`, or

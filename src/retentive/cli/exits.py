@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 BROKEN_PIPE = 141  # 128 + SIGPIPE, the status that a shell reports for `ls | head`
 PROBLEMS = 17
@@ -11,8 +11,7 @@ INTERRUPTED = 130  # 128 + SIGINT, the status that a shell reports for Ctrl-C
 FAILED = 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Exit:
+class Exit(NamedTuple):  # faster to create than a dataclass, at the start of every command
     """An exit status, its meaning, and the codes of the errors that have this status."""
 
     status: int

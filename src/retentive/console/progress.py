@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import BoundedSemaphore, Thread
@@ -53,6 +53,17 @@ def steps_of(work: Callable[[ReportDone], R]) -> Generator[ProgressStep[R], None
             yield step
     finally:
         closed.append(None)
+
+
+def only_step_of(work: Callable[[ReportDone], R]) -> Iterator[ProgressStep[R]]:
+    """Run a call when the first step is requested, and yield only its result. For calls shorter than a second.
+
+    The page can send its head before the call. Unlike `steps_of`, this needs no thread, and any number may run.
+    """
+    try:
+        yield ProgressStep(result=work(lambda _: None))
+    except RetentiveError as error:
+        yield ProgressStep(problem=error.code)
 
 
 def _run(work: Callable[[ReportDone], R], told: SimpleQueue[ProgressStep[R] | None], closed: list[None]) -> None:

@@ -38,7 +38,7 @@ class Reply:
         return self
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)  # comparing 79 fields takes 0.5 ms to compile
 class Replies:
     """Reply templates by name. A replacement may use only the placeholders of the default template."""
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from retentive.console.pages.history import time_of
 from retentive.console.pages.stores import listed
-from retentive.console.progress import ProgressStep, ReportDone, steps_of
+from retentive.console.progress import ProgressStep, ReportDone, only_step_of, steps_of
 from retentive.console.searching import FoundHit, SearchAll, SearchFound, search_one
 from retentive.console.visible import marked
 from retentive.console.visits import BASE, HtmlPage, PageAnswer, Visit, store_url
@@ -60,16 +60,18 @@ def search(visit: Visit) -> PageAnswer:
     if not asked["q"]:
         return HtmlPage("search.html", values, title="Search")
     query, chosen = _query(asked), _Chosen(asked, has_stores=False)
-    waiting = number_to_index(core)
-    if waiting <= LARGE:
-        found = chosen.shown(search_one(visit.info, core, query))
-        return HtmlPage("search.html", {**values, "searching": [ProgressStep(result=found)]}, title=_title(asked))
 
     def work(report: ReportDone) -> ShownResults:
         return chosen.shown(search_one(visit.info, core, query, progress=report))
 
     query.check(core)
-    values |= {"searching": steps_of(work), "is_waiting": True, "waiting": 0 if core.reach else waiting}
+    waiting = number_to_index(core)
+    if waiting <= LARGE and asked["re"]:  # a pattern that takes too long is an error of the whole page
+        values["searching"] = [ProgressStep(result=work(lambda _: None))]
+    elif waiting <= LARGE:
+        values["searching"] = only_step_of(work)
+    else:
+        values |= {"searching": steps_of(work), "is_waiting": True, "waiting": 0 if core.reach else waiting}
     return HtmlPage("search.html", values, title=_title(asked), is_streamed=True)
 
 

@@ -49,7 +49,7 @@ class Schema:
     @property
     def newest(self) -> int:
         """Highest schema version that this version of retentive supports."""
-        return migrations.migrations(self.dialect)[-1][0]
+        return migrations.NEWEST
 
     def version(self, connection: Connection) -> int:
         """Return the schema version of a database. It is 0 for an empty database.

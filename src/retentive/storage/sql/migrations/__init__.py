@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pkgutil import get_data  # importlib.resources is slow to import
 
 SCRIPTS = ("0001_memories.sql",)
+NEWEST = int(SCRIPTS[-1].partition("_")[0])
+"""Number of the last migration, which is the newest version of the schema."""
 _MARKED = re.compile(r"-- (only|except) (\w+)")
 _TEXT = 'TEXT COLLATE "C"'
 _INNODB = "ENGINE = InnoDB ROW_FORMAT = DYNAMIC"
@@ -45,6 +46,8 @@ def migrations(dialect: str) -> list[tuple[int, str]]:
 
 
 def _script(name: str) -> str:
+    from pkgutil import get_data  # noqa: PLC0415 - only new databases need the scripts; importlib.resources is slower
+
     data = get_data(__name__, name)
     assert data is not None
     return data.decode()

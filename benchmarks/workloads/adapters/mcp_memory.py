@@ -30,7 +30,7 @@ class McpMemoryStore(Store):
 
     def __init__(self, folder: str) -> None:
         script = str(Path(os.environ["WORKLOADS_NPM"]) / SCRIPT)
-        self._client = McpClient(["node", script], {"MEMORY_FILE_PATH": f"{folder}/memory.jsonl"})
+        self._client = McpClient(["node", script], {"MEMORY_FILE_PATH": str(Path(folder, "memory.jsonl").resolve())})
 
     def fill(self, notes: Mapping[str, str]) -> None:  # noqa: D102
         self._client.tool("create_entities", entities=[entity(key, text) for key, text in notes.items()])

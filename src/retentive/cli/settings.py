@@ -43,7 +43,7 @@ def show(location: Location) -> None:
 )
 @click.option("--unset", multiple=True, metavar="NAME", help="Reset this setting to its default. May be repeated.")
 def change(location: Location, changes: tuple[str, ...], *, file: Path | None, unset: tuple[str, ...]) -> None:
-    """Change all given settings, or none of them.
+    """Change settings. If one of them is invalid, no setting is changed.
 
     A VALUE is JSON (4000, true, ["/memories/team/**"]) or a plain word. An invalid value is rejected with the reason.
     """

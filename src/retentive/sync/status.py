@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from retentive.store import MemoryStore
-from retentive.sync.folder import is_ignored
+from retentive.sync.files import FolderScan, Stamp
+from retentive.sync.folder import SETTLE_S, Folder, is_ignored
 from retentive.sync.session import SyncOptions, opened_folder
 from retentive.sync.state import Base, saved_state, state_folder
 from retentive.values.paths import ROOT
 
+MOST_WAITS = 3
+"""Maximum number of further scans while files change, each after `SETTLE_S`."""
 _CONFLICT = re.compile(r"\.conflict-[A-Za-z0-9-]+-[0-9a-f]{8,64}(?:\.|\Z)")
 
 
@@ -47,7 +51,7 @@ def sync_status(store: MemoryStore, directory: str, options: SyncOptions) -> Syn
         ignored = (*options.ignored, *folder.patterns())
         bases: Mapping[str, Base] = {} if state is None else state.bases
         known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
-        found = folder.scan(known, ignored, settings.max_memory_bytes)
+        found = _settled_scan(folder, known, ignored, settings.max_memory_bytes)
     here = {path: file.sha256 for path, file in found.files.items()}
     there = {memory.path: memory.version_id for memory in store.memories()}
     left_out = {*found.skipped, *found.waiting}
@@ -59,6 +63,19 @@ def sync_status(store: MemoryStore, directory: str, options: SyncOptions) -> Syn
         tuple(sorted({} if state is None else state.offered)),
         tuple(sorted(path for path in here if _CONFLICT.search(path))),
     )
+
+
+def _settled_scan(
+    folder: Folder, known: Mapping[str, tuple[str, Stamp | None]], ignored: tuple[str, ...], most_bytes: int
+) -> FolderScan:
+    """Scan the directory. If files have just changed, wait until they are complete, and scan again."""
+    found = folder.scan(known, ignored, most_bytes)
+    for _ in range(MOST_WAITS):
+        if not found.waiting:
+            break
+        time.sleep(SETTLE_S)
+        found = folder.scan(known, ignored, most_bytes)
+    return found
 
 
 def _differing(

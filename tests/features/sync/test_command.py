@@ -18,6 +18,7 @@ from retentive import MemoryStore
 from retentive.sync.session import SyncOptions
 from retentive.sync.session import opened as sync_opened
 from retentive.sync.state import state_folder
+from retentive.sync.status import sync_status
 from support.http_api import Api, serving
 from support.profiles import sized
 from support.waiting import DEADLINE_S, until
@@ -116,6 +117,16 @@ def test_the_status_tells_what_both_sides_changed(environment: dict[str, str], t
         assert status()["conflicts"] == copies
         shown = run(environment, "--at", at, "sync", str(notes), "--status")
         assert f"conflict copies\t1: {copies[0]}\n" in shown.stdout
+
+
+def test_the_status_shows_files_that_have_just_changed(tmp_path: Path) -> None:
+    """A file that may still be incomplete is read when it has settled."""
+    notes = tmp_path / "notes"
+    with retentive.open("sqlite://") as opened:
+        for number in range(3):
+            save(notes / f"{number}.md", "new\n")
+            found = sync_status(opened.store(), str(notes), SyncOptions(states=str(tmp_path / "state")))
+            assert found.here[number] == f"/memories/{number}.md"
 
 
 def test_the_status_changes_nothing_and_needs_no_lock(environment: dict[str, str], tmp_path: Path) -> None:

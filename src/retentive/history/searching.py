@@ -175,7 +175,8 @@ class _Run:
         levels = self._levels(snapshot)
         if search.at is not None or search.must_scan or (search.is_single and not corpus.is_built):
             documents, damaged = all_documents(snapshot)
-            return self._completed(self._scan(documents, levels), levels, damaged)
+            shown = [each for each in documents if search.shows is None or search.shows(each.path)]
+            return self._completed(self._scan(shown, levels), levels, damaged)
         is_doubtful = levels is not None and not levels.is_limited
         filtering = None if is_doubtful else levels
         found = corpus.search(
@@ -188,6 +189,7 @@ class _Run:
             statistics=self._statistics,
             may_be_newer=levels is None,
             progress=search.progress,
+            counted=None if search.shows is None else self._sees(None),
             doubts=Doubts(levels.rules, levels.is_doubted, levels.admits) if levels and is_doubtful else None,
         )
         return None if found is None else self._completed(found[0], levels, found[1])

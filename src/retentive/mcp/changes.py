@@ -129,6 +129,8 @@ def _changes(store: MemoryStore, position: str | None) -> tuple[str, list[Change
         if position is None or newest is None or newest.id == position:
             return "" if newest is None else newest.id, []
         versions = list(snapshot.versions(after=position, oldest_first=True, limit=BATCH))
+        if not versions:  # the version at the position was erased, and no version is newer
+            return newest.id, []
         known = Predecessors(snapshot)
         moved = [known.moved_from(each) for each in versions]
         return versions[-1].id, [_changed(*pair) for pair in zip(versions, moved, strict=True)]
@@ -142,6 +144,8 @@ def _changes_of_server(store: MemoryStore, position: str | None) -> tuple[str, l
     if position is None or newest == position:
         return newest, []
     versions = _newer_on_server(store, position)
+    if not versions:  # as in `_changes`
+        return newest, []
     return versions[0].id, [_changed(each, _moved_on_server(store, each)) for each in reversed(versions)]
 
 

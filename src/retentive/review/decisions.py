@@ -97,14 +97,15 @@ class Decide(WriteOperation[DecisionOutcome]):
         already = tuple(each for each in wanted if each not in below)
         obstacles = [self._decided_before(tx, each) for each in already]
         ids: dict[str, str] = {}
+        recorded: set[str] = set()
         if self.is_accepted:
             closed = chosen
-            obstacles += self._apply_all(tx, writer, chosen, below, ids)
+            obstacles += self._apply_all(tx, writer, chosen, below, ids, recorded=recorded)
         else:
             closed = {each.id: each for each in waiting if each.id in chosen or below[each.id] & chosen.keys()}
         if any(obstacles):
             raise DecisionBlocked([each for each in obstacles if each is not None])
-        self._close(tx, writer.actor, closed.values())
+        self._close(tx, writer.actor, closed.values(), recorded)
         if closed:
             record_event(tx, "accepted" if self.is_accepted else "refused", writer.actor, list(closed))
         for proposal in waiting:
@@ -134,8 +135,10 @@ class Decide(WriteOperation[DecisionOutcome]):
         chosen: Mapping[str, Proposal],
         below: Mapping[str, set[str]],
         ids: dict[str, str],
+        *,
+        recorded: set[str],
     ) -> list[Obstacle]:
-        """Apply the proposals and return the obstacles.
+        """Apply the proposals and return the obstacles. Add the proposals that recorded a version to `recorded`.
 
         If a proposal has an obstacle, the proposals that build on it are skipped.
         """
@@ -156,16 +159,19 @@ class Decide(WriteOperation[DecisionOutcome]):
                 acting = writer.acting_for(proposal.actor, source=made.source, session=made.session)
                 acting.cause = made.cause
                 applier = _ProposalApplier(tx, acting, proposal, ids, self.replies, self.merge, self.force)
+                before = len(writer.recorded)
                 obstacles += applier.run()
+                if len(writer.recorded) > before:
+                    recorded.add(proposal.id)
                 stuck |= {obstacle.proposal_id for obstacle in obstacles}
             else:
                 stuck.add(proposal.id)
         return obstacles
 
-    def _close(self, tx: Transaction, by: Actor | None, closed: Collection[Proposal]) -> None:
+    def _close(self, tx: Transaction, by: Actor | None, closed: Collection[Proposal], recorded: set[str]) -> None:
         for proposal in closed:
             remove_proposal(tx, proposal)
-            made = tx.revision if self.is_accepted else 0
+            made = tx.revision if proposal.id in recorded else 0  # an accepted change may already have been made
             put_decision(tx, Decision(proposal.id, self.is_accepted, proposal.actor, by, self.at, made))
         if closed:
             forget_decisions(tx)

@@ -113,7 +113,7 @@ class Decision:
     """Decision on a proposal. `actor` made the proposal, and `by` is the person who decided at the time `at`.
 
     If the proposal was accepted, `revision` is the number of the change that applied it. `revision` is 0 for a refusal,
-    and for a decision that an earlier release of retentive recorded.
+    and for an acceptance that changed nothing because somebody had already made the change.
     """
 
     proposal_id: str

@@ -87,18 +87,21 @@ class Corpus:
         statistics: Statistics | None = None,
         may_be_newer: bool = True,
         doubts: Doubts | None = None,
+        counted: Admit | None = None,
         progress: ReportIndexed = None,
     ) -> tuple[Results, tuple[str, ...]] | None:
         """Search the memories of a store. Return the results and the paths of damaged memories.
 
         Another thread may already have updated the index to a newer state than the snapshot. Then the newer state is
         searched or, if `may_be_newer` is False, None is returned. `admit` decides which memories can be found. `sees`
-        decides which memories the actor may see. `doubts` decides which of these memories are hidden as well.
+        decides which memories the actor may see. `doubts` decides which of these memories are hidden as well. `counted`
+        decides which memories count for the rarity of words; by default, all do.
         """
         if doubts is not None and (self._is_too_large(snapshot) or not isinstance(query, Query)):
             admit, sees, doubts = _both(admit, doubts.shows), _both(sees, doubts.shows), None
         if self._is_too_large(snapshot):
             documents, damaged = all_documents(snapshot)
+            documents = documents if counted is None else list(filter(counted, documents))
             more = {"admit": admit, "sees": sees}
             return scanned(documents, query, limit, languages, statistics=statistics, **more), damaged
         with self._lock:
@@ -110,6 +113,8 @@ class Corpus:
                 terms = terms_of(query, languages or index.languages())
                 hidden = frozenset(_hidden(index, doubts))
                 sees = sees if doubts is None else _both(sees, doubts.shows)
+                if statistics is None and counted is not None:
+                    statistics = statistics_of(index, terms, counted)
                 ranking = Ranking(index, terms, query, statistics=statistics, admit=admit, sees=sees, hidden=hidden)
                 return ranking.results(limit), damaged
             documents = [each for each in index.documents if each is not None]

@@ -71,10 +71,18 @@ class Statistics:
         return log(1 + (max(self.memories - count, 0) + 0.5) / (count + 0.5))
 
 
-def statistics_of(index: Index, terms: Terms) -> Statistics:
-    """Return the statistics of an index for the terms of a query."""
-    counts = {term.text: index.occurrences(term).memories for term in terms.words}
-    return Statistics(index.memories, index.size, counts)
+def statistics_of(index: Index, terms: Terms, counts_too: Admit | None = None) -> Statistics:
+    """Return the statistics of an index for the terms of a query.
+
+    With `counts_too`, only the documents for which it returns True are counted. Without it, the order of the results
+    would tell a caller which words are in documents that the caller may not see.
+    """
+    if counts_too is None:
+        counts = {term.text: index.occurrences(term).memories for term in terms.words}
+        return Statistics(index.memories, index.size, counts)
+    numbers = {number for number, each in enumerate(index.documents) if each is not None and counts_too(each)}
+    counts = {term.text: sum(map(numbers.__contains__, index.occurrences(term).numbers)) for term in terms.words}
+    return Statistics(len(numbers), sum(index.sizes[number] for number in numbers), counts)
 
 
 class Ranking:

@@ -39,9 +39,22 @@ def test_each_choice_narrows_the_search(person: Person, found: MemoryStore, at: 
     assert "Nothing found" in person.get(f"{at}/search?q=rare&since=2100-01-01").text
 
 
-@pytest.mark.parametrize("wrong", ["actor=x", "since=never"])
+@pytest.mark.parametrize(
+    "wrong", ["actor=x", "since=never", "under=/memories/../x", "under=a%00b", "under=" + 1_025 * "x"]
+)
 def test_a_wrong_choice_is_refused(person: Person, at: str, wrong: str) -> None:
-    assert person.get(f"{at}/search?q=rare&{wrong}").status == 400
+    for page in (f"{at}/search", "/console/search"):
+        assert person.get(f"{page}?q=rare&{wrong}").status == 400
+
+
+@pytest.mark.parametrize("under", ["caf%C3%A9", "cafe%CC%81/", "/memories//caf%C3%A9"])
+def test_a_directory_is_normalised(person: Person, store: MemoryStore, at: str, under: str) -> None:
+    """The audit log then has the canonical path, from which an erased memory can be withdrawn."""
+    store.change_settings({"audit": True})
+    store.create("/memories/caf\u00e9/a.md", "rare\n")
+    assert "1 memory" in person.get(f"{at}/search?q=rare&under={under}").text
+    searches = [each for each in store.audit.entries() if each.operation == "search"]
+    assert [each.paths for each in searches] == [("/memories/caf\u00e9",)]
 
 
 def test_a_choice_of_a_private_search_has_no_address(person: Person, found: MemoryStore, at: str) -> None:

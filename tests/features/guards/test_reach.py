@@ -186,3 +186,34 @@ def test_it_holds_on_each_backend(backend: str, tmp_path: Path) -> None:
         assert {hit.path for hit in limited.search("inside").hits} == set(INSIDE)
         assert limited.search(MARKER).total == 0
         assert limited.execute({"command": "delete", "path": OUTSIDE[0]}).is_error
+
+
+def test_an_undo_does_not_create_a_memory_that_was_moved_outside(whole: MemoryStore, limited: MemoryStore) -> None:
+    """The limited caller sees the memory as deleted. Created again, two memories would have one id."""
+    path = INSIDE[0]
+    whole.write(path, "edited\n", actor="session:edits")
+    whole.rename(path, f"/memories/{MARKER}/moved.md")
+    before, before_move = whole.memories(), whole.versions(limit=2)[1].id
+    for work in (
+        lambda: limited.undo_by("session:edits"),
+        lambda: limited.history.restore("/memories/team", before_move),
+    ):
+        with pytest.raises(errors.RetentiveError, match="read-only") as raised:
+            work()
+        assert MARKER not in str(raised.value)
+    assert whole.memories() == before
+
+
+def test_words_outside_do_not_change_the_order() -> None:
+    """A word is rare or frequent among the memories that the caller may see. Others do not count."""
+    orders = set()
+    for hidden in ("apple", "pears"):
+        store = retentive.open("sqlite://").store()
+        store.create("/memories/team/a.md", "apple\n")
+        store.create("/memories/team/p.md", "pears\n")
+        for number in range(5):
+            store.create(f"/memories/private/{number}.md", f"{hidden}\n")
+        limited = limited_to(store, OWN)
+        for _ in range(2):  # without an index, and with one
+            orders.add(tuple((hit.path, hit.score) for hit in limited.search("apple pears").hits))
+    assert len(orders) == 1

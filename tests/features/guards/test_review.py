@@ -12,12 +12,14 @@ import pytest
 from anthropic.lib.tools import ToolError
 
 from retentive import MemoryStore, MemoryTool, NotFound, Usage
+from retentive.engine.operation import Read
 from retentive.errors import Conflict, PermissionDenied
 from retentive.review import proposals
-from retentive.review.proposals import AFTER, BEFORE, forget_proposals
+from retentive.review.proposals import AFTER, BEFORE, decisions, forget_proposals
 from retentive.review.session import DecisionOutcome, Obstacle, Proposal
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Transaction
+from retentive.storage.contract import Actor, Snapshot, Transaction
+from retentive.store import core_of
 from support.commands import create, delete, edit, rename, tree, view
 from support.places import EVERYWHERE, LASTING, opened
 
@@ -685,3 +687,19 @@ def test_proposals_of_an_encrypted_store_are_encrypted(tmp_path: Path) -> None:
 
 def all_bytes(file: Path) -> bytes:
     return b"".join(each.read_bytes() for each in file.parent.iterdir() if each.name.startswith(file.name))
+
+
+def test_a_decision_names_only_a_change_that_it_made(store: MemoryStore) -> None:
+    """Acceptance of a text that somebody else has written meanwhile records nothing."""
+    store.write(A, "before\n", actor=ANN)
+    first = proposed(store, create(B))
+    store.write(A, "proposed\n", actor=S1)
+    second = store.review.pending()[-1].id
+    store.write(A, "proposed\n", actor=ANN)
+    newest = store.versions(limit=1)[0].revision
+    store.review.accept([first, second], actor=ANN)
+
+    def revisions(snapshot: Snapshot) -> dict[str, int]:
+        return {each.proposal_id: each.revision for each in decisions(snapshot)}
+
+    assert core_of(store).peek(Read("versions", revisions)) == {first: newest + 1, second: 0}

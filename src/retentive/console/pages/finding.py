@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from retentive.console.pages.history import time_of
 from retentive.console.pages.stores import listed
+from retentive.console.pages.tree import typed
 from retentive.console.progress import ProgressStep, ReportDone, only_step_of, steps_of
 from retentive.console.searching import FoundHit, SearchAll, SearchFound, search_one
 from retentive.console.visible import marked
@@ -119,7 +120,8 @@ def _values(visit: Visit, asked: Mapping[str, str], url: Callable[..., str]) -> 
 def _query(asked: Mapping[str, str]) -> StoreSearch:
     """Return the search to run in each store. Raises `HttpError` or `InvalidInput` for an invalid filter."""
     under = asked["under"]
-    below = (under if under.startswith(ROOT) or not under else f"{ROOT}/{under.lstrip('/')}").rstrip("/") or ROOT
+    wanted = under if under.startswith(ROOT) or not under else f"{ROOT}/{under.lstrip('/')}"
+    below = typed(wanted).text if wanted else ROOT
     is_filtered = bool(asked["actor"]) or time_of(asked["since"]) is not None
     if asked["actor"]:
         check_actor_pattern(asked["actor"])

@@ -32,12 +32,17 @@ SIDE_ROWS = 100
 NEWEST = 6
 
 
-def parsed(path: str) -> MemoryPath:
-    """Parse a path in the URL. Raises `HttpError` 400."""
+def typed(path: str) -> MemoryPath:
+    """Parse and normalise a path that a person typed. Raises `HttpError` 400."""
     try:
-        found = MemoryPath.parse(path)
+        return MemoryPath.parse(path)
     except Refused as refusal:
         raise invalid(REPLIES.error(refusal.key, refusal.values).text.removeprefix("Error: "), "invalid_path") from None
+
+
+def parsed(path: str) -> MemoryPath:
+    """Parse a path in the URL, which must be normalised. Raises `HttpError` 400."""
+    found = typed(path)
     if found.text != path:
         raise invalid("the path must be in Unicode NFC and must not contain empty names", "invalid_path")
     return found

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from retentive.audit.chain import AuditEntry, newest_entries
 from retentive.console.visits import INTEGRATION, Visit
 from retentive.engine.operation import Read
-from retentive.review.proposals import Decision, decision_of_change
+from retentive.review.proposals import Decision, decision_of_version
 from retentive.storage.contract import Memory, Version
 from retentive.store import core_of
 
@@ -45,8 +45,7 @@ def reads_of(visit: Visit, memory: Memory, version: Version | None) -> KnownRead
     """Return the review decision on a version of a memory, and the views of the memory before this request."""
     core, decision = core_of(visit.store), None
     if version is not None:
-        revision = version.revision
-        decision = core.peek(Read("versions", lambda snapshot: decision_of_change(snapshot, revision)))
+        decision = core.peek(Read("versions", lambda snapshot: decision_of_version(snapshot, version)))
     at = core.accesses.recorded(core.id, memory.id)
     last = None if at is None else datetime.fromtimestamp(at, UTC)
     may_count = visit.can("admin") and visit.store.settings().audit

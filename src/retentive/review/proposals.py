@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
 
 from retentive.errors import Damaged
-from retentive.storage.contract import Actor, Snapshot, Transaction, to_datetime
+from retentive.storage.contract import Actor, Snapshot, Transaction, Version, to_datetime
 from retentive.values.paths import ancestors
 from retentive.values.records import PROPOSED_TEXT, to_us
 from retentive.values.text import verified
@@ -215,9 +215,13 @@ def decisions(snapshot: Snapshot) -> list[Decision]:
     return sorted(found, key=lambda each: (each.at, each.proposal_id), reverse=True)
 
 
-def decision_of_change(snapshot: Snapshot, revision: int) -> Decision | None:
-    """Return the decision that accepted the change with this number, or None if no such decision is stored."""
-    return next((each for each in decisions(snapshot) if each.revision == revision), None)
+def decision_of_version(snapshot: Snapshot, version: Version) -> Decision | None:
+    """Return the decision that accepted the change of a version, or None if no such decision is stored.
+
+    A change can also have versions of other actors: of several accepted proposals, and of edits of files by hand.
+    """
+    accepted = (each for each in decisions(snapshot) if each.revision == version.revision)
+    return next((each for each in accepted if each.actor == version.actor), None)
 
 
 def decision_on(snapshot: Snapshot, proposal_id: str) -> Decision | None:

@@ -140,9 +140,12 @@ class Corpus:
 
     def _sync(self, snapshot: Snapshot, progress: ReportIndexed) -> tuple[str, ...]:
         """Update the index to the state of the snapshot. Return the paths of damaged memories."""
-        if self._revision >= snapshot.revision:
-            return ()
         newest = next((version.id for version in snapshot.versions(limit=1)), "")
+        if self._revision >= snapshot.revision:
+            is_older = newest < self._newest if self._revision > snapshot.revision else newest == self._newest
+            if is_older or newest == self._newest:
+                return ()
+            self._newest = ""  # another history: the database was restored from a backup while it was open
         damaged: tuple[str, ...] = ()
         if not self._follow(snapshot):
             damaged = self._compare(snapshot, progress)

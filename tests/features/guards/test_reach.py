@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -194,10 +195,11 @@ def test_an_undo_does_not_create_a_memory_that_was_moved_outside(whole: MemorySt
     whole.write(path, "edited\n", actor="session:edits")
     whole.rename(path, f"/memories/{MARKER}/moved.md")
     before, before_move = whole.memories(), whole.versions(limit=2)[1].id
-    for work in (
+    works: list[Callable[[], object]] = [
         lambda: limited.undo_by("session:edits"),
         lambda: limited.history.restore("/memories/team", before_move),
-    ):
+    ]
+    for work in works:
         with pytest.raises(errors.RetentiveError, match="read-only") as raised:
             work()
         assert MARKER not in str(raised.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from retentive import MemoryStore, MemoryTool, NotFound, Usage
 from retentive.engine.operation import Read
 from retentive.errors import Conflict, PermissionDenied
 from retentive.review import proposals
-from retentive.review.proposals import AFTER, BEFORE, decisions, forget_proposals
+from retentive.review.proposals import AFTER, BEFORE, decision_of_version, decisions, forget_proposals
 from retentive.review.session import DecisionOutcome, Obstacle, Proposal
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Snapshot, Transaction
@@ -703,3 +704,15 @@ def test_a_decision_names_only_a_change_that_it_made(store: MemoryStore) -> None
         return {each.proposal_id: each.revision for each in decisions(snapshot)}
 
     assert core_of(store).peek(Read("versions", revisions)) == {first: newest + 1, second: 0}
+
+
+def test_a_decision_is_that_of_the_author_of_the_version(store: MemoryStore) -> None:
+    """Proposals of several actors are accepted in one change."""
+    first = proposed(store, create(A))
+    store.execute(create(B), actor="session:s2")
+    second = store.review.pending()[-1].id
+    store.review.accept([first, second], actor=ANN)
+    for version in store.versions(limit=2):
+        found = core_of(store).peek(Read("versions", partial(decision_of_version, version=version)))
+        assert found is not None
+        assert (found.proposal_id, found.actor) == ((first if version.path == A else second), version.actor)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -102,3 +104,24 @@ def test_the_next_search_finds_the_changes_of_another_process(backend: str, tmp_
             found = store.search("words")
             assert {hit.path for hit in found.hits} == paths
             assert store.search("wrods").unknown == {"wrods": ("words",) if paths else ()}
+
+
+def test_a_database_that_is_restored_while_it_is_open_is_searched_anew(tmp_path: Path) -> None:
+    """Another program restores an older state. The next change shows that the history is another one."""
+    file = tmp_path / "memory.db"
+    with (
+        retentive.open(f"sqlite:///{file}") as place,
+        closing(sqlite3.connect(file)) as database,
+        closing(sqlite3.connect(tmp_path / "backup.db")) as backup,
+    ):
+        store = place.store()
+        store.create("/memories/kept", "apple\n")
+        database.backup(backup)
+        for name in ("lost", "lost too"):
+            store.create(f"/memories/{name}", "apple\n")
+        assert store.search("apple").total == 3
+        backup.backup(database)
+        store.create("/memories/new", "apple\n")
+        assert {hit.path for hit in store.search("apple").hits} == {"/memories/kept", "/memories/new"}
+        view = store.execute({"command": "view", "path": "/memories"}).text
+        assert "lost" not in view

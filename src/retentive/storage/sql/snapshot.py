@@ -166,7 +166,8 @@ class SqlSnapshot(Snapshot):
     @property
     def state(self) -> Hashable:
         head = self.head
-        return head.no, head.revision, head.last_at  # a store restored from a backup can repeat a revision
+        # A database that was restored from a backup may repeat the revision, and if the clock went back, the time too.
+        return head.no, head.revision, head.last_at, head.memories, head.size_bytes
 
     def usage(self) -> Usage:
         return Usage(self.head.memories, self.head.size_bytes)

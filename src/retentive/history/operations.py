@@ -155,8 +155,11 @@ def _down_to(found: Snapshot, memory_id: str, first: str) -> list[Version]:
         size = PAGE_VERSIONS
 
 
-def _versions_of(found: Snapshot, actor: str | None) -> Iterator[Version]:
-    """Yield the versions of an actor, newest first. If `actor` is None, yield the versions of all actors."""
+def _versions_of(found: Snapshot, actor: str | None, since: datetime | None) -> Iterator[Version]:
+    """Yield the versions of an actor, newest first. If `actor` is None, yield the versions of all actors.
+
+    No page is read that has only versions from before `since`.
+    """
     if actor is None:
         yield from all_versions(found)
         return
@@ -165,6 +168,9 @@ def _versions_of(found: Snapshot, actor: str | None) -> Iterator[Version]:
         page, last = found.scan(PAGE_VERSIONS, actor=actor, before=last)
         yield from page
         if last is None:
+            return
+        following = next(found.versions(before=last, limit=1), None) if since is not None else None
+        if since is not None and (following is None or following.created_at < since):
             return
 
 
@@ -225,7 +231,7 @@ class Undo(PlannedOperation):
             return named_change(found, self.change, self.path)
         if self.by is not None or self.session is not None:
             only = LogFilter(self.by, self.since, session=self.session)
-            return list(only.chosen(_versions_of(found, only.exact_actor)))
+            return list(only.chosen(_versions_of(found, only.exact_actor, self.since)))
         newest = next((each for each in versions_in(found, self.path) if str(each.actor) == self.own), None)
         if newest is None:
             raise NotFound(f"there is no change by {self.own} to undo")

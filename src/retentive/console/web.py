@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
@@ -41,6 +41,7 @@ from retentive.console.visits import (
 from retentive.errors import RetentiveError
 from retentive.server.application import Server
 from retentive.server.calls import Caller
+from retentive.server.downloads import ClosingResponse
 from retentive.server.errors import HttpError, api_error, forbidden, invalid, missing
 from retentive.server.keys import KeyRecord
 from retentive.server.options import ServeOptions
@@ -234,7 +235,9 @@ class Console:
         )
         if page.is_streamed:
             headers["x-accel-buffering"] = "no"
-            return StreamingResponse(_pieces(template.generate(values)), page.status, headers, media_type="text/html")
+            parts = template.generate(values)
+            also = [parts, *page.values.values()]  # a long call stops when the generator of its steps is closed
+            return ClosingResponse(_pieces(parts), "text/html", status_code=page.status, headers=headers, also=also)
         body = template.render(values)
         return Response(body, page.status, headers, media_type="text/html")
 
@@ -311,7 +314,7 @@ def _file(answer: Download) -> Response:
         "content-security-policy": "sandbox; default-src 'none'",
         "content-disposition": f"attachment; filename*=UTF-8''{quote(answer.name, safe='')}",
     }
-    return StreamingResponse(answer.pieces, headers=headers, media_type=answer.media_type)
+    return ClosingResponse(answer.pieces, answer.media_type, headers=headers)
 
 
 def _is_secure(request: Request) -> bool:
@@ -332,7 +335,7 @@ def _first(form: Mapping[str, list[str]], name: str) -> str:
     return next(iter(form.get(name, ())), "")
 
 
-def _pieces(parts: Iterator[str]) -> Iterator[str]:
+def _pieces(parts: Iterator[str]) -> Generator[str]:
     """Yield the parts of a streamed page, joined up to each `FLUSH`."""
     held: list[str] = []
     for part in parts:

@@ -5,7 +5,7 @@ All memories are read once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from heapq import nlargest, nsmallest
@@ -20,6 +20,8 @@ from retentive.values.settings import Settings
 
 USED_DAYS = 30
 """A memory counts as used if it was viewed or changed within this number of days."""
+PROGRESS_MEMORIES = 1_000
+"""Number of memories after which progress is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +45,15 @@ class MemoryUse:
         return 100 * self.used // self.memories if self.memories else 100
 
 
-def memory_use(store: MemoryStore) -> MemoryUse:
+def memory_use(store: MemoryStore, *, progress: Callable[[int], None] | None = None) -> MemoryUse:
     """Return figures about the use of the memories of a store. Raises the errors of storage.
 
-    A caller that is limited to some paths gets only the figures of the memories at these paths.
+    A caller that is limited to some paths gets only the figures of the memories at these paths. `progress` is called
+    repeatedly with the number of memories read so far. If it raises an error, the call ends with this error.
     """
     core = core_of(store)
     start = datetime.fromtimestamp(core.clock(), UTC) - timedelta(days=USED_DAYS)
-    return core.result_of(ReadUse(core.accesses.of(core.id), start))
+    return core.result_of(ReadUse(core.accesses.of(core.id), start, progress))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +67,16 @@ class ReadUse(ReadOperation[MemoryUse]):
     for_paths = True
     accessed: Mapping[str, float]
     start: datetime
+    progress: Callable[[int], None] | None = None
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> MemoryUse:
         """Read all memories once, and return the figures."""
         start_us = to_us(self.start)
         sizes: list[tuple[int, str]] = []
         idle: list[tuple[int, str]] = []
-        for memory in snapshot.memories(ROOT):
+        for number, memory in enumerate(snapshot.memories(ROOT)):
+            if self.progress is not None and number % PROGRESS_MEMORIES == 0:
+                self.progress(number)
             sizes.append((memory.size_bytes, memory.path))
             at_us = max(to_us(memory.updated_at), int(self.accessed.get(memory.id, 0.0) * 1_000_000))
             if at_us < start_us:

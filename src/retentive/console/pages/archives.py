@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import IO
 
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Visit, call_of
 from retentive.engine.operation import AuditOnly
@@ -19,7 +18,6 @@ from retentive.server.jobs import job_states
 from retentive.storage.contract import StoreInfo
 from retentive.store import core_of
 from retentive.transfer.export import back_up
-from retentive.transfer.tar import CHUNK
 
 FORMATS: Mapping[str, tuple[str, str]] = {
     "tar.gz": ("tar.gz", "application/gzip"),
@@ -75,13 +73,7 @@ def backup_file(visit: Visit) -> PageAnswer:
     finally:
         directory.cleanup()  # the open file stays readable
     name = f"retentive-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar.gz"
-    return Download(name, _pieces(raw), "application/gzip")
-
-
-def _pieces(raw: IO[bytes]) -> Iterator[bytes]:
-    with raw:
-        while piece := raw.read(CHUNK):
-            yield piece
+    return Download(name, transfers.pieces_of(raw), "application/gzip")
 
 
 def _stores(visit: Visit) -> Iterator[StoreInfo]:

@@ -65,7 +65,7 @@ def stats(visit: Visit) -> PageAnswer:
         "newest": len(recent.versions),
         "is_cut": oldest is not None,
         "full": fullness(visit.info, settings),
-        "using": steps_of(lambda _: memory_use(store)),
+        "using": steps_of(lambda report: memory_use(store, progress=report)),
         "used_days": USED_DAYS,
     }
     return HtmlPage("stats.html", {**values, "area": "stats"}, title="Usage", is_streamed=True)

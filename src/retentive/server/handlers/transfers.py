@@ -38,7 +38,7 @@ def export_store(call: RouteCall, *, format: str, notes: bool) -> Streamed:  # n
     if format == "files":
         raw = spool()
         write_tar(call.store, raw)
-        return Streamed(_from_start(raw), _TAR)
+        return Streamed(pieces_of(raw), _TAR)
     directory = tempfile.TemporaryDirectory(prefix="retentive-export-")
     path = os.path.join(directory.name, f"store.{format}")
     try:
@@ -46,10 +46,10 @@ def export_store(call: RouteCall, *, format: str, notes: bool) -> Streamed:  # n
         raw = open(path, "rb")  # noqa: SIM115 - the answer closes it
     finally:
         directory.cleanup()  # the open file stays readable
-    return Streamed(_from_start(raw), "application/gzip" if format == "tar.gz" else _TAR)
+    return Streamed(pieces_of(raw), "application/gzip" if format == "tar.gz" else _TAR)
 
 
-def _from_start(raw: IO[bytes]) -> Generator[bytes]:
+def pieces_of(raw: IO[bytes]) -> Generator[bytes]:
     """Return a generator of the bytes of a file. It closes the file when it ends or when it is closed."""
     found = _pieces(raw)
     next(found)

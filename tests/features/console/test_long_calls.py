@@ -1,0 +1,106 @@
+"""Long calls of streamed pages: they end when the page is closed, and so do downloads."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Generator, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from retentive import MemoryStore
+from retentive.console import progress
+from retentive.console.pages import usage
+from retentive.console.searching import SearchAll
+from retentive.server.calls import Streamed
+from retentive.server.handlers import transfers
+from retentive.stats import memory_use
+from support.console import Person
+
+END_S = 30
+"""Longest time until a call ends."""
+
+
+@pytest.fixture
+def without_collection() -> Iterator[None]:
+    """Without the garbage collector, which closes forgotten generators at some time."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def leave(person: Person, url: str) -> None:
+    """Open a page, and close the connection after the first piece."""
+    with person.http.stream("GET", url) as answer:
+        assert next(answer.iter_bytes())
+
+
+def has_places() -> bool:
+    """Whether as many calls may start as if none ran."""
+    taken = [progress._running.acquire(timeout=END_S) for _ in range(progress.CALLS)]
+    progress._running.release(sum(taken))
+    return all(taken)
+
+
+@pytest.mark.usefixtures("without_collection")
+@pytest.mark.parametrize("name", ["search", "usage"])
+def test_a_closed_page_stops_its_call(
+    person: Person, store: MemoryStore, at: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More pages are closed than calls may run, and the next page still gets its result."""
+    monkeypatch.setattr(progress, "GAP_S", 0)
+    pages: dict[str, tuple[object, str, str, str]] = {
+        "search": (SearchAll, "run", f"/console/search?q=plain&in={store.id}", "1 memory."),
+        "usage": (usage, "memory_use", f"{at}/stats", "2 of 2 memories"),
+    }
+    owner, function, url, result = pages[name]
+    run, ended = getattr(owner, function), threading.Semaphore(0)
+
+    def endless(*given: Any, **named: Any) -> None:
+        try:
+            while True:
+                run(*given, **named)
+        finally:
+            ended.release()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, function, endless)
+        for _ in range(progress.CALLS + 1):
+            leave(person, url)
+            assert ended.acquire(timeout=END_S)
+    assert has_places()
+    assert result in person.get(url).text
+
+
+@pytest.mark.usefixtures("without_collection")
+def test_a_closed_download_closes_its_file(person: Person, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = threading.Event()
+
+    def pieces() -> Generator[bytes]:
+        try:
+            for _ in count():
+                yield b"x" * 100_000
+        finally:
+            closed.set()
+
+    monkeypatch.setattr(transfers, "export_store", lambda *_, **__: Streamed(pieces(), "application/x-tar"))
+    leave(person, f"{at}/export/file?format=tar")
+    assert closed.wait(END_S)
+
+
+def test_the_use_of_memories_is_counted_with_progress(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the function ends the call."""
+    monkeypatch.setattr(memory_use, "PROGRESS_MEMORIES", 2)
+    for number in range(5):
+        store.create(f"/memories/many/{number}.md", "x\n")
+    told: list[int] = []
+    assert memory_use.memory_use(store, progress=told.append).memories == 7
+    assert told == [0, 2, 4, 6]
+
+    def stop(_: int) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        memory_use.memory_use(store, progress=stop)

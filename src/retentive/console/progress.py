@@ -10,6 +10,7 @@ from threading import BoundedSemaphore, Thread
 from typing import Generic, TypeAlias, TypeVar
 
 from retentive.errors import RetentiveError
+from retentive.server.envelope import BUGS, described
 
 R = TypeVar("R")
 ReportDone: TypeAlias = Callable[[int], None]
@@ -24,7 +25,8 @@ _running = BoundedSemaphore(CALLS)
 class ProgressStep(Generic[R]):
     """Progress of a long call. `done` is the number of items done so far.
 
-    The last step has the result of the call, or the code of an error as `problem`.
+    The last step has the result of the call, or the code of an error as `problem`. An unexpected error has the code
+    `internal_error`, and is logged.
     """
 
     done: int = 0
@@ -60,10 +62,19 @@ def only_step_of(work: Callable[[ReportDone], R]) -> Iterator[ProgressStep[R]]:
 
     The page can send its head before the call. Unlike `steps_of`, this needs no thread, and any number may run.
     """
+    yield _last_step(work, lambda _: None)
+
+
+def _last_step(work: Callable[[ReportDone], R], report: ReportDone) -> ProgressStep[R]:
     try:
-        yield ProgressStep(result=work(lambda _: None))
+        return ProgressStep(result=work(report))
     except RetentiveError as error:
-        yield ProgressStep(problem=error.code)
+        return ProgressStep(problem=error.code)
+    except _StoppedError:
+        raise
+    except Exception as error:
+        BUGS.error("a call of a console page failed: %s", described(error))
+        return ProgressStep(problem="internal_error")
 
 
 def _run(work: Callable[[ReportDone], R], told: SimpleQueue[ProgressStep[R] | None], closed: list[None]) -> None:
@@ -78,9 +89,7 @@ def _run(work: Callable[[ReportDone], R], told: SimpleQueue[ProgressStep[R] | No
             told.put(ProgressStep(done))
 
     try:
-        told.put(ProgressStep(result=work(report)))
-    except RetentiveError as error:
-        told.put(ProgressStep(problem=error.code))
+        told.put(_last_step(work, report))
     except _StoppedError:
         pass
     finally:

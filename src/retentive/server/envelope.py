@@ -56,13 +56,13 @@ class Envelope:
         try:
             await self._app(scope, receive, send)
         except Exception as error:
-            BUGS.error("request %s failed: %s", state["request_id"], _described(error))
+            BUGS.error("request %s failed: %s", state["request_id"], described(error))
             if not state["status"]:  # else part of the answer is sent already, and uvicorn closes the connection
                 state["code"] = "error"
                 await _send_bug(state["request_id"], send)
 
 
-def _described(error: BaseException) -> str:
+def described(error: BaseException) -> str:
     """Return the type of an error and the places in its traceback.
 
     The message of the error is left out, because it may quote the body of a request or a memory.

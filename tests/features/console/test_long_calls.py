@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import count
 from typing import Any
 
@@ -88,6 +88,21 @@ def test_a_closed_download_closes_its_file(person: Person, at: str, monkeypatch:
     monkeypatch.setattr(transfers, "export_store", lambda *_, **__: Streamed(pieces(), "application/x-tar"))
     leave(person, f"{at}/export/file?format=tar")
     assert closed.wait(END_S)
+
+
+@pytest.mark.parametrize("steps_of", [progress.steps_of, progress.only_step_of])
+def test_an_unexpected_error_is_shown_and_logged(
+    steps_of: Callable[[Callable[[progress.ReportDone], None]], Iterator[progress.ProgressStep[None]]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The log has no message, since it may quote a memory."""
+
+    def work(_: progress.ReportDone) -> None:
+        raise LookupError("a text")
+
+    assert [step.problem for step in steps_of(work)] == ["internal_error"]
+    assert "a call of a console page failed: LookupError < test_long_calls.py" in caplog.text
+    assert "a text" not in caplog.text
 
 
 def test_the_use_of_memories_is_counted_with_progress(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:

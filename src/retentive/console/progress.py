@@ -15,10 +15,15 @@ from retentive.server.envelope import BUGS, described
 R = TypeVar("R")
 ReportDone: TypeAlias = Callable[[int], None]
 CALLS = 2
-"""Maximum number of long calls that a process runs at the same time."""
+"""Maximum number of long calls, other than searches, that a process runs at the same time."""
+SEARCHES = 8
+"""Maximum number of searches with progress that a process runs at the same time."""
+SEARCH_WAIT_S = 5.0
+"""Longest time that a search waits until it may start."""
 GAP_S = 0.5
 """Shortest time between two reports of progress."""
 _running = BoundedSemaphore(CALLS)
+_searching = BoundedSemaphore(SEARCHES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +43,20 @@ class _StoppedError(Exception):
     """Raised to stop a call because the page was closed."""
 
 
-def steps_of(work: Callable[[ReportDone], R]) -> Generator[ProgressStep[R], None, None]:
+def steps_of(work: Callable[[ReportDone], R], *, is_search: bool = False) -> Generator[ProgressStep[R], None, None]:
     """Run a call in a thread and yield its progress. The call starts when the first step is requested.
 
     `work` gets a function by which it reports the number of items done. When the generator is closed, the call stops at
-    its next report. If too many long calls are running, the only step has the problem `overloaded`.
+    its next report. If too many long calls are running, the only step has the problem `overloaded`. Searches are
+    counted apart from other calls, and wait up to `SEARCH_WAIT_S` for another search to end.
     """
-    if not _running.acquire(blocking=False):
+    places = _searching if is_search else _running
+    if not places.acquire(timeout=SEARCH_WAIT_S if is_search else 0):
         yield ProgressStep(problem="overloaded")
         return
     told: SimpleQueue[ProgressStep[R] | None] = SimpleQueue()
     closed: list[None] = []
-    Thread(target=_run, args=(work, told, closed), name="retentive-long-call", daemon=True).start()
+    Thread(target=_run, args=(work, told, closed, places), name="retentive-long-call", daemon=True).start()
     try:
         while (step := told.get()) is not None:
             yield step
@@ -77,7 +84,12 @@ def _last_step(work: Callable[[ReportDone], R], report: ReportDone) -> ProgressS
         return ProgressStep(problem="internal_error")
 
 
-def _run(work: Callable[[ReportDone], R], told: SimpleQueue[ProgressStep[R] | None], closed: list[None]) -> None:
+def _run(
+    work: Callable[[ReportDone], R],
+    told: SimpleQueue[ProgressStep[R] | None],
+    closed: list[None],
+    places: BoundedSemaphore,
+) -> None:
     due = time.monotonic() + GAP_S
 
     def report(done: int) -> None:
@@ -93,5 +105,5 @@ def _run(work: Callable[[ReportDone], R], told: SimpleQueue[ProgressStep[R] | No
     except _StoppedError:
         pass
     finally:
-        _running.release()
+        places.release()
         told.put(None)

@@ -37,10 +37,11 @@ def leave(person: Person, url: str) -> None:
         assert next(answer.iter_bytes())
 
 
-def has_places() -> bool:
+def has_places(places: threading.BoundedSemaphore) -> bool:
     """Whether as many calls may start as if none ran."""
-    taken = [progress._running.acquire(timeout=END_S) for _ in range(progress.CALLS)]
-    progress._running.release(sum(taken))
+    count = progress.SEARCHES if places is progress._searching else progress.CALLS
+    taken = [places.acquire(timeout=END_S) for _ in range(count)]
+    places.release(sum(taken))
     return all(taken)
 
 
@@ -67,10 +68,10 @@ def test_a_closed_page_stops_its_call(
 
     with monkeypatch.context() as patch:
         patch.setattr(owner, function, endless)
-        for _ in range(progress.CALLS + 1):
+        for _ in range((progress.SEARCHES if name == "search" else progress.CALLS) + 1):
             leave(person, url)
             assert ended.acquire(timeout=END_S)
-    assert has_places()
+    assert has_places(progress._searching if name == "search" else progress._running)
     assert result in person.get(url).text
 
 
@@ -88,6 +89,30 @@ def test_a_closed_download_closes_its_file(person: Person, at: str, monkeypatch:
     monkeypatch.setattr(transfers, "export_store", lambda *_, **__: Streamed(pieces(), "application/x-tar"))
     leave(person, f"{at}/export/file?format=tar")
     assert closed.wait(END_S)
+
+
+def test_a_search_runs_beside_verifications_and_waits_for_other_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_searching", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(progress, "GAP_S", 0)
+    may_end = threading.Event()
+
+    def held(report: progress.ReportDone) -> int:
+        report(1)
+        may_end.wait(END_S)
+        return 1
+
+    assert all(progress._running.acquire(timeout=END_S) for _ in range(progress.CALLS))
+    try:
+        first = progress.steps_of(held, is_search=True)
+        assert next(first).done == 1
+        monkeypatch.setattr(progress, "SEARCH_WAIT_S", 0)
+        assert [step.problem for step in progress.steps_of(lambda _: 2, is_search=True)] == ["overloaded"]
+        monkeypatch.setattr(progress, "SEARCH_WAIT_S", END_S)
+        may_end.set()
+        assert [step.result for step in progress.steps_of(lambda _: 2, is_search=True)] == [2]
+        assert [step.result for step in first] == [1]
+    finally:
+        progress._running.release(progress.CALLS)
 
 
 @pytest.mark.parametrize("steps_of", [progress.steps_of, progress.only_step_of])

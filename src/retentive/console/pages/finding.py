@@ -72,7 +72,11 @@ def search(visit: Visit) -> PageAnswer:
     elif waiting <= LARGE:
         values["searching"] = only_step_of(work)
     else:
-        values |= {"searching": steps_of(work), "is_waiting": True, "waiting": 0 if core.reach else waiting}
+        values |= {
+            "searching": steps_of(work, is_search=True),
+            "is_waiting": True,
+            "waiting": 0 if core.reach else waiting,
+        }
     return HtmlPage("search.html", values, title=_title(asked), is_streamed=True)
 
 
@@ -94,7 +98,7 @@ def search_all(visit: Visit) -> PageAnswer:
     def work(report: ReportDone) -> ShownResults:
         return chosen.shown(every.run(report))
 
-    values["searching"] = steps_of(work)
+    values["searching"] = steps_of(work, is_search=True)
     return HtmlPage("search.html", values, title=_title(asked), is_streamed=True)
 
 

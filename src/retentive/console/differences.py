@@ -69,12 +69,12 @@ class Shown:
 def shown(path: str, old: str | None, new: str | None, *, note: str = "", ignores_space: bool = False) -> Shown:
     """Return the difference between two texts, as rows for a page. A text of None does not exist.
 
-    With `ignores_space`, lines that differ only in white space count as equal.
+    With `ignores_space`, lines that differ only in white space count as equal. If no others differ, a note says so.
     """
     lines = diff.unified(old, new, old_name="old", new_name="new", ignores_space=ignores_space)
     rows = tuple(_rows(lines))
-    if ignores_space and not rows and not note and old != new:
-        note = "Only white space differs."
+    if ignores_space and not rows and old is not None and new is not None and old != new:
+        note = f"{note}; only white space differs" if note else "Only white space differs."
     return Shown(path, rows[:MAX_ROWS], note=note, is_cut=len(rows) > MAX_ROWS)
 
 

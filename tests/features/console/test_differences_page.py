@@ -44,6 +44,14 @@ def test_what_changed_again_later_is_marked(person: Person, store: MemoryStore, 
     assert f"{at}/change/{store.versions('/memories/b.txt')[0].id}" in page.links
 
 
+def test_a_rename_without_white_space_says_that_the_text_changed(person: Person, store: MemoryStore, at: str) -> None:
+    store.rename("/memories/b.txt", "/memories/c.txt", actor="session:q")
+    store.write("/memories/c.txt", "pla in\n", actor="session:q")
+    page = person.get(f"{at}/by/session:q?w=1")
+    assert "renamed from /memories/b.txt; only white space differs" in page.text
+    assert "only white space" not in person.get(f"{at}/by/session:q").text
+
+
 def test_activity_page_by_page(person: Person, store: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`before` is a version: each change is on one page, and older pages are neither live nor have a strip."""
     monkeypatch.setattr(history, "VERSIONS", 2)

@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from retentive.audit.chain import AuditEntry, newest_entries
 from retentive.console.visits import INTEGRATION, Visit
 from retentive.engine.operation import Read
+from retentive.history.reads import AsOf
 from retentive.review.proposals import Decision, decision_of_version
+from retentive.server.objects import moment
 from retentive.storage.contract import Memory, Version
 from retentive.store import core_of
 
@@ -34,10 +36,12 @@ class KnownReads:
 def state_of_reads(visit: Visit) -> str:
     """Return the recorded time of the last view of the memory in the URL, as text. Empty if there is no memory.
 
-    A memory page shows this time, so a copy in the cache of the browser is out of date when the time changes.
+    A memory page shows this time, so a copy in the cache of the browser is out of date when the time changes. If the
+    URL names an earlier state, the memory is the one that had the path then.
     """
-    core = core_of(visit.store)
-    memory = core.peek(Read("load", lambda snapshot: snapshot.get(visit.memory_path).memory))
+    core, at = core_of(visit.store), visit.query.get("at")
+    operation = Read("load", lambda snapshot: snapshot.get(visit.memory_path).memory)
+    memory = core.peek(AsOf(operation, moment(at)) if at else operation)
     return "" if memory is None else str(core.accesses.recorded(core.id, memory.id))
 
 

@@ -26,9 +26,15 @@ def test_who_accepted_a_version(person: Person, store: MemoryStore, at: str) -> 
     assert "Reviewed user:lead accepted," in person.get(f"{at}/m/b.txt?at=r4").text
 
 
-def test_when_a_memory_was_viewed(person: Person, store: MemoryStore, at: str) -> None:
-    """The time is that of a view before the page. A page that the browser has is sent again when it changes."""
-    page = person.get(f"{at}/m/b.txt")
+@pytest.mark.parametrize("earlier", ["", "?at=r3"])
+def test_when_a_memory_was_viewed(person: Person, store: MemoryStore, at: str, earlier: str) -> None:
+    """The time is that of a view before the page. A page that the browser has is sent again when it changes.
+
+    An earlier state may have a memory that was deleted since.
+    """
+    if earlier:
+        store.delete(B)
+    page = person.get(f"{at}/m/b.txt{earlier}")
     assert "Viewed not yet" in page.text
     assert person.get(page.url, if_none_match=page.headers["etag"]).status == 304
     core_of(store).accesses.flush()

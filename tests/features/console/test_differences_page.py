@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 import pytest
 
 from retentive import MemoryStore
@@ -86,3 +88,28 @@ def test_a_session_is_undone_from_the_activity(person: Person, store: MemoryStor
     assert "1 step" in person.get(f"{at}/undo?actor=session:s2").text
     assert person.get(f"{at}/undo?change=r1&session=talk-2").status == 400
     assert person.get(f"{at}/undo?session=unknown").status == 404
+
+
+@pytest.mark.parametrize("names", [{"session": "*"}, {"session": "tal?"}, {"actor": "user:b*"}])
+def test_no_undo_is_offered_for_a_name_that_is_a_pattern(
+    person: Person, store: MemoryStore, at: str, names: dict[str, str]
+) -> None:
+    """It would undo the changes of others too. The undo page says so to those who open it."""
+    store.create("/memories/x.md", "x\n", **{"actor": "user:bot", **names})
+    assert not [link for link in person.get(f"{at}/activity?path=x.md").links if "/undo?" in link]
+    assert not [link for link in person.get(f"{at}/m/x.md").links if "/undo?" in link and "%2A" in link]
+    preview = person.get(f"{at}/undo?{urlencode(names)}")
+    assert preview.problems() == []
+    assert "stand for any characters: the changes of all actors and sessions that match are undone" in preview.text
+
+
+def test_the_undo_of_a_session_without_an_actor_names_all_actors(person: Person, store: MemoryStore, at: str) -> None:
+    store.create("/memories/x.md", "x\n", session="s9")
+    store.create("/memories/y.md", "y\n", actor="user:cat", session="s9")
+    page = person.get(f"{at}/activity")
+    assert page.text.count("Undo this session of all actors") == 1
+    preview = person.get(next(link for link in page.links if "/undo?session=s9" in link))
+    assert "Undo the session s9 by all actors 2 steps" in preview.text
+    assert "Undo the changes of all actors: 2 steps" in preview.text
+    both = person.get(next(link for link in page.links if "/undo?actor=user%3Acat" in link))
+    assert "Undo the session s9 by user:cat 1 step" in both.text

@@ -9,7 +9,7 @@ from typing import cast
 
 from retentive.console import differences
 from retentive.console.differences import Shown
-from retentive.console.pages.history import FILES, time_of
+from retentive.console.pages.history import FILES, is_pattern, time_of
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
 from retentive.engine.operation import Read
 from retentive.errors import NotFound, Refused
@@ -50,7 +50,7 @@ def undo(visit: Visit) -> PageAnswer:
         except Refused as refusal:
             raise core.raised(refusal) from None
 
-    by = f" by {actor}" if actor else ""
+    by = f" by {actor}" if actor else " by all actors"
     heading = (
         f"Undo the change {change[-12:]}"
         if change
@@ -108,7 +108,7 @@ def _answer(
         "steps": [(each, STEPS[each.what], _shown(each, texts)) for each in steps],
         "seen": seen,
         "is_late": is_late,
-        "is_pattern": any(char in fields.get("actor", "") + fields.get("session", "") for char in "*?"),
+        "is_pattern": is_pattern(fields.get("actor", "") + fields.get("session", "")),
         "area": "activity",
     }
     return HtmlPage("preview.html", values, 409 if visit.method == "POST" else 200, title=heading)

@@ -44,13 +44,23 @@ class ChangeRun:
 
     @property
     def undo(self) -> dict[str, str]:
-        """Query fields for the undo page: the actor and the session, if known. All their changes are undone."""
+        """Query fields for the undo page: the actor and the session, if known. All their changes are undone.
+
+        There are none if the undo would read a name as a pattern, and so undo the changes of others too.
+        """
+        if is_pattern(self.actor) or is_pattern(self.session):
+            return {}
         return {name: value for name, value in (("actor", self.actor), ("session", self.session)) if value}
 
     @property
     def is_session(self) -> bool:
         """True if the changes belong to a session: they were recorded with one, or their actor is a session."""
         return bool(self.session) or self.actor.startswith("session:")
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether an undo or a filter reads the name of an actor or a session as a pattern."""
+    return any(char in name for char in "*?")
 
 
 def show_versions(visit: Visit) -> PageAnswer:
@@ -132,7 +142,7 @@ def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", a
         "change": change,
         **(_neighbours(visit, found.changes) if change else {"older": None, "newer": None}),
         "actor": actor,
-        "is_pattern": any(char in actor for char in "*?"),
+        "is_pattern": is_pattern(actor),
         "is_split": visit.query.get("view") != "unified",
         "query": partial(_same_page, visit),
         "area": "activity",

@@ -10,6 +10,7 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
+from retentive.console.pages.history import is_pattern
 from retentive.console.pages.tree import ListLevels, levels, parsed, parts, read
 from retentive.console.reads import reads_of
 from retentive.console.visible import boxed
@@ -60,6 +61,7 @@ def show_memory(visit: Visit) -> PageAnswer:
         "memory": memory,
         "version": version,
         "reads": reads,
+        "is_pattern": is_pattern,
         "newest": [each.version for each in newest.items],
         "older": _neighbour(visit, memory.id, memory.version_id),
         "view": view,

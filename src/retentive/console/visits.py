@@ -76,6 +76,11 @@ class Visit:
         """True if the key may see all paths. Pages show figures of whole stores only to such keys."""
         return not self.caller.key.paths
 
+    @property
+    def can_change(self) -> bool:
+        """True if the key may write, and the store that the URL names is not archived."""
+        return self.can("write") and self.info.archived_at is None
+
     def need(self, scope: Scope) -> None:
         """Raise `HttpError` 403 if the key lacks a scope."""
         if not self.can(scope):

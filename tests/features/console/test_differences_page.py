@@ -9,6 +9,7 @@ import pytest
 from retentive import MemoryStore
 from retentive.console.pages import history
 from support.console import Person
+from support.http_api import Api
 
 NOTES = "/memories/notes/a.md"
 
@@ -101,6 +102,23 @@ def test_no_undo_is_offered_for_a_name_that_is_a_pattern(
     preview = person.get(f"{at}/undo?{urlencode(names)}")
     assert preview.problems() == []
     assert "stand for any characters: the changes of all actors and sessions that match are undone" in preview.text
+
+
+def test_an_archived_store_offers_no_undo(person: Person, api: Api, store: MemoryStore, at: str) -> None:
+    """Deletion is offered, since it is possible."""
+    api.post(f"/v1/memory_stores/{store.id}/archive")
+    version = store.versions("/memories/b.txt")[0].id
+    memories = "m/b.txt", "m/b.txt?view=history", "m/notes/a.md?at=r1"
+    for url in ("activity", "change/r2", "by/user:ann", *memories, "tree/", "tree/?at=r1", f"v/{version}"):
+        page = person.get(f"{at}/{url}")
+        assert page.status == 200
+        words = "/undo", "/restore", "/edit/", "/move/", "/new"
+        assert not [link for link in page.links if link.startswith(at) and any(word in link for word in words)], url
+    assert f"{at}/delete/b.txt" in person.get(f"{at}/m/b.txt").links
+    preview = person.get(f"{at}/undo?change=r2")
+    assert preview.problems() == []
+    assert "The store is archived" in preview.text
+    assert not [to for method, to, _ in preview.forms if method == "post" and "/undo" in to]
 
 
 def test_the_undo_of_a_session_without_an_actor_names_all_actors(person: Person, store: MemoryStore, at: str) -> None:

@@ -154,6 +154,25 @@ def test_create_rename_and_delete(person: Person, store: MemoryStore, at: str) -
     assert "/memories/moved.md" not in [each.path for each in store.memories()]
 
 
+def test_an_actor_under_review_previews_changes_to_own_proposals(api: Api, store: MemoryStore, at: str) -> None:
+    """The preview starts from the text that the actor proposed, also if the memory was renamed."""
+    store.change_settings({"review": ["api_key:*"]})
+    person = Person(api, api.with_key("read", "write").key)
+    person.submit(f"{at}/edit/b.txt", "/edit/", text="proposed\n")
+    for url in ("restore?path=/memories/b.txt&to=r3", "undo?change=r3&mode=force"):
+        preview = person.get(f"{at}/{url}")
+        assert preview.status == 200, url
+        assert "removed proposed" in preview.text
+    person.submit(f"{at}/move/notes/a.md", "/move/", path="/memories/notes/moved.md")
+    moved = person.get(f"{at}/restore?path=/memories&to=r1")
+    assert moved.problems() == []
+    assert "renamed from /memories/notes/moved.md" in moved.text
+    person.submit(f"{at}/restore?path=/memories&to=r1", "/restore")
+    assert person.get(f"{at}/m/b.txt").status == 404
+    assert store.read("/memories/b.txt") == "plain\n"
+    person.close()
+
+
 def test_a_writer_without_review_sees_the_activity_after_a_proposal(api: Api, store: MemoryStore, at: str) -> None:
     store.change_settings({"review": ["*"]})
     person = Person(api, api.with_key("read", "write").key)

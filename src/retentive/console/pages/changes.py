@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import TypeGuard, cast
 
 from retentive.console import differences
 from retentive.console.differences import Shown
@@ -17,8 +17,8 @@ from retentive.history.apply import RestoreOutcome, Step
 from retentive.history.operations import Preview, Undo
 from retentive.history.plan import Mode, State
 from retentive.server.errors import invalid
-from retentive.server.objects import moment
-from retentive.storage.contract import Snapshot
+from retentive.server.objects import VERSION_ID, moment
+from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
 from retentive.values.text import decoded
@@ -125,16 +125,24 @@ def _done(visit: Visit, done: RestoreOutcome) -> PageAnswer:
 def _texts(store: MemoryStore, steps: Sequence[Step]) -> dict[str, str]:
     """Return the texts of the versions that the shown steps replace or restore, by version id.
 
-    All texts are read in one operation, so there is only one audit entry.
+    All texts are read in one operation, so there is only one audit entry. The text that an actor under review sees now
+    may be that of a proposal, which is not stored as a version.
     """
     sides = (each for step in steps for each in (step.before, step.state if _is_stored(step.state) else None))
-    ids = list(dict.fromkeys(each.version_id for each in sides if each is not None))
+    ids = dict.fromkeys(each.version_id for each in sides if each is not None)
+    proposed = {each.version_id: each.path for each in (step.before for step in steps) if _is_proposed(each)}
+    stored = [each for each in ids if each not in proposed]
 
     def work(snapshot: Snapshot) -> dict[str, str]:
-        texts = ((each, snapshot.version(each)[1]) for each in ids)
-        return {each: "" if data is None else decoded(data) for each, data in texts}
+        texts = {each: snapshot.version(each)[1] for each in stored}
+        texts |= {each: snapshot.get(path).data for each, path in proposed.items()}
+        return {each: "" if data is None else decoded(data) for each, data in texts.items()}
 
-    return core_of(store).found(Read("show", work, facts_of=lambda found: {"compared": list(found)[:_NAMED]}))
+    return core_of(store).found(Read("show", work, facts_of=lambda _: {"compared": stored[:_NAMED]}))
+
+
+def _is_proposed(memory: Memory | None) -> TypeGuard[Memory]:
+    return memory is not None and not VERSION_ID.fullmatch(memory.version_id)
 
 
 def _is_stored(state: State | None) -> bool:

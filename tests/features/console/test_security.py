@@ -340,5 +340,6 @@ def test_a_key_for_some_paths_gets_no_figures_of_whole_stores(api: Api, store: M
     for sort in ("memories", "size", "full"):
         assert (limited.get(f"/console/?sort={sort}").status, whole.get(f"/console/?sort={sort}").status) == (400, 200)
         assert not [link for link in limited.get("/console/").links if f"sort={sort}" in link]
+        assert "the API key is limited to some paths" in limited.get(f"/console/?sort={sort}").text
     limited.close()
     whole.close()

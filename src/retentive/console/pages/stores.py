@@ -69,7 +69,7 @@ def list_stores(visit: Visit) -> PageAnswer:
     if sort not in {*SORTS, "findings", "audit"}:
         raise invalid("sort: must be the name of a column")
     if sort in WHOLE_SORTS and not visit.is_whole:
-        raise invalid("sort: the API key gives access to only some memory stores, so this column cannot be sorted")
+        raise invalid("sort: the API key is limited to some paths, so the list cannot be sorted by this column")
     infos, is_cut = listed(visit, wanted, is_archived=is_archived)
     checks = _checks(visit, infos)
     visit.overview.read_some(infos, visit.caller.key.paths, visit.opened, MORE if query.get("more") == "1" else AT_ONCE)

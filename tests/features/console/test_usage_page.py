@@ -50,6 +50,17 @@ def test_a_key_for_some_paths_gets_the_days_of_what_it_sees(
     person.close()
 
 
+def test_each_download_of_the_changes_is_in_the_audit_log(api: Api, store: MemoryStore, at: str) -> None:
+    store.change_settings({"audit": True})
+    for paths in ((), ("/memories/notes/**",)):
+        person = Person(api, api.with_key("read", paths=paths).key)
+        person.get(f"{at}/stats?format=csv")
+        person.close()
+    entries = [(each.operation, each.integration) for each in store.audit.entries()]
+    assert entries[-2:] == [("usage", "console")] * 2
+    assert len({each.actor for each in list(store.audit.entries())[-2:]}) == 2
+
+
 DAY_S = 86_400
 
 

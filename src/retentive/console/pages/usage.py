@@ -11,7 +11,7 @@ from retentive.console.overview import fullness
 from retentive.console.pages.listing import recent_changes
 from retentive.console.progress import steps_of
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Visit
-from retentive.engine.operation import Read
+from retentive.engine.operation import AuditOnly, Read
 from retentive.history.days import changes_of_days, last_days
 from retentive.stats import TOP
 from retentive.stats.memory_use import USED_DAYS, memory_use
@@ -49,6 +49,8 @@ def stats(visit: Visit) -> PageAnswer:
     else:
         counts, oldest = core.found(Read("usage", lambda snapshot: changes_of_days(snapshot, days))), None
     if visit.query.get("format") == "csv":
+        if core.reach:  # the versions were read without an audit entry
+            core.result_of(AuditOnly("usage"))
         first = None if oldest is None else oldest.created_at.astimezone(UTC).date()
         pairs = zip(days, counts, strict=True)
         lines = [f"{day},{count}\n" for day, count in pairs if first is None or day > first]

@@ -115,6 +115,7 @@ def test_callers_of_peek_are_known() -> None:
         "console/pages/erasure.py",  # the path of a memory, before it is erased, and what is left of it afterwards
         "console/pages/listing.py",  # the newest changes, beside a listing, which has an entry
         "console/pages/tree.py",  # the moment that a listing of the past is compared with
+        "console/pages/usage.py",  # the paths of the memories changed most often, on a page that has an entry
         "mcp/confirmation.py",  # the number of memories to confirm, before they are deleted
         "server/events.py",  # the batches of an event stream, which has an entry when it begins
         "cli/removal.py",  # the number of versions to confirm, before the removal

@@ -61,6 +61,22 @@ def test_each_download_of_the_changes_is_in_the_audit_log(api: Api, store: Memor
     assert len({each.actor for each in list(store.audit.entries())[-2:]}) == 2
 
 
+def test_deleted_memories_are_not_among_those_changed_most_often(
+    api: Api, person: Person, store: MemoryStore, at: str
+) -> None:
+    """Each link leads to a memory. A key for some paths gets no link to a memory that was moved elsewhere."""
+    store.write("/memories/b.txt", "1\n")
+    store.delete("/memories/b.txt")
+    limited = Person(api, api.with_key("read", paths=("/memories/notes/**",)).key)
+    for moves, expected in ((False, ["notes/a.md", "notes/a.md"]), (True, ["moved.md", ""])):
+        if moves:
+            store.rename("/memories/notes/a.md", "/memories/moved.md")
+        for each, path in zip((person, limited), expected, strict=True):
+            links = [link for link in each.get(f"{at}/stats").links if "/id/" in link]
+            assert [each.get(link).url.partition("/m/")[2] for link in links] == ([path] if path else [])
+    limited.close()
+
+
 DAY_S = 86_400
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 
 from retentive.console.overview import fullness
 from retentive.console.pages.listing import recent_changes
@@ -15,17 +16,17 @@ from retentive.engine.operation import AuditOnly, Read
 from retentive.history.days import changes_of_days, last_days
 from retentive.stats import TOP
 from retentive.stats.memory_use import USED_DAYS, memory_use
-from retentive.storage.contract import Version
-from retentive.store import core_of
+from retentive.storage.contract import Snapshot, Version
+from retentive.store import MemoryStore, core_of
 
 DAYS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class OftenChanged:
-    """Memory that was changed more than once.
+    """Memory that was changed more than once, with its current path.
 
-    `count` is the number of its versions among the versions that were read. `path` is the path in the newest of them.
+    `count` is the number of its versions among the versions that were read.
     """
 
     memory_id: str
@@ -63,7 +64,7 @@ def stats(visit: Visit) -> PageAnswer:
             for place, (day, count) in enumerate(zip(days, counts, strict=True))
         ],
         "actors": Counter(str(each.actor or "") for each in recent.versions).most_common(TOP),
-        "often": _often(recent.versions),
+        "often": _often(store, recent.versions),
         "newest": len(recent.versions),
         "is_cut": oldest is not None,
         "full": fullness(visit.info, settings),
@@ -73,8 +74,14 @@ def stats(visit: Visit) -> PageAnswer:
     return HtmlPage("stats.html", {**values, "area": "stats"}, title="Usage", is_streamed=True)
 
 
-def _often(versions: Sequence[Version]) -> list[OftenChanged]:
-    """Return the memories that have the most of these versions, and at least two. `versions` is newest first."""
-    paths = {each.memory_id: each.path for each in reversed(versions)}
-    found = Counter(each.memory_id for each in versions).most_common(TOP)
-    return [OftenChanged(memory_id, paths[memory_id], count) for memory_id, count in found if count > 1]
+def _often(store: MemoryStore, versions: Sequence[Version]) -> list[OftenChanged]:
+    """Return the existing memories with the most of these versions, and at least two. `versions` is newest first."""
+    newest = {each.memory_id: each for each in reversed(versions)}
+    counts = Counter(each.memory_id for each in versions if newest[each.memory_id].operation != "deleted")
+
+    def work(snapshot: Snapshot) -> list[OftenChanged]:
+        found = ((snapshot.find(each), count) for each, count in counts.most_common() if count > 1)
+        present = (OftenChanged(memory.id, memory.path, count) for memory, count in found if memory is not None)
+        return list(islice(present, TOP))
+
+    return core_of(store).peek(Read("list", work))

@@ -159,6 +159,20 @@ def test_a_private_search_of_all_stores_has_no_address(person: Person, two: TwoS
     assert not [link for link in page.links if two.word in link]
 
 
+def test_a_private_search_does_not_fill_the_form_with_an_address(person: Person, found: MemoryStore, at: str) -> None:
+    """The button of that form would put the query into the URL. The private form has the query."""
+    asked = {"q": "rare", "under": "plans", "actor": "session:s2", "since": "1d", "re": "1"}
+    for url in (f"{at}/search", f"/console/search?in={found.id}"):
+        page = person.submit(url, "/search", **asked)
+        assert page.problems() == []
+        public = next(fields for method, _, fields in page.forms if method == "get" and "since" in fields)
+        assert not any(public.values())
+        assert page.form("/search")["q"] == "rare"
+        shown = person.get(f"{at}/search?q=rare&since=1d&re=1")
+        public = next(fields for method, _, fields in shown.forms if method == "get" and "since" in fields)
+        assert (public["q"], public["since"], public["re"]) == ("rare", "1d", "1")
+
+
 def test_at_most_some_stores_are_searched(person: Person, two: TwoStores, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest come first, and a name finds others."""
     word, *_ = two

@@ -117,8 +117,9 @@ def _all_url(**query: str) -> str:
 
 def _values(visit: Visit, asked: Mapping[str, str], url: Callable[..., str]) -> dict[str, object]:
     is_one = "store_id" in visit.ids
-    return {"asked": asked, "searching": None, "area": "search", "url": url, "is_one": is_one, "waiting": 0,
-            "is_waiting": False, "all_url": _all_url, "store_url": store_url}  # fmt: skip
+    filled = asked if visit.method != "POST" else dict.fromkeys(asked, "")  # the form puts its fields into the URL
+    return {"asked": asked, "filled": filled, "searching": None, "area": "search", "url": url, "is_one": is_one,
+            "waiting": 0, "is_waiting": False, "all_url": _all_url, "store_url": store_url}  # fmt: skip
 
 
 def _query(asked: Mapping[str, str]) -> StoreSearch:

@@ -174,7 +174,7 @@ def test_the_store_of_a_user_may_come_from_a_function() -> None:
         asyncio.run(service.add_events_to_memory(**ANN, events=[event("e", "tea")]))
         assert [each.key for each in opened.stores()] == ["ann of app"]
         assert asyncio.run(found(service, "tea")) == ["e user tea"]
-    with pytest.raises(InvalidInput, match="memory must be a location"):
+    with pytest.raises(InvalidInput, match="`memory` must be a location"):
         AdkMemoryService(5)  # type: ignore[arg-type]  # on purpose
 
 
@@ -198,7 +198,7 @@ def test_what_cannot_be_kept_is_refused() -> None:
         assert asyncio.run(found(service, "tea")) == []
         for text in ("{}", "tea"):
             store.write("/memories/entries/e.json", text)
-            with pytest.raises(Damaged, match=r"/memories/entries/e\.json is not"):
+            with pytest.raises(Damaged, match=r"/memories/entries/e\.json does not contain"):
                 asyncio.run(found(service, "tea"))
 
 

@@ -7,7 +7,7 @@ import json
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from retentive.redaction import examiner
+from retentive.redaction.changes import changed
 from retentive.values.provenance import joined
 
 TEXTS = st.text(alphabet="ab\n", max_size=40)
@@ -18,8 +18,8 @@ PARTS = st.text(alphabet='"\\[]:,bya\u00e9', max_size=12)
 @example("a" * 9, "", "a", "")
 def test_a_change_is_framed_by_the_longest_equal_start_and_end(start: str, old: str, new: str, end: str) -> None:
     before, after = start + old + end, start + new + end
-    first, stop, old_stop = examiner.changed(before, after)
-    assert examiner.changed(before, after, (len(start), len(end))) == (first, stop, old_stop)
+    first, stop, old_stop = changed(before, after)
+    assert changed(before, after, (len(start), len(end))) == (first, stop, old_stop)
     assert (before[:first], before[old_stop:]) == (after[:first], after[stop:])
     assert first <= stop
     assert first <= old_stop

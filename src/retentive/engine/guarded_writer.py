@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from retentive.errors import Phrase, Refused
-from retentive.redaction.examiner import MAX_NAMED_LINES, UNKNOWN, Examined, SameEnds, TextExaminer
+from retentive.redaction.changes import UNKNOWN, SameEnds
+from retentive.redaction.examiner import MAX_NAMED_LINES, Examined, TextExaminer
 from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Snapshot, Transaction, Usage
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import covers, matches_actor

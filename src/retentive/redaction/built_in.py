@@ -43,6 +43,14 @@ _VALUE_OF_RUN = re.compile(
     r"(?:=>|[:=,>(：]+|is |是|bearer|basic|-----begin)[ \t]*[\"'`]?(?://[^:\s]*:)?([^\s=:>,(].*)",
     re.DOTALL,
 )
+# A text with one of these can have a match that depends on text at any distance: on other lines of a private key or of
+# base64, on the heading of a table, on the start of an INSERT, or on the word before a recovery phrase.
+_BASE64 = "[a-z0-9+/_-]{24}"
+_FAR = (
+    rf"private(?: |%20)key|private-lines|{tables.INSERT_HINT}+into[ \n]|{tables.SEEK_TABLE}|{contacts.SEEK_SEEDS}"
+    rf"|(?:\A|[^0-9a-z_\\]|\\[nrt])(?:{numbers.CARD}|{numbers.SSN})"
+    rf"|{_BASE64}[^a-z0-9+/_\n-]{{0,10}}\n[^a-z0-9+/_-]{{0,16}}{_BASE64}"
+)
 
 
 class BuiltInRules:
@@ -71,13 +79,14 @@ class BuiltInRules:
         )
         self._seek_tables = self._search(tables.SEEK_TABLE)
         self._seek_runs = self._search(_RUNS, in_bulk=True)
+        self._seek_far = self._search(_FAR, in_bulk=True)
         self._seek_base64 = self._search(SEEK_BASE64, lower=False)
         self._prefilter = Prefilter(self._searches, with_re2=with_re2)
 
     def _search(
         self, pattern: str, then: str = "", *, lower: bool = True, in_bulk: bool = False, **more: Any
     ) -> Search:
-        """Compile a search for all texts or, with `in_bulk`, for the rare texts with too many candidates."""
+        """Compile a search. With `in_bulk`, it does not run with the others in the first pass over each text."""
         search = Search(pattern, then, lower=lower, with_re2=self._with_re2, **more)
         if not in_bulk:
             self._searches.append(search)
@@ -156,6 +165,10 @@ class BuiltInRules:
         Return False if the quick check cannot tell.
         """
         return text.isascii() and "%" not in text and self._prefilter.excludes(text.encode())
+
+    def reach_far(self, text: str) -> bool:
+        """Return whether a match in the text may depend on text at any distance from it."""
+        return next(self._seek_far.spans(Scanned(text)), None) is not None
 
     def _by_table(self, scanned: Scanned, left: Limits) -> Iterator[Find]:
         reach = [0]

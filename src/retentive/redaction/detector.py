@@ -109,6 +109,15 @@ class Detector:
                 yield find
 
 
+def reaches_far(text: str) -> bool:
+    """Return whether a match of the built-in rules may depend on text that is far from it, such as a table's heading.
+
+    Also True for a text with invisible characters, because any number of them can separate a value from its context.
+    """
+    seen, view = plain(text)
+    return view is not None or _built_in_rules(None).reach_far(seen)
+
+
 def replaced(text: str, finds: Iterable[Find]) -> str:
     """Replace each match in a text by `[REDACTED:{kind}]`."""
     parts, at = [], 0

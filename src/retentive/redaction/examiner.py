@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from retentive.errors import InvalidInput, Refused
+from retentive.redaction.changes import UNKNOWN, SameEnds, around, changed, end_around, start_around
 from retentive.values.patterns import covers
 from retentive.values.settings import Settings
 
@@ -25,12 +26,8 @@ if TYPE_CHECKING:
     from retentive.redaction.detector import Detector, Find, Rule
 
 Detect: TypeAlias = "Callable[[str], Iterable[Find]]"
-SameEnds: TypeAlias = tuple[int, int]
-"""Numbers of characters that an edit did not change: at the start, and at the end. More characters may be unchanged."""
-UNKNOWN: SameEnds = (0, 0)
-_FIRST_STEP = 8
-NEIGHBOURS = 500  # characters before and after a change that are also examined, extended to whole lines
 AHEAD_CHARS = 4_000  # a shorter text is examined in the transaction, which takes less than a millisecond
+WHOLE_CHARS = 2_000  # a shorter text is examined whole, which often takes no longer than to decide whether it must be
 MAX_PLAIN_CHARS = 300  # longest text or path that `_PLAIN` matches
 MAX_CLEAN = 4_096  # maximum entries of `TextExaminer._clean`
 MAX_HARMLESS, MAX_HARMLESS_CHARS = 4_096, 300  # maximum entries of `TextExaminer.harmless`, and characters of an entry
@@ -75,8 +72,8 @@ class TextExaminer:
 
     `ahead` is the result of an examination before the write lock was taken: the kinds to find, the text, and its
     matches. `_clean` identifies texts that have no value to redact, by settings, path, length and hash. After an edit
-    of such a text, only the changed part is examined. `harmless` has short texts, mostly paths, for which the built-in
-    rules have no certain match.
+    of such a text, often only the changed part is examined. `harmless` has short texts, mostly paths, for which the
+    built-in rules have no certain match.
     """
 
     rules: Sequence[Rule] = ()
@@ -206,27 +203,32 @@ class TextExaminer:
     ) -> list[Find]:
         """Return the matches in the changed lines and near them, except matches that the previous text has there too.
 
-        `before` is the previous text. `known` are the matches in the whole new text if it was already examined. `same`
-        is as in `examine`.
+        The whole texts are compared if the new text is short, or if matches may depend on text that is far away, as
+        with the rules of an application. `before` is the previous text. `known` are the matches in the whole new text
+        if it was already examined. `same` is as in `examine`.
         """
         start, end, end_before = changed(before, text, same)
-        now, offset = _around(text, start, end)
+        is_whole = len(text) <= WHOLE_CHARS or self._reaches_far(text)
+        now, offset = (text, 0) if is_whole else around(text, start, end)
         new: list[Find] = []
         if known is None and self.ahead is not None and self.ahead[:2] == (settings.sensitive_kinds, text):
             known = self.ahead[2]
         finds = self._find(settings, now) if known is None else _within(known, offset, offset + len(now))
         if not finds:
             return new
-        old, _ = _around(before, start, end_before)
-        had = Counter((find.kind, old[find.start : find.end]) for find in self._find(settings, old, exact=True))
+        old = before if is_whole else around(before, start, end_before)[0]
+        # With the grade: an edit of "Number 5500..." to "Card number 5500..." once saved the number, as it was not new.
+        had = Counter(
+            (find.kind, find.likely, old[find.start : find.end]) for find in self._find(settings, old, exact=True)
+        )
         for find in finds:
-            value = (find.kind, now[find.start : find.end])
+            value = (find.kind, find.likely, now[find.start : find.end])
             touched = find.start + offset < end and find.end + offset > start
             if not touched and had[value] > 0:
                 had[value] -= 1
                 continue
-            new.append(type(find)(find.kind, find.start + offset, find.end + offset, likely=find.likely))
-        return new
+            new.append(find)
+        return _moved(new, offset)
 
     def _find(self, settings: Settings, text: str, *, in_path: bool = False, exact: bool = False) -> list[Find]:
         kinds = settings.sensitive_kinds
@@ -247,23 +249,30 @@ class TextExaminer:
     def _with_seams(self, settings: Settings, text: str) -> list[Find]:
         """Return the matches in a text that contains the text of `ahead`.
 
-        The matches of `ahead` are used again. Only the edges of its text and the text around it are examined now.
+        The matches of `ahead` are used again. Only the edges of its text and the text around it are examined now. The
+        whole text is examined if a match depends on text on the other side of an edge: a card number in the text of
+        `ahead` was once saved, because the words "credit card" were outside.
         """
         assert self.ahead is not None
         _, brought, finds = self.ahead
         at, find_in = text.index(brought), self.detector(settings.sensitive_kinds).find
         end = at + len(brought)
-        first, last = at + NEIGHBOURS, end - NEIGHBOURS
-        found = [type(find)(find.kind, find.start + at, find.end + at, likely=find.likely) for find in finds]
-        head = [find for find in find_in(text[:first]) if find.start < at]
-        tail = [
-            type(find)(find.kind, find.start + last, find.end + last, likely=find.likely)
-            for find in find_in(text[last:])
-        ]
-        tail = [find for find in tail if find.end > end]
-        reach = max((find.end for find in head), default=0)
-        back = min((find.start for find in tail), default=len(text))
-        return [*head, *(find for find in found if find.start >= reach and find.end <= back), *tail]
+        first, last = end_around(text, at), start_around(text, end)
+        if last <= first or self._reaches_far(text):
+            return find_in(text)
+        inside, head, tail = _moved(finds, at), find_in(text[:first]), _moved(find_in(text[last:]), last)
+        at_edges = [find for find in inside if find.start < first or find.end > last]
+        if [find for find in head if find.end > at] + [find for find in tail if find.start < end] != at_edges:
+            return find_in(text)
+        return [*(find for find in head if find.end <= at), *inside, *(find for find in tail if find.start >= end)]
+
+    def _reaches_far(self, text: str) -> bool:
+        """Return whether a match may depend on text that is far away."""
+        if self.rules or self.detectors:
+            return True
+        from retentive.redaction.detector import reaches_far  # noqa: PLC0415 - see above
+
+        return reaches_far(text)
 
     def _is_plain(self, settings: Settings, text: str) -> bool:
         if len(text) > MAX_PLAIN_CHARS or settings.sensitive_kinds is not None or self.plain is None:
@@ -278,6 +287,10 @@ def allowance(value: str, salt: bytes | None = None) -> str:
     """
     salt = os.urandom(16) if salt is None else salt
     return f"value:{salt.hex()}:{hmac.new(salt, value.encode('utf-8', 'replace'), hashlib.sha256).hexdigest()}"
+
+
+def _moved(finds: Iterable[Find], by: int) -> list[Find]:
+    return [type(find)(find.kind, find.start + by, find.end + by, likely=find.likely) for find in finds]
 
 
 def _within(finds: Sequence[Find], start: int, end: int) -> list[Find]:
@@ -327,45 +340,3 @@ def _lines(text: str, flagged: list[Find], removed: list[Find]) -> tuple[tuple[i
         line, at = line + text.count("\n", at, find.start), find.start
         by_line.setdefault(line - gone[bisect_left(starts, find.start)], []).append(find.kind)
     return tuple((line, ", ".join(dict.fromkeys(kinds))) for line, kinds in sorted(by_line.items()))
-
-
-def changed(before: str, text: str, same: SameEnds = UNKNOWN) -> tuple[int, int, int]:
-    """Return the start of the difference between two texts, its end in `text`, and its end in `before`."""
-    most = min(len(before), len(text))
-    start = _same_start(before, text, same[0], most)
-    tail = _same_end(before, text, same[1], most - start)
-    return start, len(text) - tail, len(before) - tail
-
-
-def _same_start(one: str, other: str, known: int, most: int) -> int:
-    """Return the length of the common beginning, at most `most`. The first `known` characters are not compared.
-
-    The texts are compared in slices. The length of a slice is doubled until the slices differ, and then halved.
-    """
-    size, step = min(known, most), _FIRST_STEP
-    while size + step <= most and one[size : size + step] == other[size : size + step]:
-        size, step = size + step, step * 2
-    while step := step >> 1:
-        if size + step <= most and one[size : size + step] == other[size : size + step]:
-            size += step
-    return size
-
-
-def _same_end(one: str, other: str, known: int, most: int) -> int:
-    """Return the length of the common end, as `_same_start` does for the beginning."""
-    size, step = min(known, most), _FIRST_STEP
-    end, other_end = len(one) - size, len(other) - size
-    while size + step <= most and one[end - step : end] == other[other_end - step : other_end]:
-        size, end, other_end, step = size + step, end - step, other_end - step, step * 2
-    while step := step >> 1:
-        if size + step <= most and one[end - step : end] == other[other_end - step : other_end]:
-            size, end, other_end = size + step, end - step, other_end - step
-    return size
-
-
-def _around(text: str, start: int, end: int) -> tuple[str, int]:
-    """Return the lines from `start` to `end` and the lines around them, and the position where these lines start."""
-    first = text.rfind("\n", 0, max(0, start - NEIGHBOURS)) + 1 if start > NEIGHBOURS else 0
-    first = max(first, start - 4 * NEIGHBOURS, 0)  # lines can be very long
-    stop = text.find("\n", end + NEIGHBOURS, end + 4 * NEIGHBOURS)
-    return text[first : stop if stop >= 0 else end + 4 * NEIGHBOURS], first

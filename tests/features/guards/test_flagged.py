@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from retentive import MemoryStore
-from retentive.redaction.detector import Find
-from retentive.redaction.examiner import TextExaminer, allowance, changed
+from retentive.redaction.changes import changed
+from retentive.redaction.detector import Detector, Find
+from retentive.redaction.examiner import TextExaminer, allowance
 from retentive.stats import stats
 from retentive.values.settings import DEFAULTS
 from support.command_line import here
@@ -100,11 +101,12 @@ def test_an_edit_of_a_text_known_to_be_clean_examines_what_changed() -> None:
     """A text is known by the settings it was examined with, and again after each edit."""
     sizes: list[int] = []
 
-    def counting(text: str) -> list[Find]:
-        sizes.append(len(text))
-        return []
+    class CountingDetector(Detector):
+        def find(self, text: str, *, in_path: bool = False) -> list[Find]:
+            sizes.append(len(text))
+            return super().find(text, in_path=in_path)
 
-    examiner = TextExaminer(detectors=[counting])
+    examiner = TextExaminer(_detectors={None: CountingDetector()})
     text = "words of a line\n" * 10_000
     edited = text + f"{KEY}\n"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import Literal, TypeAlias
 
@@ -15,7 +17,7 @@ from retentive.values.records import to_us
 Fate: TypeAlias = Literal["new", "changed", "gone"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SinceMoment:
     """Summary of the changes to a store since an earlier time.
 
@@ -37,7 +39,18 @@ class SinceMoment:
 
     def below(self, directory: str, fate: Fate) -> int:
         """Return the number of memories below a directory with this fate."""
-        return sum(found == fate and version.path.startswith(f"{directory}/") for found, version in self.fates.values())
+        return self._below[directory, fate]
+
+    @cached_property
+    def _below(self) -> Counter[tuple[str, Fate]]:
+        """Number of memories with each fate, by directory. A page asks for each of its directories."""
+        found: Counter[tuple[str, Fate]] = Counter()
+        for fate, version in self.fates.values():
+            directory = version.path.rpartition("/")[0]
+            while directory:
+                found[directory, fate] += 1
+                directory = directory.rpartition("/")[0]
+        return found
 
 
 def since(at: Named, limit: int) -> Read[SinceMoment]:

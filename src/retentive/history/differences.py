@@ -208,7 +208,10 @@ def _path_of(pair: tuple[Version | None, Version | None]) -> str:
 def _runs(
     found: Snapshot, chosen: Sequence[Version], memory_ids: Iterable[str]
 ) -> Iterator[tuple[Version | None, Version]]:
-    """Yield, for each run of consecutive selected versions of a memory, the version before it and its last version."""
+    """Group the selected versions of each memory into runs of consecutive versions.
+
+    For each run, yield two versions: the one right before the run, and the last one of the run.
+    """
     ids = {version.id for version in chosen}
     runs = []
     for memory_id in memory_ids:

@@ -197,7 +197,10 @@ def _item(memory: Memory, text: str) -> Item:
 
 
 def _has(op: SearchOp, item: SearchItem) -> bool:
-    """Return True if LangGraph's own store finds the item with the filter. A missing field does not match."""
+    """Return True if the item matches the filter by the rules of LangGraph's own store.
+
+    An item that lacks a field of the filter does not match.
+    """
     model = InMemoryStore()
     model.batch([PutOp(item.namespace, item.key, item.value)])
     try:

@@ -130,8 +130,9 @@ class TextPart:
 
 
 def alternatives(texts: Iterable[str] | Mapping[str, str]) -> str:
-    """Return a pattern that matches any of the texts. A mapping gives the pattern that must follow each text.
+    """Return a pattern that matches any of the texts.
 
+    If `texts` is a mapping, its keys are the texts, and each value is a pattern that must match right after its text.
     Common beginnings are merged, because `re` tries one alternative after the other.
     """
     rests = texts if isinstance(texts, Mapping) else dict.fromkeys(texts, "")

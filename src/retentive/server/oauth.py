@@ -66,7 +66,7 @@ class Issuer:
             raise InvalidInput("specify `workspace` or `workspace_claim`, but not both")
         if (self.workspace_claim is None) == bool(self.workspaces):
             raise InvalidInput(
-                "`workspaces` and `workspace_claim` must be used together; the pattern * allows all workspaces"
+                "`workspaces` and `workspace_claim` must be used together; to allow all workspaces, add the pattern *"
             )
         for pattern in self.workspaces:
             check_name_pattern(pattern)

@@ -126,7 +126,7 @@ def check_same(info: StoreInfo, store_id: str, key: str | None) -> None:
     if info.erased_at is not None:
         raise InvalidInput(f"the memory store {store_id} was erased in the target, and its id cannot be used again")
     if info.id != store_id:
-        raise InvalidInput(f"the target has another memory store with the key {key!r}")
+        raise InvalidInput(f"a different memory store in the target already uses the key {key!r}")
     if info.key != key:
         raise InvalidInput(f"the memory store {store_id} exists in the target with another key, {info.key!r}")
 

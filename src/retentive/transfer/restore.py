@@ -158,4 +158,4 @@ def _check_target(target: Backend, section: Section, key: str | None) -> None:
         if newest is not None and not any(version.id == newest for version, _ in section.versions()):
             raise InvalidInput(f"the memory store {key or header.id} exists in the target with other versions")
     elif key is not None and target.get_store(key, workspace=header.workspace_id) is not None:
-        raise InvalidInput(f"the target has another memory store with the key {key!r}")
+        raise InvalidInput(f"a different memory store in the target already uses the key {key!r}")

@@ -79,7 +79,7 @@ def undo_change(
     history, origin = call.store.history, origin_of(source, session)
     if own:
         if dry_run or any(each is not None for each in (memory_version_id, actor, since)):
-            raise invalid("own: can be combined only with revision, path and mode")
+            raise invalid("own: this field can be combined only with the fields revision, path and mode")
         return _changed(history.undo_own(revision, path=None if path is None else tool_path(path), mode=mode, **origin))
     if sum(each is not None for each in (memory_version_id, revision, actor)) != 1:
         raise invalid("memory_version_id: specify exactly one of memory_version_id, revision and actor")

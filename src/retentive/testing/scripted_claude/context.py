@@ -61,8 +61,8 @@ class Context:
     def prompts(self) -> tuple[int, ...]:
         """Sizes, in tokens, of the prompts that the model would get for this request.
 
-        A compaction has a prompt of its own, which asks for the summary. The prompt for the reply follows, unless the
-        reply pauses after the summary.
+        With a compaction, there are two sizes: first that of the prompt that asks for the summary, and then that of the
+        prompt for the reply. If the request pauses after the summary, there is only the first.
         """
         summarized = (self.compaction.input_tokens,) if self.compaction else ()
         return summarized if self.compaction and self.compaction.pauses else (*summarized, self.tokens)

@@ -174,7 +174,7 @@ class GuardedWriter(WriteRules):
         data = text.encode()
         if data == entry.data:
             return Stored(text, "" if entry.memory is None else entry.memory.version_id)
-        self._check_again(path, again)
+        self._check_writable(path, again)
         if not is_removal:  # checked first, because examining a long text takes long
             self._check_bytes(entry, len(data))
         before = "" if entry.data is None else entry.data.decode("utf-8", "replace")
@@ -210,7 +210,7 @@ class GuardedWriter(WriteRules):
             self.move([Change(entry.memory, path.text)])
         return Stored(examined.text, version_id, altered=bool(kinds), notes=tuple(notes))
 
-    def _check_again(self, path: MemoryPath, again: Again | None) -> None:
+    def _check_writable(self, path: MemoryPath, again: Again | None) -> None:
         """Raise `Refused` in an archived store, or if the memory to create again still exists.
 
         It may exist at a path that the caller may not see. An undo by this caller would then create it twice.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SAMPLE = sized(quick=1, long=8, full=50)  # number of cases of a step; `create large` alone has thousands of calls
+SAMPLE = sized(quick=1, long=8, full=80)  # number of cases of a step; `create large` alone has thousands of calls
 MOST_SHOWN = 25
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))

@@ -16,8 +16,8 @@ from .rounds import judge, look, work_until, writers_for
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROUNDS = sized(quick=3, long=30, full=200)
-ROUNDS_ON_SERVERS = sized(quick=2, long=8, full=30)  # fewer rounds, because each takes longer on a server
+ROUNDS = sized(quick=3, long=30, full=300)
+ROUNDS_ON_SERVERS = sized(quick=2, long=8, full=80)  # fewer rounds, because each takes longer on a server
 ROUNDS_PER_STORE = 10  # then a new location is used, so that histories stay short
 
 

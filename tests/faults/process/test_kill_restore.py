@@ -17,7 +17,7 @@ from retentive.storage.contract import Change, Transaction
 from support.places import place_of
 from support.profiles import LONG, sized
 
-ROUNDS = sized(quick=2, long=4, full=20)
+ROUNDS = sized(quick=2, long=4, full=40)
 MEMORIES = 1_000
 
 RESTORE = """

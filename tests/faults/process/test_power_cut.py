@@ -17,7 +17,7 @@ from .rounds import judge, look, work_until, writers_for
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROUNDS = sized(quick=3, long=20, full=100)
+ROUNDS = sized(quick=3, long=20, full=200)
 ROUNDS_PER_STORE = 10
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))

@@ -33,7 +33,7 @@ def past_of(found: Snapshot, at: Named, target: MemoryPath | None = None) -> Pas
 
 
 def check_kept(found: Snapshot, then: Moment) -> None:
-    """Raise `InvalidInput` if versions of an earlier state were pruned."""
+    """Raise `InvalidInput` if versions of the state at `then` were pruned."""
     pruned = found.get_record(HISTORY, PRUNED)
     if pruned is not None and to_us(then.at) < int(pruned):
         raise InvalidInput("versions of that time were pruned (setting keep_versions_days); choose a later time")

@@ -58,7 +58,8 @@ class Detector:
     def find(self, text: str, *, in_path: bool = False) -> list[Find]:
         """Return the sensitive values in a text, in order and without overlaps.
 
-        With `in_path`, the text is a path, and a card number counts as certain without words about cards near it.
+        If `in_path` is true, the text is a path. A number with the form of a card number is then certain. In other
+        texts, it is certain only if a word such as "card" is near.
         """
         has_rules = self._rules or self._detectors
         if not has_rules and len(text) <= _SHORT_CHARS and _built_in_rules(self._with_re2).exclude(text):
@@ -102,10 +103,10 @@ class Detector:
             yield from filter(None, map(rule.to_find, rule.compiled.finditer(text)))
         for detector in self._detectors:
             for find in detector(text):
-                if not (0 <= find.start < find.end <= len(text) and NAME.fullmatch(find.kind)):
-                    raise InvalidInput(
-                        "a detector returned a match with a position outside the text, or with an invalid kind name"
-                    )
+                if not 0 <= find.start < find.end <= len(text):
+                    raise InvalidInput("a detector returned a match with a position outside the text")
+                if not NAME.fullmatch(find.kind):
+                    raise InvalidInput("a detector returned a match with an invalid name of its kind")
                 yield find
 
 

@@ -113,7 +113,7 @@ class HttpAnswer:
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            raise Unavailable(f"the server answered with status {self.status} and without a JSON object")
+            raise Unavailable(f"the answer of the server (status {self.status}) is not a JSON object")
         return value
 
 

@@ -366,7 +366,7 @@ def to_datetime(time_us: int) -> datetime:
     try:
         return EPOCH + timedelta(microseconds=time_us)
     except (OverflowError, TypeError, ValueError):
-        raise Damaged("a stored time cannot be read") from None
+        raise Damaged("a stored time is out of range") from None
 
 
 def to_us(at: datetime) -> int:

@@ -187,9 +187,10 @@ def _hints(location: Location, session: Session) -> list[str]:
 
 
 def _command(location: Location, *words: str) -> str:
-    """Return a command line for the same location, to be copied into the same shell.
+    """Return a `retentive` command with the arguments `words`, which the user can copy into the shell.
 
-    It repeats the options that were given on the command line. A URL with a password is replaced by `LOCATION`.
+    The command uses the location of this chat: it repeats the options --at, --store and --keys if they were given when
+    the chat was started. A URL with a password is replaced by `LOCATION`.
     """
     given = {"at": location.url if location.shown == location.url else "LOCATION"}
     given |= {"store": location.store_key, "keys": location.keys or ""}

@@ -54,7 +54,7 @@ class SavedChat:
     def save(
         self, messages: Sequence[MessageDict], *, actor: str, started_at: datetime, undone: Collection[int]
     ) -> None:
-        """Replace the file and sync it to disk. An error of the disk is stored in `problem`, and the chat continues."""
+        """Replace the file and sync it to disk. If that fails, set `problem` to the error; the chat then continues."""
         if not self.path:
             return
         saved = {"actor": actor, "started_at": started_at.isoformat(), "undone": sorted(undone), "messages": messages}

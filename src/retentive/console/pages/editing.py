@@ -77,10 +77,11 @@ def _conflict(
 ) -> PageAnswer:
     """Show the conflict page, because somebody else changed the memory.
 
-    The page shows both changes, the conflicting places with a choice for each, and the merged text. `is_shown` means
-    that the person made choices on this page. `mine` is then the text that results from these choices. If the memory
-    was changed again, `mine` is compared with the newest text. If the person made choices and also edited the merged
-    text, `edited` is that text. The page then shows it and asks again, so that no choice is lost silently.
+    The page shows both changes, the conflicting places with a choice for each, and the merged text.
+
+    `mine` is the text of the person. `is_shown` is true if the person has seen this page before and made choices on it;
+    `mine` is then the text that results from the choices. The page compares `mine` with the newest text. `edited` is
+    the merged text as the person edited it, or None. With `edited`, the page asks again, so that no choice is lost.
     """
     memory, theirs = _present(visit, path, base_id)
     text, picks = mine, list[str]()
@@ -171,7 +172,10 @@ def _load(visit: Visit, path: str) -> tuple[Memory, str]:
 
 
 def _typed(visit: Visit, before: str) -> str:
-    """Return the text in the form with the line ends of the previous text, because browsers send CRLF line ends."""
+    """Return the text that was typed into the form.
+
+    Browsers send each line end as CRLF. The result has the line ends of the text `before`.
+    """
     return _line_ends(visit.given("text"), before)
 
 

@@ -302,7 +302,8 @@ def _purge(backend: Backend) -> None:
 def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
     """Encrypt the data key of a store with the current key-encryption key.
 
-    Returns the name of the field of `Rotated` that counts this store.
+    Returns the outcome: "rewrapped", "current", "locked", "destroyed" or "unsealed". `Rotated` has a field for each
+    outcome, with the number of stores.
     """
     while store.seal is not None:
         old = store.seal

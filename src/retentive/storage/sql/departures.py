@@ -1,4 +1,4 @@
-"""Cache of departures. A departure records that a memory left a path, because it was deleted or renamed.
+"""Cache of departures. A departure records that a memory left a path, because the memory was deleted or renamed.
 
 Departures make it possible to read an earlier state of a directory without reading all memories or all versions. A
 memory that was in the directory is either still at the same path, or its departure is in this cache. The cache belongs
@@ -80,14 +80,14 @@ class Departures:
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
     def forget(self, store_id: str) -> None:
-        """Forget the departures of a store. Call this after versions or memories of the store were removed."""
+        """Remove a store from the cache. Call this after the database has lost versions or memories of the store."""
         with self._lock:
             self._known.pop(store_id, None)
 
     def below(
         self, connection: Connection, store: int, store_id: str, before: str, bounds: tuple[str, str]
     ) -> _Below | None:
-        """Return the departures that happened at or after the version id `before`, from paths within `bounds`.
+        """Return the departures from paths in the range `bounds`, by the version `before` and all later versions.
 
         `store` is the number of the store in the tables. Returns None if the departures are not known. One reason is
         that too many versions would have to be read; the next call then reads these versions. Another reason is that
@@ -128,7 +128,10 @@ class Departures:
 
 
 class _Below:
-    """Departures from paths within `bounds` that happened at or after the version id `before`."""
+    """Departures from paths in the range `bounds`, by the version `before` and all later versions.
+
+    In the state before the version `before`, these memories were still at these paths.
+    """
 
     def __init__(self, by_path: list[Departure], before: str, bounds: tuple[str, str]) -> None:
         self._by_path, self._before = by_path, before

@@ -110,7 +110,11 @@ class _StoreRepair:
         return fits(self._text(holder), record.size, record.sha256)
 
     def rebuild(self) -> None:
-        """Correct the texts of versions, the memories that differ from their newest version, and lost memories."""
+        """Repair the store.
+
+        Texts of versions that are missing or wrong are restored first. Then memories that differ from their newest
+        version are corrected, and memories that are missing are created again from their newest version.
+        """
         for version in self._versions:
             if version.has_text and not self._fits(version.text_of, version):
                 self._find_text(version)

@@ -134,13 +134,17 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         try:
             self.check_open()
-            state = self._cache.now()
+            turn = self._turns.take()
+            try:
+                state = self._cache.now()
+                known = self._files.known(store_id)
+                if state is not None and known is not None:
+                    with suppress(NotCached):
+                        return work(CachedSnapshot(state.records(store_id), known))
+            finally:
+                turn.release()
             if state is None:
                 return super().read(store_id, work)
-            known = self._files.known(store_id)
-            if known is not None:
-                with suppress(NotCached):
-                    return self._read_cached(state, store_id, known, work)
             return super().read(store_id, partial(_keep_in, state, work))
         except ExternalEdit:  # recording the edit needs a write transaction
             return self.write(store_id, work)

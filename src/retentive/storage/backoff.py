@@ -17,7 +17,7 @@ def _between(shortest: float, longest: float) -> float:
     return uniform(shortest, longest)  # noqa: S311 - it only spreads attempts in time
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Backoff:
     """Exponential backoff with jitter.
 

@@ -193,7 +193,7 @@ class JobTransaction(Protocol):
 X = TypeVar("X", bound=JobTransaction)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Ran(Generic[X]):
     """Job that has run but is not committed yet, with the result or error that it gets if the commit succeeds.
 

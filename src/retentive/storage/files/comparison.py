@@ -57,7 +57,7 @@ class VerifiedFiles:
             self.free.add(path)
 
 
-@dataclass
+@dataclass(eq=False)
 class Comparison:
     """Comparison of the records of one store with its files.
 

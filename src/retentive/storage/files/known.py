@@ -19,7 +19,7 @@ MemoryRow: TypeAlias = tuple[str, str, int]
 """Path, version id, and size in bytes of a memory."""
 
 
-@dataclass
+@dataclass(eq=False)
 class KnownFiles:
     """State of the files of one store. Threads may share it, because entries are replaced and never modified.
 

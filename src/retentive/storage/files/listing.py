@@ -12,7 +12,7 @@ from retentive.storage.files.directories import OpenedDirectory
 _mark = attrgetter("st_mode", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class FileListing:
     """Entries of one directory: their names in the order of the file system, and their marks.
 

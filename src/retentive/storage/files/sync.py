@@ -20,7 +20,7 @@ _OURS = set(FileKind) - {FileKind.OTHER}  # kinds that may be overwritten or rem
 _CHUNK = 500  # number of values in one statement
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SyncPlan:
     """Plan of the files to write after a commit.
 

@@ -106,7 +106,7 @@ class Writer:
             connection.roll_back()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SqliteSharedTransaction:
     """Open transaction that the jobs of a batch share.
 

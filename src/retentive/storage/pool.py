@@ -1,4 +1,4 @@
-"""Connection pool that the threads of one process share, and a lock that lets reading threads run one at a time."""
+"""Connection pool that the threads of one process share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Generic, Protocol, TypeVar
 from retentive.errors import Damaged, Unavailable
 
 MAX_IDLE = 8
-SLOW_S = 0.02  # a reader that takes longer loses its turn, so that others need not wait
 
 
 class Closable(Protocol):
@@ -112,28 +111,3 @@ class Pool(Generic[C]):
             with self._mutex:
                 self._held = False
                 self._change.notify_all()
-
-
-class ReadTurns:
-    """Lets reading threads work one at a time. Threads cannot run Python code at the same time anyway.
-
-    The module `sqlite3` releases Python's global lock several times in each statement. Each release wakes another
-    thread that waits for this lock. With 64 reading threads, one view took 90 thread switches. A thread that waits for
-    its turn here does not wait for the global lock, so it is not woken.
-
-    If the work of a thread takes longer than `SLOW_S`, the next thread starts without waiting for it.
-    """
-
-    def __init__(self) -> None:
-        self._turn = threading.Lock()
-        self._since = 0.0
-
-    def take(self) -> threading.Lock:
-        """Wait for a turn. Returns a lock; release it when the work is done."""
-        turn = self._turn
-        while not turn.acquire(timeout=SLOW_S):
-            if turn is self._turn and time.monotonic() - self._since > SLOW_S:
-                self._turn = threading.Lock()
-            turn = self._turn
-        self._since = time.monotonic()
-        return turn

@@ -142,7 +142,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
                     with suppress(NotCached):
                         return work(CachedSnapshot(state.records(store_id), known))
             finally:
-                turn.release()
+                self._turns.release(turn)
             if state is None:
                 return super().read(store_id, work)
             return super().read(store_id, partial(_keep_in, state, work))
@@ -154,7 +154,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         try:
             return work(CachedSnapshot(state.records(store_id), known))
         finally:
-            turn.release()
+            self._turns.release(turn)
 
     @contextmanager
     def quiet(self) -> Iterator[None]:

@@ -26,8 +26,9 @@ from retentive.storage.capabilities import Purgeable
 from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us, sortable_id
 from retentive.storage.disk import make_directory, make_file, os_error
 from retentive.storage.lock_file import LockFile, writers_lock
-from retentive.storage.pool import Pool, ReadTurns
+from retentive.storage.pool import Pool
 from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
+from retentive.storage.read_turns import ReadTurns
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, marked_entry_with_head, select_head
@@ -218,7 +219,7 @@ class SqliteBackend(SqlBackend, Purgeable):
             with self.reading() as connection:
                 return self._read(connection, store_id, work)
         finally:
-            turn.release()
+            self._turns.release(turn)
 
     def _read_file(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         """Do the same as `with self.reading()`, but faster, since no generators are needed."""

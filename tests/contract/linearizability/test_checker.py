@@ -169,6 +169,26 @@ def test_too_many_configurations_are_undecided() -> None:
     assert find_failure([CREATED, *inserts]) is None
     with pytest.raises(UndecidedError):
         Search([CREATED, *inserts], limit=100).run()
+    with pytest.raises(UndecidedError):
+        Search([CREATED, *inserts]).has_order(limit=10)
+
+
+@pytest.mark.parametrize("seen", ["0\n3\n5\none\n", "5\n0\n3\none\n"])
+def test_many_unknown_outcomes_have_an_order_if_there_is_one(seen: str) -> None:
+    """There are more than 16 factorial configurations: each insertion takes effect at any time or never."""
+    unknown = [did(20, 90, insert(str(number)), ONE) for number in range(16)]
+    history = [CREATED, *(changed(each, answer=None) for each in unknown), did(100, 110, view(), {A: seen})]
+    with pytest.raises(UndecidedError):
+        Search(history).run()
+    assert find_failure(history) is None
+
+
+def test_a_history_without_an_order_is_not_accepted_after_too_many_configurations() -> None:
+    """The first search gives up, and the second finds no order: a text that nobody wrote is seen at the end."""
+    unknown = [changed(did(20, 90, insert(str(number)), ONE), answer=None) for number in range(5)]
+    history = [CREATED, *unknown, did(100, 110, view(), {A: "9\none\n"})]
+    assert not Search(history).has_order()
+    assert Search(history).run() is not None
 
 
 @given(histories(max_size=25))
@@ -192,6 +212,7 @@ def test_the_result_equals_brute_force(data: st.DataObject) -> None:
         late = data.draw(numbers)
         history[late] = changed(history[late], called=history[late].returned)
     assert (why_not(history) == "") is is_linearizable(history), history
+    assert Search(history).has_order() is is_linearizable(history), history
 
 
 def test_an_explanation_has_only_the_commands_without_an_order() -> None:

@@ -6,12 +6,17 @@ is a state of the memory store and the set of pending commands that already took
 when its return requires it. Equal configurations are merged. If no configuration is left, no order explains the
 replies.
 
+Commands with unknown outcomes stay pending to the end, so a history with many of them has too many configurations. Then
+a second search goes depth first: it follows one configuration to the end of the history before it tries the next. It
+finds an order soon if there is one, but it cannot say where a history fails.
+
 The functions are pure, without clock or I/O. The sequential specification is the reference model of the memory tool.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -26,7 +31,8 @@ Alike: TypeAlias = Callable[[Command, Expected, Answer], bool]
 Configuration: TypeAlias = tuple[State, int]  # bit n is set if the pending operation n took effect
 
 EMPTY: State = ()
-MAX_CONFIGURATIONS = 200_000  # about 200 MB; histories of 16 clients need less than 10,000
+MAX_CONFIGURATIONS = 20_000  # about 20 MB; histories of 16 clients need less than 10,000
+MAX_VISITS = 1_000_000  # of the second search, about 1 GB
 NOTHING_DONE = (
     "Error: The memory store is unavailable",
     "Error: The memory store is full",
@@ -35,7 +41,7 @@ NOTHING_DONE = (
 
 
 class UndecidedError(Exception):
-    """Raised if a history has more possible configurations than the checker can keep."""
+    """Raised if a history has more possible configurations than the checker can keep, so that no result is known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +100,14 @@ def exactly(_command: Command, expected: Expected, answer: Answer) -> bool:
 def find_failure(history: Sequence[Operation], *, alike: Alike = exactly) -> Failure | None:
     """Return None if the history is linearizable from an empty store. Raises `UndecidedError`."""
     for part in independent(history):
-        if failure := Search(part, alike=alike).run():
-            return failure
+        try:
+            failure = Search(part, alike=alike).run()
+        except UndecidedError:
+            if not Search(part, alike=alike).has_order():
+                raise
+        else:
+            if failure:
+                return failure
     return None
 
 
@@ -148,10 +160,6 @@ class Search:
 
     def run(self) -> Failure | None:
         """Return None if some order explains all replies."""
-        # Views with unknown outcomes and commands that the storage rejected have no effect.
-        self.operations = [
-            each for each in self.history if not (each.did_nothing or (each.harmless and not each.known))
-        ]
         possible: set[Configuration] = {(self.start, 0)}
         certain, under_way = (self.start, 0), list[int]()
         since: list[int] = []  # operations called since the last certain configuration, or pending at that time
@@ -162,7 +170,7 @@ class Search:
                 self._steps[number] = {}
                 possible = {self._absorb(state, done, [number]) for state, done in possible}
                 continue
-            possible = self._after_return(number, possible, under_way)
+            possible = set(self._after_return(number, possible, under_way))
             if not possible:
                 return self._failure(certain, since, number)
             under_way.remove(number)
@@ -172,35 +180,75 @@ class Search:
                 since = list(under_way)
         return None
 
+    def has_order(self, *, limit: int = MAX_VISITS) -> bool:
+        """Return True if some order explains all replies. Searches depth first. Raises `UndecidedError`."""
+        moments = self._moments()
+        under_way: list[list[int]] = [[]]  # numbers of the pending operations before each moment
+        for _, returns, number in moments:
+            now = under_way[-1]
+            under_way.append([each for each in now if each != number] if returns else [*now, number])
+        self._steps = {number: {} for number in range(len(self.operations))}
+        visited = set[tuple[int, Configuration]]()
+        ways = [iter([(self.start, 0)])]  # configurations not tried yet: after no moment, after the first, and so on
+        while ways:
+            configuration = next(ways[-1], None)
+            at = len(ways) - 1
+            if configuration is None:
+                ways.pop()
+            elif at == len(moments):
+                return True
+            elif (at, configuration) not in visited:
+                visited.add((at, configuration))
+                ways.append(self._after(*moments[at][1:], configuration, under_way[at]))
+            if len(visited) > limit:
+                raise UndecidedError(f"over {limit:,} configurations in all")
+        return False
+
+    def _after(
+        self, returns: bool, number: int, configuration: Configuration, under_way: list[int]
+    ) -> Iterator[Configuration]:
+        if returns:
+            return self._after_return(number, {configuration}, [number, *under_way])
+        return iter([self._absorb(*configuration, [number])])
+
+    @cached_property
+    def operations(self) -> list[Operation]:
+        """The history without commands that have no effect.
+
+        These are views with unknown outcomes, and commands that the storage rejected.
+        """
+        return [each for each in self.history if not (each.did_nothing or (each.harmless and not each.known))]
+
     def _moments(self) -> list[tuple[int, bool, int]]:
         """Return all calls and known returns in time order. At equal times, calls come first."""
         calls = [(each.called, False, number) for number, each in enumerate(self.operations)]
         returns = [(each.returned, True, number) for number, each in enumerate(self.operations) if each.known]
         return sorted(calls + returns)
 
-    def _after_return(self, number: int, possible: set[Configuration], under_way: list[int]) -> set[Configuration]:
-        """Return the configurations after operation `number`, which may take effect after other pending operations."""
+    def _after_return(self, number: int, possible: set[Configuration], under_way: list[int]) -> Iterator[Configuration]:
+        """Yield the configurations after operation `number`, which may take effect after other pending operations.
+
+        The first ones are those in which the fewest pending operations took effect.
+        """
         bit = 1 << number
-        found: set[Configuration] = set()
-        todo, self._reached = list(possible), set(possible)
+        todo, self._reached = deque(possible), (reached := set(possible))
         while todo:
-            state, done = todo.pop()
+            state, done = todo.popleft()
             if done & bit:
-                found.add((state, done ^ bit))
+                yield state, done ^ bit
                 continue
             for each in under_way:
                 after = None if done >> each & 1 else self._step(each, state)
                 if after is None or after is state:  # matching operations that change nothing are already included
                     continue
                 following = self._absorb(after, done | 1 << each, under_way)
-                if following not in self._reached:
-                    self._reached.add(following)
+                if following not in reached:
+                    reached.add(following)
                     todo.append(following)
-            if len(self._reached) > self.limit:
+            if len(reached) > self.limit:
                 raise UndecidedError(f"over {self.limit:,} configurations at once")
-        return found
 
-    def _absorb(self, state: State, done: int, under_way: list[int]) -> Configuration:
+    def _absorb(self, state: State, done: int, under_way: Sequence[int]) -> Configuration:
         """Add all operations that match this state and change nothing. They can take effect now as well as later."""
         for each in under_way:
             if not done >> each & 1 and self.operations[each].known and self._step(each, state) is state:

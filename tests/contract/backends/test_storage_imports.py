@@ -26,6 +26,7 @@ WALLS = [
         "paging",
         "pool",
         "queue",
+        "read_turns",
         "spares",
     },
     {"sql"},

@@ -113,7 +113,7 @@ def compactions(response: object) -> tuple[str | None, ...]:
 
 
 def usage(response: object) -> TokenUsage:
-    """Return the token usage of a message without compactions. `iterations` also reports compactions."""
+    """Return the token usage of a message. It does not include compactions, which `iterations` reports."""
     return _usage(field(response, "usage"), "message")
 
 

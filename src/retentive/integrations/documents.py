@@ -133,6 +133,6 @@ async def settled(work: Callable[[], T]) -> T:
 
 
 def acting(store: MemoryStore, integration: str, actor: Actor | str | None) -> MemoryStore:
-    """Return the store with this integration in its audit log, and with the actor if one is given."""
+    """Return the store with `actor` (if given) as the actor of its changes, and `integration` in its audit entries."""
     found = store.through(integration)
     return found if actor is None else found.acting_as(actor)

@@ -133,10 +133,11 @@ def _counts(postings: Sequence[Sequence[int]], memories: int) -> dict[int, int] 
 
 
 class _ByWord(dict[str, Postings]):
-    """Postings by surface.
+    """Postings by surface, for a loop that calls `postings[surface].append(number)` for each surface of a memory.
 
-    Reading an unknown surface stores `number` as its postings and adds the surface to `fresh`. The caller then calls
-    `append` on the result, as for an array, and `append` does nothing.
+    The postings of a surface are the numbers of the memories that contain it. For a new surface, the lookup stores
+    `number` as the only posting, and adds the surface to `fresh`. The lookup then returns this object, whose `append`
+    does nothing, because the number is already stored.
     """
 
     def __init__(self) -> None:

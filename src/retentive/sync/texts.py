@@ -28,10 +28,11 @@ class Joined:
 
 
 def join(path: str, base: str | None, ours: str, theirs: str) -> Joined:
-    """Merge a file (`ours`) with a memory (`theirs`). If they conflict, the result is the text of the memory.
+    """Merge a file (`ours`) with a memory (`theirs`). Both are edits of `base`; None if there is no common text.
 
-    In the front matter, lines that every client rewrites are taken from the later edit. In the index of auto memory,
-    all lines that either side added are kept.
+    If the edits conflict, the result is the text of the memory. In the index of Claude Code's auto memory (MEMORY.md),
+    edits never conflict: all lines that either side added are kept. The lines `modified` and
+    `originSessionId` of the front matter, which every client rewrites, are taken from the later edit.
     """
     ours, theirs = _with_later_front(ours, theirs)
     merged = merge(base or "", ours, theirs)

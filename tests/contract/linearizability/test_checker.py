@@ -170,7 +170,7 @@ def test_too_many_configurations_are_undecided() -> None:
     with pytest.raises(UndecidedError):
         Search([CREATED, *inserts], limit=100).run()
     with pytest.raises(UndecidedError):
-        Search([CREATED, *inserts]).has_order(limit=10)
+        Search([CREATED, *inserts]).has_order(visits=10)
 
 
 @pytest.mark.parametrize("seen", ["0\n3\n5\none\n", "5\n0\n3\none\n"])

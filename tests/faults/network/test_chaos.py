@@ -28,9 +28,11 @@ from support.served_process import process_serving
 
 pytestmark = pytest.mark.long
 
-RUNS = sized(quick=1, long=4, full=50)
+RUNS = sized(quick=1, long=8, full=100)
 """Histories on each backend."""
-PROCESSES, THREADS, COMMANDS = 3, 2, 25
+PROCESSES, THREADS = 3, 2
+COMMANDS = 12
+"""Commands of a thread. A longer history has more unknown outcomes than the checker can decide in 1 of 50 runs."""
 
 
 @pytest.mark.parametrize("seed", range(RUNS))

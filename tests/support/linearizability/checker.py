@@ -32,7 +32,7 @@ Configuration: TypeAlias = tuple[State, int]  # bit n is set if the pending oper
 
 EMPTY: State = ()
 MAX_CONFIGURATIONS = 20_000  # about 20 MB; histories of 16 clients need less than 10,000
-MAX_VISITS = 1_000_000  # of the second search, about 1 GB
+MAX_VISITS = 200_000  # configurations of one pass of the second search, about 200 MB
 NOTHING_DONE = (
     "Error: The memory store is unavailable",
     "Error: The memory store is full",
@@ -157,6 +157,7 @@ class Search:
     limit: int = MAX_CONFIGURATIONS
     _steps: dict[int, dict[State, State | None]] = field(default_factory=dict)  # of pending operations, by state
     _reached: set[Configuration] = field(default_factory=set)
+    _gave_up: bool = False
 
     def run(self) -> Failure | None:
         """Return None if some order explains all replies."""
@@ -180,8 +181,21 @@ class Search:
                 since = list(under_way)
         return None
 
-    def has_order(self, *, limit: int = MAX_VISITS) -> bool:
-        """Return True if some order explains all replies. Searches depth first. Raises `UndecidedError`."""
+    def has_order(self, *, visits: int = MAX_VISITS) -> bool:
+        """Return True if some order explains all replies. Searches depth first. Raises `UndecidedError`.
+
+        A wrong choice can make a later step very wide. The search first gives up such steps early, to try other choices
+        before, and then searches again with a higher limit.
+        """
+        for limit in (100, 1_000, self.limit):
+            search = Search(self.history, self.start, self.alike, limit)
+            if search._is_explained(visits):
+                return True
+            if not search._gave_up:
+                return False
+        raise UndecidedError(f"over {visits:,} configurations in all, or {self.limit:,} at once")
+
+    def _is_explained(self, visits: int) -> bool:
         moments = self._moments()
         under_way: list[list[int]] = [[]]  # numbers of the pending operations before each moment
         for _, returns, number in moments:
@@ -190,9 +204,12 @@ class Search:
         self._steps = {number: {} for number in range(len(self.operations))}
         visited = set[tuple[int, Configuration]]()
         ways = [iter([(self.start, 0)])]  # configurations not tried yet: after no moment, after the first, and so on
-        while ways:
-            configuration = next(ways[-1], None)
+        while ways and len(visited) < visits:
             at = len(ways) - 1
+            try:
+                configuration = next(ways[-1], None)
+            except UndecidedError:
+                self._gave_up, configuration = True, None
             if configuration is None:
                 ways.pop()
             elif at == len(moments):
@@ -200,8 +217,7 @@ class Search:
             elif (at, configuration) not in visited:
                 visited.add((at, configuration))
                 ways.append(self._after(*moments[at][1:], configuration, under_way[at]))
-            if len(visited) > limit:
-                raise UndecidedError(f"over {limit:,} configurations in all")
+        self._gave_up = self._gave_up or bool(ways)
         return False
 
     def _after(

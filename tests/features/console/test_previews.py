@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-from urllib.parse import urlsplit
-
 import pytest
 
 from retentive import MemoryStore
@@ -73,27 +70,13 @@ def test_a_change_after_a_later_page_was_opened_stops_the_undo(
     assert len(store.memories("/memories/other")) == len(moved)
 
 
-def chunks(person: Person, url: str) -> list[bytes]:
-    """Chunks of an answer, as the server sent them."""
-    parts = urlsplit(person.api.url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
-    cookies = "; ".join(f"{each.name}={each.value}" for each in person.http.cookies.jar)
-    connection.request("GET", url, headers={"cookie": cookies})
-    answer, found = connection.getresponse(), []
-    assert (answer.status, answer.headers["transfer-encoding"]) == (200, "chunked")
-    while length := int(answer.fp.readline().strip(), 16):
-        found.append(answer.fp.read(length))
-        assert answer.fp.readline() == b"\r\n"
-    connection.close()
-    return found
-
-
 def test_the_head_is_sent_before_the_plan_is_made(person: Person, at: str, moved: list[str]) -> None:
-    first, *others = chunks(person, f"{at}/undo?change=HEAD")
-    assert b"<h1>Undo the change HEAD</h1>" in first
-    assert b"nothing has happened yet" not in first
-    assert b"nothing has happened yet" in b"".join(others)
-    assert moved[0].encode() in b"".join(others)
+    page = person.chunks(f"{at}/undo?change=HEAD")
+    assert "<h1>Undo the change HEAD</h1>" in page.first
+    assert "nothing has happened yet" not in page.first
+    assert "nothing has happened yet" in page.others
+    assert moved[0] in page.others
+    assert page.is_whole
 
 
 @pytest.mark.parametrize(

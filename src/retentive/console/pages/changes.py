@@ -103,7 +103,7 @@ def undo(visit: Visit) -> PageAnswer:
     if visit.method == "POST" or not _may_match(visit.store, operation):
         return _answer(visit, asked)
     first = _first_step(visit)
-    return _page(visit, asked, only_step_of(lambda _: _shown_preview(visit.store, run(True), first)), is_streamed=True)
+    return _page(visit, asked, only_step_of(lambda _: _shown_preview(visit.store, run(True), first)))
 
 
 def _may_match(store: MemoryStore, operation: Undo) -> bool:
@@ -152,7 +152,6 @@ def _page(
     previews: Iterable[ProgressStep[ShownPreview]],
     *,
     is_late: bool = False,
-    is_streamed: bool = False,
 ) -> HtmlPage:
 
     def url(first: int) -> str:
@@ -172,7 +171,7 @@ def _page(
         "area": "activity",
     }
     status = 409 if visit.method == "POST" else 200
-    return HtmlPage("preview.html", values, status, title=asked.heading, is_streamed=is_streamed)
+    return HtmlPage("preview.html", values, status, title=asked.heading, is_streamed=True)
 
 
 def _first_step(visit: Visit) -> int:

@@ -39,6 +39,15 @@ class StoreOptions(TypedDict, total=False):
     accesses: Accesses | None
 
 
+class RecordedDay:
+    """Day (UTC) whose first write this process has seen, as its number since 1970. Threads may share it."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+
 class StoreContext(ABC):
     """Context of the operations on one memory store: backend, settings, actor and clock. Threads may share it."""
 
@@ -71,6 +80,7 @@ class StoreContext(ABC):
         self.clock = clock
         self.lines = LineCounts()
         self.listings = KnownListings()
+        self.recorded_day = RecordedDay()
         self.accesses = accesses or Accesses(backend, clock=clock)
         self.usual_invocation = Invocation(integration=self.integration)
         """Invocation for a call that names no actor, tool_use id, source or session."""

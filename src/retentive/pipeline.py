@@ -46,6 +46,7 @@ def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     operation, context = attempt.operation, attempt.context
     who = attempt.actor, attempt.examiner, attempt.invocation
     attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, *who)
+    writer.api_key_id = context.api_key_id
     if attempt.failure is not None:
         raise attempt.failure
     properties = attempt.tx.properties

@@ -56,6 +56,8 @@ class StoreContext(ABC):
     request: RequestKey | None = None
     reach: tuple[str, ...] = ()
     """Patterns of the paths that the caller may see and change; empty if the caller is not limited."""
+    api_key_id: str = ""
+    """API key to record with the changes; empty if the actor names the key, or there is no key."""
 
     def __init__(
         self,
@@ -96,12 +98,13 @@ class StoreContext(ABC):
         exact: bool = False,
         request: RequestKey | None = None,
         reach: tuple[str, ...] = (),
+        api_key_id: str = "",
     ) -> Self:
         """Return a context for the same memory store, with other pinned settings, integration, actor, request or reach.
 
         With `exact`, a text is either stored unchanged or refused: the mode `redact` acts like `reject`. `create` then
         never overwrites. `request` identifies the client request that runs the operations. `reach` contains the
-        patterns of the paths that the caller may see and change.
+        patterns of the paths that the caller may see and change. `api_key_id` is recorded with the changes.
         """
         other = copy(self)
         other.exact = exact
@@ -111,6 +114,7 @@ class StoreContext(ABC):
         other.usual_invocation = Invocation(integration=other.integration)
         other.request = request or self.request
         other.reach = reach or self.reach
+        other.api_key_id = api_key_id or self.api_key_id
         other.known_settings = (None, None)
         return other
 

@@ -87,7 +87,8 @@ def _days(visit: Visit, recent: RecentChanges) -> tuple[list[DayRow], Version | 
 
     The second result is None if all changes of these days are counted.
     """
-    days, core = last_days(DAYS, datetime.now(UTC).date()), core_of(visit.store)
+    core = core_of(visit.store)
+    days = last_days(DAYS, datetime.fromtimestamp(core.clock(), UTC).date())
     if core.reach:
         by_day = Counter(each.created_at.astimezone(UTC).date() for each in recent.versions)
         return [DayRow(day, by_day[day]) for day in days], recent.oldest

@@ -66,7 +66,7 @@ def steps_of(work: Callable[[ReportDone], R], *, is_search: bool = False) -> Gen
 
 
 def only_step_of(work: Callable[[ReportDone], R]) -> Iterator[ProgressStep[R]]:
-    """Run a call when the first step is requested, and yield only its result. For calls shorter than a second.
+    """Run a call when the first step is requested, and yield only its result. For calls that usually take under 1 s.
 
     The page can send its head before the call. Unlike `steps_of`, this needs no thread, and any number may run.
     """

@@ -91,19 +91,18 @@ def undo(visit: Visit) -> PageAnswer:
         except Refused as refusal:
             raise core.raised(refusal) from None
 
-    by = f" by {actor}" if actor else " by all actors"
-    heading = (
-        f"Undo the change {change[-12:]}"
-        if change
-        else f"Undo the session {session}{by}"
-        if session
-        else f"Undo everything{by}"
-    )
-    asked = _Intent("undo", heading, fields, mode, run)
+    asked = _Intent("undo", _heading(change, actor, session), fields, mode, run)
     if visit.method == "POST" or not _may_match(visit.store, operation):
         return _answer(visit, asked)
     first = _first_step(visit)
     return _page(visit, asked, only_step_of(lambda _: _shown_preview(visit.store, run(True), first)))
+
+
+def _heading(change: str, actor: str, session: str) -> str:
+    if change:
+        return f"Undo the change {change[-12:]}"
+    by = f" by {actor}" if actor else " by all actors"
+    return f"Undo the session {session}{by}" if session else f"Undo everything{by}"
 
 
 def _may_match(store: MemoryStore, operation: Undo) -> bool:

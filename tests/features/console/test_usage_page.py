@@ -76,6 +76,7 @@ def test_a_day_whose_size_was_not_recorded_has_none(tmp_path: Path) -> None:
         now[0] += 30 * DAY_S
         core_of(store).backend.write(store.id, lambda tx: tx.record([Change(None, "/memories/b.md", b"x")], None))
         store.create("/memories/c.md", "x")
+        now[0] += 10 * DAY_S
         person = Person(api)
         assert person.get(f"{at}/stats").text.count("not recorded") == usage.DAYS - 11
         assert len(person.get(f"{at}/stats?format=size.csv").body.splitlines()) == 1 + 11

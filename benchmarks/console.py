@@ -182,6 +182,7 @@ def routes(store: MemoryStore, scale: Scale) -> dict[str, list[tuple[str, Callab
         return draw.choice(ids)
 
     batches, root = last // scale.batch, "/s/{store_id}"
+    newest_of = scale.memories // scale.batch  # so many batches have no later changes
     return {
         "/": fixed("/console/"),
         "/k/{key:path}": fixed("/console/k/large"),
@@ -232,7 +233,13 @@ def routes(store: MemoryStore, scale: Scale) -> dict[str, list[tuple[str, Callab
         f"{root}/new": fixed(f"{at}/new"),
         f"{root}/move/{{path:path}}": [("", lambda draw: f"{at}/move/{some(draw)}")],
         f"{root}/delete/{{path:path}}": [("", lambda draw: f"{at}/delete/{some(draw)}")],
-        f"{root}/undo": [("of one memory", lambda draw: f"{at}/undo?change={version(draw).id}")],
+        f"{root}/undo": [
+            ("of one memory", lambda draw: f"{at}/undo?change={version(draw).id}"),
+            (
+                f"of {scale.batch:,}",
+                lambda draw: f"{at}/undo?change=r{draw.randrange(batches - newest_of + 1, batches + 1)}",
+            ),
+        ],
         f"{root}/restore": [
             ("form", lambda _: f"{at}/restore"),
             ("of a memory", lambda draw: f"{at}/restore?path=/memories/{some(draw)}&to=r{batches}"),

@@ -46,6 +46,7 @@ def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     operation, context = attempt.operation, attempt.context
     who = attempt.actor, attempt.examiner, attempt.invocation
     attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, *who)
+    writer.api_key_id = context.api_key_id
     if attempt.failure is not None:
         raise attempt.failure
     properties = attempt.tx.properties
@@ -68,6 +69,7 @@ def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 STAGES: tuple[Stage, ...] = (audited, idempotent, once_per_request, under_review, applied)
 """The stages in the order in which they start. Each calls the next one. A write skips the stages it does not need."""
+_DAY_S = 86_400
 _ONLY_APPLIED = (False,) * (len(STAGES) - 1) + (True,)
 
 
@@ -88,6 +90,7 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
         outcome = context.backend.write(
             context.id, partial(_through_stages, attempt), may_use_reserve=write.may_use_reserve
         )
+        context.recorded_day.number = attempt.day
     except RetentiveError as error:
         rest = write.without(error)
         if rest is not None:
@@ -119,6 +122,11 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
     if settings is None or text != tx.settings:
         settings = attempt.context.settings_of(tx)
     attempt.settings, attempt.has_begun, operation = settings, True, attempt.operation
+    attempt.day = day = int(attempt.context.clock() // _DAY_S)
+    if day != attempt.context.recorded_day.number:
+        from retentive.engine.day_sizes import record_start  # noqa: PLC0415 - once a day
+
+        record_start(tx, day, attempt.context.info.created_at)
     attempt.is_idempotent = bool(attempt.invocation.tool_use_id) and operation.is_replayable
     needed = (
         settings.audit or operation.switches_audit,

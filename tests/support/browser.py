@@ -45,13 +45,24 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def signed_in(
-    browser: Browser, api: Api, *, scheme: str = "light", width: int = 1440, js: bool = True, problems: list[str]
+    browser: Browser,
+    api: Api,
+    *,
+    scheme: str = "light",
+    width: int = 1440,
+    js: bool = True,
+    problems: list[str],
+    bypass_csp: bool = False,
 ) -> Iterator[Page]:
-    """A page of a person who has signed in with the form. `problems` gets what no page may do."""
+    """A page of a person who has signed in with the form. `problems` gets what no page may do.
+
+    With `bypass_csp`, a test may add a style sheet to pages.
+    """
     context = browser.new_context(
         color_scheme="dark" if scheme == "dark" else "light",
         viewport={"width": width, "height": 900},
         java_script_enabled=js,
+        bypass_csp=bypass_csp,
         base_url=api.url,
     )
     page = context.new_page()

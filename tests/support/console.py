@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
@@ -191,6 +192,15 @@ class Messages:
         return next(line for line in self._lines if line.startswith(":"))
 
 
+@dataclass(frozen=True)
+class Chunks:
+    """The first chunk of a streamed page, all others together, and whether the answer came to its end."""
+
+    first: str
+    others: str
+    is_whole: bool
+
+
 class Person:
     """A person with an API key, whose browser follows redirects and sends the headers of a browser."""
 
@@ -227,6 +237,21 @@ class Person:
             assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
             messages = Messages(answer.iter_lines())  # a generator that is thrown away would close the stream
             yield messages
+
+    def chunks(self, url: str) -> Chunks:
+        """The chunks of a streamed page, as the server sent them."""
+        parts, cookies = (
+            urlsplit(self.api.url),
+            "; ".join(f"{each.name}={each.value}" for each in self.http.cookies.jar),
+        )
+        with closing(HTTPConnection(parts.hostname or "", parts.port, timeout=30)) as connection:
+            connection.request("GET", url, headers={"cookie": cookies})
+            answer, found = connection.getresponse(), list[str]()
+            assert (answer.status, answer.headers["transfer-encoding"]) == (200, "chunked")
+            while length := int(answer.fp.readline().strip() or b"0", 16):
+                found.append(answer.fp.read(length).decode())
+                assert answer.fp.readline() == b"\r\n"
+            return Chunks(found[0], "".join(found[1:]), answer.fp.readline() == b"\r\n")
 
     def post(self, url: str, fields: dict[str, Any], **headers: str) -> Seen:
         given = {"origin": self.api.url, "sec-fetch-site": "same-origin", **_named(headers)}

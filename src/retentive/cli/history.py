@@ -341,7 +341,7 @@ def _origins(store: MemoryStore, versions: Sequence[Version]) -> list[tuple[str,
 
 def _provenance(version: Version) -> dict[str, object]:
     made = version.provenance
-    names = ("integration", "tool_use_id", "session", "source", "cause")
+    names = ("integration", "tool_use_id", "session", "source", "cause", "api_key_id")
     flags = [{"line": line, "kind": kind} for line, kind in made.flags]
     return output.attributes(made, *names) | {
         "flags": flags,

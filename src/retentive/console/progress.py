@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from queue import SimpleQueue
 from threading import BoundedSemaphore, Thread
 from typing import Generic, TypeAlias, TypeVar
@@ -65,11 +66,33 @@ def steps_of(work: Callable[[ReportDone], R], *, is_search: bool = False) -> Gen
 
 
 def only_step_of(work: Callable[[ReportDone], R]) -> Iterator[ProgressStep[R]]:
-    """Run a call when the first step is requested, and yield only its result. For calls shorter than a second.
+    """Run a call when the first step is requested, and yield only its result. For calls that usually take under 1 s.
 
     The page can send its head before the call. Unlike `steps_of`, this needs no thread, and any number may run.
     """
     yield _last_step(work, lambda _: None)
+
+
+class Incomplete(Exception):
+    """Raised at the end of a streamed page that lacks a part, so that no browser keeps the page as a whole one."""
+
+
+class Later(Generic[R]):
+    """Part of a streamed page that is made when the template first uses it, after the head was sent."""
+
+    def __init__(self, work: Callable[[], R]) -> None:
+        self._work = work
+
+    @cached_property
+    def step(self) -> ProgressStep[R]:
+        """The part as the `result` of a step, or the code of an error as its `problem`."""
+        return _last_step(lambda _: self._work(), lambda _: None)
+
+    def check(self) -> str:
+        """Return an empty text if the part could be made. Otherwise raise `Incomplete`."""
+        if self.step.problem:
+            raise Incomplete(self.step.problem)
+        return ""
 
 
 def _last_step(work: Callable[[ReportDone], R], report: ReportDone) -> ProgressStep[R]:

@@ -66,7 +66,7 @@ def strip_of(store: MemoryStore, moment: datetime | None = None) -> Strip | None
     core = core_of(store)
     if core.reach:
         return None
-    days = last_days(DAYS, datetime.now(UTC).date())
+    days = last_days(DAYS, datetime.fromtimestamp(core.clock(), UTC).date())
     counts = core.peek(Read("list", lambda snapshot: changes_of_days(snapshot, days)))
     most = max([*counts, 1])
     bars = [

@@ -30,7 +30,7 @@ class Attempt(Generic[R]):
     If `failure` is set, the last stage raises this error instead of applying the operation. This is used if a refusal
     came after changes: the changes are rolled back, and a second transaction records the refusal. `examiner` finds
     sensitive values in the texts that the operation writes. If `is_idempotent` is true, the outcome is recorded under
-    the tool_use id of the call.
+    the tool_use id of the call. `day` is the number of the day of the current run.
     """
 
     context: StoreContext
@@ -48,6 +48,7 @@ class Attempt(Generic[R]):
     remembered: str | None = None
     proposal: tuple[str, int] | None = None
     entry: tuple[int, str] | None = None
+    day: int = 0
 
     @property
     def first_path(self) -> str | None:

@@ -39,6 +39,15 @@ class StoreOptions(TypedDict, total=False):
     accesses: Accesses | None
 
 
+class RecordedDay:
+    """Day (UTC) whose first write this process has seen, as its number since 1970. Threads may share it."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+
 class StoreContext(ABC):
     """Context of the operations on one memory store: backend, settings, actor and clock. Threads may share it."""
 
@@ -47,6 +56,8 @@ class StoreContext(ABC):
     request: RequestKey | None = None
     reach: tuple[str, ...] = ()
     """Patterns of the paths that the caller may see and change; empty if the caller is not limited."""
+    api_key_id: str = ""
+    """API key to record with the changes; empty if the actor names the key, or there is no key."""
 
     def __init__(
         self,
@@ -71,6 +82,7 @@ class StoreContext(ABC):
         self.clock = clock
         self.lines = LineCounts()
         self.listings = KnownListings()
+        self.recorded_day = RecordedDay()
         self.accesses = accesses or Accesses(backend, clock=clock)
         self.usual_invocation = Invocation(integration=self.integration)
         """Invocation for a call that names no actor, tool_use id, source or session."""
@@ -86,12 +98,13 @@ class StoreContext(ABC):
         exact: bool = False,
         request: RequestKey | None = None,
         reach: tuple[str, ...] = (),
+        api_key_id: str = "",
     ) -> Self:
         """Return a context for the same memory store, with other pinned settings, integration, actor, request or reach.
 
         With `exact`, a text is either stored unchanged or refused: the mode `redact` acts like `reject`. `create` then
         never overwrites. `request` identifies the client request that runs the operations. `reach` contains the
-        patterns of the paths that the caller may see and change.
+        patterns of the paths that the caller may see and change. `api_key_id` is recorded with the changes.
         """
         other = copy(self)
         other.exact = exact
@@ -101,6 +114,7 @@ class StoreContext(ABC):
         other.usual_invocation = Invocation(integration=other.integration)
         other.request = request or self.request
         other.reach = reach or self.reach
+        other.api_key_id = api_key_id or self.api_key_id
         other.known_settings = (None, None)
         return other
 

@@ -139,12 +139,14 @@ class GuardedWriter(WriteRules):
         self.tried = False
         self.is_archived = False
         self.cause = ""  # description of an undo or restore, for the provenance
+        self.api_key_id = ""  # for the provenance
 
     def acting_for(self, actor: Actor | None, *, source: str = "", session: str = "") -> GuardedWriter:
         """Return a writer for another actor in the same transaction. Both writers share `recorded`."""
         call = replace(self._call, source=source, session=session)
         other = GuardedWriter(self._tx, self.settings, actor, self._examiner, call)
         other.recorded, other.hidden, other.is_archived = self.recorded, self.hidden, self.is_archived
+        other.api_key_id = self.api_key_id
         if self._reach:
             other.limit_to(self._reach)
         self.tried = True
@@ -276,12 +278,13 @@ class GuardedWriter(WriteRules):
         if not (call.tool_use_id or call.session or call.source or self.cause or flagged[0] or flagged[1]):
             who = "" if actor is None else str(actor)
             if not lineage or are_own(lineage, ("", who, "", "")):
-                return f"{self._tx.revision:x}".join(usual_parts(call.integration, who))
+                return f"{self._tx.revision:x}".join(usual_parts(call.integration, self.api_key_id, who))
         named = call.tool_use_id, call.session, call.source
         tool_use_id, session, source = ("" if not each else self.shown(each) for each in named)
         own = [f"{self._tx.revision:x}", str(actor or ""), session, source, *flagged[1]]
         made = {
             "integration": call.integration,
+            "key": self.api_key_id,
             "tool_use_id": tool_use_id[:_MAX_TOOL_USE_ID],
             "session": session,
             "source": source,

@@ -28,6 +28,7 @@ from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
 _FEW_VERSIONS = 3  # number of versions of each memory that an undo reads first
+_FEW_PAGES = 20  # number of pages of the history that `Undo.may_match` examines, 10 ms
 
 
 class PlannedOperation(WriteOperation[RestoreOutcome]):
@@ -225,12 +226,35 @@ class Undo(PlannedOperation):
             known.learn(versions)
         return replace(made, undone=tuple(grouped(chosen, known)))
 
+    def may_match(self, found: Snapshot) -> bool:
+        """Return False if no change matches. Unlike `plan`, this reads few versions.
+
+        For an actor or a session, only the newest versions are examined. If none of them matches and there are older
+        versions, the result is True. Raises `NotFound` for an unknown change.
+        """
+        if self.change is not None:
+            return moment(found, self.change, self.path).version is not None
+        if not (self.by or self.session):
+            return True
+        only, last = self._filter, None
+        for _ in range(_FEW_PAGES):
+            page, last = found.scan(PAGE_VERSIONS, actor=only.exact_actor, before=last)
+            if any(True for _ in only.chosen(page)):
+                return True
+            if last is None:
+                return False
+        return True
+
+    @property
+    def _filter(self) -> LogFilter:
+        return LogFilter(self.by, self.since, session=self.session)
+
     def _chosen(self, found: Snapshot) -> list[Version]:
         """Return the versions to reverse. Raises `NotFound` for an unknown change."""
         if self.change is not None:
             return named_change(found, self.change, self.path)
         if self.by is not None or self.session is not None:
-            only = LogFilter(self.by, self.since, session=self.session)
+            only = self._filter
             return list(only.chosen(_versions_of(found, only.exact_actor, self.since)))
         newest = next((each for each in versions_in(found, self.path) if str(each.actor) == self.own), None)
         if newest is None:

@@ -145,8 +145,9 @@ def _provenance_text(given: JsonBody | None) -> str | None:
         return None
     by = [[e["at"], e["actor"], e["session"], e["source"], *e["flags"]] for e in given["contributors"]]
     flags = [[each["line"], each["kind"]] for each in given["flags"]]
-    plain = {name: given[name] for name in ("integration", "tool_use_id", "session", "source", "cause")}
-    made = {**plain, "flags": flags, "by": by}
+    plain = {name: given[name] for name in ("tool_use_id", "session", "source", "cause")}
+    key = given.get("api_key_id", "")  # an older server sends none
+    made = {"integration": given["integration"], "key": key, **plain, "flags": flags, "by": by}
     return json.dumps({name: value for name, value in made.items() if value}, separators=(",", ":"))
 
 

@@ -12,10 +12,10 @@ from retentive.errors import NotFound, RetentiveError
 from retentive.opening import Retentive
 from retentive.server.errors import HttpError, missing
 from retentive.server.key_store import KeyStore
-from retentive.server.keys import KeyRecord
+from retentive.server.keys import ID_PREFIX, KeyRecord
 from retentive.server.webhooks import Webhooks
 from retentive.storage.contract import Actor, StoreInfo
-from retentive.store import MemoryStore, for_request, limited_to
+from retentive.store import MemoryStore, for_request, limited_to, recording_key
 from retentive.store.location_records import LocationRecords
 from retentive.values.records import SYSTEM_STORE, RequestKey
 
@@ -27,6 +27,8 @@ INTEGRATION = "http"
 """Name of this integration in audit logs."""
 NO_STORE = "memory store"
 _MAX_OPEN = 1_000
+_OpenKey: TypeAlias = tuple[str, Actor, tuple[str, ...], str]
+"""Key of an open memory store: its id, the actor, the patterns of its paths, and the API key to record."""
 
 
 class ServedLocation:
@@ -37,7 +39,7 @@ class ServedLocation:
         self.keys = keys or KeyStore(LocationRecords(opened.backend))
         self.webhooks = Webhooks(opened)
         self.webhooks_to_private = webhooks_to_private
-        self._stores: OrderedDict[tuple[str, Actor, tuple[str, ...]], tuple[StoreInfo, MemoryStore]] = OrderedDict()
+        self._stores: OrderedDict[_OpenKey, tuple[StoreInfo, MemoryStore]] = OrderedDict()
         self._lock = Lock()
 
     def store(self, store_id: str, caller: Caller) -> tuple[StoreInfo, MemoryStore]:
@@ -46,7 +48,7 @@ class ServedLocation:
         Both are kept in an LRU cache, so the description may be out of date. An open memory store has caches of its
         own, which are kept with it.
         """
-        key = store_id, caller.actor, caller.key.paths
+        key = store_id, caller.actor, caller.key.paths, caller.recorded_key
         with self._lock:
             found = self._stores.get(key)
             if found is not None:
@@ -54,6 +56,8 @@ class ServedLocation:
                 return found
         info = self.info(store_id)
         opened = self.opened.store(info.id).through(INTEGRATION).acting_as(caller.actor)
+        if caller.recorded_key:
+            opened = recording_key(opened, caller.recorded_key)
         found = info, limited_to(opened, caller.key.paths)
         with self._lock:
             self._stores[key] = found
@@ -75,6 +79,12 @@ class Caller:
 
     key: KeyRecord
     actor: Actor
+
+    @property
+    def recorded_key(self) -> str:
+        """Id of the API key to record with changes. Empty if the actor is the key, and for keys that are not stored."""
+        is_named = self.actor == Actor("api_key", self.key.id)
+        return self.key.id if self.key.id.startswith(ID_PREFIX) and not is_named else ""
 
     @property
     def workspace_id(self) -> str:

@@ -125,6 +125,7 @@ def _provenance(given: Provenance) -> Json:
         "session": given.session,
         "source": given.source,
         "cause": given.cause,
+        "api_key_id": given.api_key_id,
         "flags": [{"line": line, "kind": kind} for line, kind in given.flags],
         "contributors": [
             {"at": each.at, "actor": each.actor, "session": each.session, "source": each.source,

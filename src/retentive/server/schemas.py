@@ -165,6 +165,7 @@ SCHEMAS: Mapping[str, JsonSchema] = {
         session=TEXT,
         source=TEXT,
         cause=TEXT,
+        api_key_id=TEXT,
         flags=array(fixed(line=NUMBER, kind=TEXT)),
         contributors=array(fixed(at=TEXT, actor=TEXT, session=TEXT, source=TEXT, flags=array(TEXT))),
     ),

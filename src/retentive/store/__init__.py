@@ -1,5 +1,5 @@
 """Memory stores for applications: `MemoryStore`, access to memories by id, and the open location of the stores."""
 
-from retentive.store.memory_store import MemoryStore, core_of, for_request, limited_to, search_once
+from retentive.store.memory_store import MemoryStore, core_of, for_request, limited_to, recording_key, search_once
 
-__all__ = ["MemoryStore", "core_of", "for_request", "limited_to", "search_once"]
+__all__ = ["MemoryStore", "core_of", "for_request", "limited_to", "recording_key", "search_once"]

@@ -419,6 +419,11 @@ def limited_to(store: MemoryStore, paths: tuple[str, ...]) -> MemoryStore:
     return store._again(store._core.again(reach=paths)) if paths else store  # noqa: SLF001 - as above
 
 
+def recording_key(store: MemoryStore, api_key_id: str) -> MemoryStore:
+    """Return the same memory store. Changes through the returned object are recorded with this API key."""
+    return store._again(store._core.again(api_key_id=api_key_id))  # noqa: SLF001 - as above
+
+
 def _checked(
     actor: Actor | str | None, tool_use_id: object, source: object = None, session: object = None
 ) -> Actor | None:

@@ -51,7 +51,8 @@ class Provenance:
 
     The application passed `source` and `session` with the change. `flags` contains the number and the kind of flag of
     each flagged line. `contributors` lists the contributions that the text builds on, newest last. `cause` names the
-    undo or restore that made the version, such as `undo of r3`.
+    undo or restore that made the version, such as `undo of r3`. `api_key_id` is the API key of the request to a server
+    that made the change, unless the actor of the version is this key.
     """
 
     integration: str = ""
@@ -61,6 +62,7 @@ class Provenance:
     flags: tuple[tuple[int, str], ...] = ()
     contributors: tuple[Contributor, ...] = ()
     cause: str = ""
+    api_key_id: str = ""
 
 
 NOTHING = Provenance()
@@ -90,7 +92,8 @@ def _parsed(text: str) -> Provenance:
         integration, call, session, source = (str(given.get(name, "")) for name in _NAMES)
         flags = tuple((int(line), str(kind)) for line, kind in given.get("flags", ()))
         by = tuple(_contributor(*each) for each in given.get("by", ()))
-        return Provenance(integration, call, session, source, flags, by, str(given.get("cause", "")))
+        cause, key = str(given.get("cause", "")), str(given.get("key", ""))
+        return Provenance(integration, call, session, source, flags, by, cause, key)
     except (ValueError, TypeError, AttributeError, RecursionError):
         return NOTHING
 
@@ -123,12 +126,13 @@ def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
 
 
 @lru_cache(maxsize=256)
-def usual_parts(integration: str, actor: str) -> tuple[str, str]:
+def usual_parts(integration: str, api_key_id: str, actor: str) -> tuple[str, str]:
     """Return a stored provenance with one contributor as two strings: before and after the revision `at`.
 
     The provenance has no flags, no session and no source.
     """
-    named = {"integration": integration} if integration else {}
+    given = {"integration": integration, "key": api_key_id}
+    named = {name: value for name, value in given.items() if value}
     start = json.dumps(named, separators=(",", ":"))[:-1] + ("," if named else "")
     return f'{start}"by":[["', f'"{_rest_of((actor, "", ""))}'
 

@@ -114,7 +114,8 @@ def test_callers_of_peek_are_known() -> None:
         "console/overview.py",  # the last change and the waiting proposals of each store, in the list of stores
         "console/pages/erasure.py",  # the path of a memory, before it is erased, and what is left of it afterwards
         "console/pages/listing.py",  # the newest changes, beside a listing, which has an entry
-        "console/pages/tree.py",  # the moment that a listing of the past is compared with
+        "console/pages/tree.py",  # whether the directory of a past page existed, and the moment to compare it with
+        "console/pages/changes.py",  # whether a change matches, before the preview of its undo, which has an entry
         "console/pages/usage.py",  # the paths of the memories changed most often, on a page that has an entry
         "mcp/confirmation.py",  # the number of memories to confirm, before they are deleted
         "server/events.py",  # the batches of an event stream, which has an entry when it begins

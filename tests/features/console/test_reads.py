@@ -26,6 +26,37 @@ def test_who_accepted_a_version(person: Person, store: MemoryStore, at: str) -> 
     assert "Reviewed user:lead accepted," in person.get(f"{at}/m/b.txt?at=r4").text
 
 
+def test_the_api_key_of_a_change(person: Person, api: Api, store: MemoryStore, at: str) -> None:
+    """It is shown beside the memory if the actor is another one: the principal of the key, or one that it acts as."""
+    made = api.place.keys.create("ann", scopes=("read", "write"), principal="user:ann", act_as=("session:*",))
+    plain = api.place.keys.create("plain", scopes=("read", "write"))
+    memories = f"/v1/memory_stores/{store.id}/memories"
+    for name, key, sent in (
+        ("a", made, {}),
+        ("b", made, {"retentive-actor": "session:s1"}),
+        ("c", plain, {}),
+    ):
+        answer = Api(api.url, key.text, api.place, headers=sent).post(memories, {"path": f"/{name}.md", "content": "x"})
+        assert answer.status == 200
+    assert f"Through http Key {made.record.id}" in person.get(f"{at}/m/a.md").text
+    assert f"session:s1 Through http Key {made.record.id}" in person.get(f"{at}/m/b.md").text
+    own = person.get(f"{at}/m/c.md").text
+    assert f"Actor api_key:{plain.record.id} Through http" in own
+    assert "Key apikey_" not in own
+    assert "Key apikey_" not in person.get(f"{at}/m/b.txt").text
+
+
+def test_the_api_key_of_a_person_in_the_console(person: Person, api: Api, store: MemoryStore, at: str) -> None:
+    made = api.place.keys.create("ann", scopes=("read", "write"), principal="user:ann")
+    ann = Person(api, made.text)
+    ann.submit(f"{at}/edit/b.txt", "/edit/", text="by ann\n")
+    page = ann.get(f"{at}/m/b.txt")
+    ann.close()
+    assert f"Actor user:ann Through console Key {made.record.id}" in page.text
+    assert page.problems() == []
+    assert store.versions(B)[0].provenance.api_key_id == made.record.id
+
+
 @pytest.mark.parametrize("earlier", ["", "?at=r3"])
 def test_when_a_memory_was_viewed(person: Person, store: MemoryStore, at: str, earlier: str) -> None:
     """The time is that of a view before the page. A page that the browser has is sent again when it changes.

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeGuard, cast
 
 from retentive.console import differences
 from retentive.console.differences import Shown
 from retentive.console.pages.history import FILES, is_pattern, time_of
-from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
+from retentive.console.progress import ProgressStep, only_step_of
+from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, number
 from retentive.engine.operation import Read
-from retentive.errors import NotFound, Refused
+from retentive.errors import NotFound, Refused, RetentiveError
 from retentive.history.apply import RestoreOutcome, Step
 from retentive.history.operations import Preview, Undo
-from retentive.history.plan import Mode, State
+from retentive.history.plan import Conflict, Mode, State
+from retentive.history.revisions import as_revision
 from retentive.server.errors import invalid
 from retentive.server.objects import VERSION_ID, moment
 from retentive.storage.contract import Memory, Snapshot
@@ -23,42 +26,91 @@ from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
 from retentive.values.text import decoded
 
+CONFLICTS = 500
+"""Maximum number of conflicts that a preview lists."""
 _NAMED = 20
 """Maximum number of versions that the audit entry of a preview lists."""
 _MODES = ("refuse", "merge", "force")
 STEPS = {"deleted": "is deleted", "moved": "is renamed", "made": "is created again", "changed": "gets an earlier text"}
 
 
+@dataclass(frozen=True, slots=True)
+class ShownPreview:
+    """Preview as a page shows it: the outcome, and the steps of one page of the list with their differences.
+
+    `first` is the number of the first shown step. `seen` is the digest of the whole preview.
+    """
+
+    outcome: RestoreOutcome
+    steps: Sequence[tuple[Step, str, Shown]]
+    first: int
+    seen: str
+
+    @property
+    def last(self) -> int:
+        """Number of the last shown step."""
+        return self.first + len(self.steps) - 1
+
+    @property
+    def conflicts(self) -> Sequence[Conflict]:
+        """The conflicts that the page lists."""
+        return self.outcome.conflicts[:CONFLICTS]
+
+
+@dataclass(frozen=True, slots=True)
+class _Intent:
+    """Undo or restore that a person asked for. `run(True)` returns its preview, and `run(False)` performs it."""
+
+    action: str
+    heading: str
+    fields: Mapping[str, str]
+    mode: Mode
+    run: Callable[[bool], RestoreOutcome]
+
+
 def undo(visit: Visit) -> PageAnswer:
     """Preview an undo. With POST, undo.
 
-    The request selects either one change, or all changes of an actor, of a session, or of an actor in a session.
+    The request selects either one change, or all changes of an actor, of a session, or of an actor in a session. The
+    head of a preview is sent before the plan is made, because a plan reads the versions of every memory.
     """
     fields = {name: _asked(visit, name) for name in ("change", "actor", "session", "since")}
     change, actor, session = fields["change"], fields["actor"], fields["session"]
     if bool(change) == bool(actor or session):
         raise invalid("specify a change, an actor or a session")
     mode, core = _mode(visit), core_of(visit.store)
+    with core.checking("undo" if visit.method == "POST" else "undo.preview"):
+        if change:
+            operation = Undo(as_revision(change), mode=mode)
+        else:
+            operation = Undo(None, actor or None, time_of(fields["since"]), mode, session=session or None)
 
     def run(is_preview: bool) -> RestoreOutcome:
-        if change:
-            return visit.store.history.undo(change, mode=mode, dry_run=is_preview)
-        with core.checking("undo.preview" if is_preview else "undo"):
-            operation = Undo(None, actor or None, time_of(fields["since"]), mode, session=session or None)
         try:
             return core.result_of(Preview(operation) if is_preview else operation)
         except Refused as refusal:
             raise core.raised(refusal) from None
 
+    asked = _Intent("undo", _heading(change, actor, session), fields, mode, run)
+    if visit.method == "POST" or not _may_match(visit.store, operation):
+        return _answer(visit, asked)
+    first = _first_step(visit)
+    return _page(visit, asked, only_step_of(lambda _: _shown_preview(visit.store, run(True), first)))
+
+
+def _heading(change: str, actor: str, session: str) -> str:
+    if change:
+        return f"Undo the change {change[-12:]}"
     by = f" by {actor}" if actor else " by all actors"
-    heading = (
-        f"Undo the change {change[-12:]}"
-        if change
-        else f"Undo the session {session}{by}"
-        if session
-        else f"Undo everything{by}"
-    )
-    return _answer(visit, run, mode, heading=heading, action="undo", fields=fields)
+    return f"Undo the session {session}{by}" if session else f"Undo everything{by}"
+
+
+def _may_match(store: MemoryStore, operation: Undo) -> bool:
+    """Return whether the preview may be streamed. If not, it raises an error, whose status must be sent first."""
+    try:
+        return core_of(store).peek(Read("log", operation.may_match, needs_external_edits=True))
+    except RetentiveError:
+        return False
 
 
 def restore(visit: Visit) -> PageAnswer:
@@ -71,47 +123,68 @@ def restore(visit: Visit) -> PageAnswer:
     def run(is_preview: bool) -> RestoreOutcome:
         return visit.store.history.restore(path, moment(to), mode=mode, dry_run=is_preview)
 
-    heading = f"Restore {path} to {to[-26:]}"
-    return _answer(visit, run, mode, heading=heading, action="restore", fields=fields)
+    return _answer(visit, _Intent("restore", f"Restore {path} to {to[-26:]}", fields, mode, run))
 
 
-def _answer(
-    visit: Visit,
-    run: Callable[[bool], RestoreOutcome],
-    mode: Mode,
-    *,
-    heading: str,
-    action: str,
-    fields: dict[str, str],
-) -> PageAnswer:
+def _answer(visit: Visit, asked: _Intent) -> PageAnswer:
+    """Return the whole preview. With POST, run the operation, unless its preview has changed or has conflicts."""
     try:
-        outcome = run(True)
+        outcome = asked.run(True)
     except NotFound:
         raise not_found("state") from None
-    seen, is_late = _digest(outcome), False
+    is_late = False
     if visit.method == "POST":
         visit.need("write")
-        is_late = visit.given("seen") != seen
+        is_late = visit.given("seen") != _digest(outcome)
         if not is_late and not outcome.conflicts:
-            done = run(False)
+            done = asked.run(False)
             if not done.conflicts:
                 return _done(visit, done)
             outcome = done
-    steps = outcome.steps[:FILES]
-    texts = _texts(visit.store, steps) if steps else {}
+    shown = _shown_preview(visit.store, outcome, _first_step(visit))
+    return _page(visit, asked, [ProgressStep(result=shown)], is_late=is_late)
+
+
+def _page(
+    visit: Visit,
+    asked: _Intent,
+    previews: Iterable[ProgressStep[ShownPreview]],
+    *,
+    is_late: bool = False,
+) -> HtmlPage:
+
+    def url(first: int) -> str:
+        given = {**asked.fields, "mode": "" if asked.mode == "refuse" else asked.mode, "from": str(first)}
+        return visit.url(asked.action, **given)
+
     values = {
-        "heading": heading,
-        "action": action,
-        "fields": fields,
-        "mode": mode,
-        "outcome": outcome,
-        "steps": [(each, STEPS[each.what], _shown(each, texts)) for each in steps],
-        "seen": seen,
+        "heading": asked.heading,
+        "action": asked.action,
+        "fields": asked.fields,
+        "mode": asked.mode,
+        "previews": previews,
         "is_late": is_late,
-        "is_pattern": is_pattern(fields.get("actor", "") + fields.get("session", "")),
+        "is_pattern": is_pattern(asked.fields.get("actor", "") + asked.fields.get("session", "")),
+        "steps_from": url,
+        "per_page": FILES,
         "area": "activity",
     }
-    return HtmlPage("preview.html", values, 409 if visit.method == "POST" else 200, title=heading)
+    status = 409 if visit.method == "POST" else 200
+    return HtmlPage("preview.html", values, status, title=asked.heading, is_streamed=True)
+
+
+def _first_step(visit: Visit) -> int:
+    return number(visit.query.get("from", ""), 1, 10_000_000, 1)
+
+
+def _shown_preview(store: MemoryStore, outcome: RestoreOutcome, first: int) -> ShownPreview:
+    """Return a preview with the steps from the number `first` on. A number after the last step means the last page."""
+    if first > len(outcome.steps):
+        first = max(len(outcome.steps) - 1, 0) // FILES * FILES + 1
+    steps = outcome.steps[first - 1 : first - 1 + FILES]
+    texts = _texts(store, steps) if steps else {}
+    shown = [(each, STEPS[each.what], _shown(each, texts)) for each in steps]
+    return ShownPreview(outcome, shown, first, _digest(outcome))
 
 
 def _done(visit: Visit, done: RestoreOutcome) -> PageAnswer:

@@ -11,7 +11,8 @@ from markupsafe import Markup
 
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.history import is_pattern
-from retentive.console.pages.tree import ListLevels, levels, parsed, parts, read
+from retentive.console.pages.tree import Beside, ListLevels, levels, parsed, parts, read
+from retentive.console.progress import Later
 from retentive.console.reads import reads_of
 from retentive.console.visible import boxed
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, not_found, number, page_path
@@ -67,10 +68,18 @@ def show_memory(visit: Visit) -> PageAnswer:
         "view": view,
         "at": at,
         "line_count": text.count("\n") + (not text.endswith("\n") and text != ""),
-        "levels": levels(visit, ListLevels(MemoryPath.known(path.text.rpartition("/")[0])))[0],
+        "delayed": _tree_beside(visit, MemoryPath.known(path.text.rpartition("/")[0])),
         **_content(visit, memory, text, view),
     }
-    return HtmlPage("memory.html", {**values, "area": "tree"}, title=path.text)
+    return HtmlPage("memory.html", {**values, "area": "tree"}, title=path.text, is_streamed=True)
+
+
+def _tree_beside(visit: Visit, directory: MemoryPath) -> Later[Beside]:
+    """Return the tree beside a memory. In an earlier state, it is read after the head of the page was sent."""
+    if visit.query.get("at"):
+        return Later(lambda: Beside(levels(visit, ListLevels(directory))[0]))
+    beside = Beside(levels(visit, ListLevels(directory))[0])
+    return Later(lambda: beside)
 
 
 def note_view(visit: Visit) -> None:

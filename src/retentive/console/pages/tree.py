@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from markupsafe import Markup
+
 from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.history import revision_of
-from retentive.console.pages.listing import SINCE, new_rows, recent_changes, rows_of
+from retentive.console.pages.listing import SINCE, EntryRow, new_rows, recent_changes, rows_of
+from retentive.console.progress import Later
 from retentive.console.strips import Strip, strip_of
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, page_path, tool_path
 from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, ListingCursor, ListMemories
-from retentive.engine.operation import ReadOperation
+from retentive.engine.operation import Read, ReadOperation
 from retentive.engine.queries import load
-from retentive.errors import CursorExpired, NotFound, Refused
+from retentive.errors import CursorExpired, NotFound, Refused, RetentiveError
+from retentive.history.past import past_of
 from retentive.history.reads import AsOf
 from retentive.history.since import SinceMoment, since
-from retentive.server.errors import invalid
+from retentive.server.errors import HttpError, invalid
 from retentive.server.objects import moment
-from retentive.storage.contract import Snapshot
+from retentive.storage.contract import Snapshot, Version
 from retentive.store import core_of
 from retentive.values.pages import ListPage
 from retentive.values.paths import ROOT, MemoryPath
@@ -30,6 +34,8 @@ R = TypeVar("R")
 ROWS = 500
 SIDE_ROWS = 100
 NEWEST = 6
+LOOKED_AT = 20
+"""Number of memories whose earlier versions are read to find out whether a directory existed."""
 
 
 def typed(path: str) -> MemoryPath:
@@ -114,43 +120,109 @@ def _entry(item: Listed) -> dict[str, object]:
     return {"path": item.memory.path, "is_directory": False}
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Levels of the tree beside a page. `then` has the changes since the earlier state that the page shows."""
+
+    levels: Sequence[Mapping[str, object]]
+    then: SinceMoment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDirectory(Beside):
+    """Content of a directory page. `following` is the cursor of the next page.
+
+    `oldest` is the oldest of the versions that were searched for the last changes. `newest` and `strip` are shown on
+    the page of the root. `index` is the text of the index.md.
+    """
+
+    rows: Sequence[EntryRow] = ()
+    following: str | None = None
+    oldest: Version | None = None
+    newest: Sequence[Version] = ()
+    index: Markup | None = None
+    strip: Strip | None = None
+
+
 def show_directory(visit: Visit) -> PageAnswer:
-    """Show the memories and directories in a directory, and the text of its index.md."""
-    path = parsed(visit.memory_path)
-    at = visit.query.get("at", "")
-    after = visit.query.get("after", "")
-    pin, _, last = after.partition(":")
+    """Show the memories and directories in a directory, and the text of its index.md.
+
+    The head of a page of an earlier state is sent before the state is read, unless the answer may be an error. The
+    first read of an early state of a large store takes long.
+    """
+    path, at, after = parsed(visit.memory_path), visit.query.get("at", ""), visit.query.get("after", "")
     revision = revision_of(visit.store)
-    try:
-        beside, found = levels(visit, ListLevels(path, ROWS, ListingCursor(pin, last) if pin else None))
-    except CursorExpired:
-        raise invalid("the listing has changed; open the directory again", "cursor_expired") from None
-    if not found.items and not path.is_root and not pin:
-        return _memory_instead(visit, path, at)
-    index, text = f"{path.text}/index.md", None
-    sizes = {each.memory.path: each.memory.size_bytes for each in found.items if isinstance(each, ListedMemory)}
-    if sizes.get(index, MAX_RENDERED_BYTES) < MAX_RENDERED_BYTES:
-        _, raw = read(visit, load(MemoryPath.known(index)))
-        text = rendered(raw, visit.url("m"))
-    recent, then = recent_changes(visit.store, moment(at) if at else None), since_moment(visit)
-    fresh = [] if then is None or pin or found.next is not None else new_rows(path.text, found.items, then)
+    if at and not after and _was_there(visit, path):
+        later = Later(lambda: _shown(visit, path, *_listed(visit, path)))
+    else:
+        try:
+            beside, found = _listed(visit, path)
+        except CursorExpired:
+            raise invalid("the listing has changed; open the directory again", "cursor_expired") from None
+        if not found.items and not path.is_root and not after:
+            return _memory_instead(visit, path, at)
+        shown = _shown(visit, path, beside, found)
+        later = Later(lambda: shown)
     values = {
         "path": path.text,
         "parts": parts(path.text),
-        "newest": recent.versions[:NEWEST] if path.is_root and not at else [],
-        "rows": [*rows_of(path.text, found.items, recent, then), *fresh],
-        "oldest": recent.oldest,
-        "then": then,
-        "following": None if found.next is None else f"{found.next.pin}:{found.next.last}",
-        "levels": beside,
-        "index": text,
+        "delayed": later,
         "at": at,
         "after": after,
-        "strip": _strip(visit, then) if path.is_root and not pin else None,
         "live": visit.url("events", after=str(revision), path=path.text),
         "settings": visit.store.settings(),
     }
     return HtmlPage("tree.html", {**values, "area": "tree"}, title=path.text, is_streamed=True)
+
+
+def _was_there(visit: Visit, path: MemoryPath) -> bool:
+    """Return whether a directory certainly existed in the earlier state that the URL names.
+
+    Only the earlier versions of some memories that are in the directory now are read.
+    """
+
+    def work(snapshot: Snapshot) -> bool:
+        past = past_of(snapshot, moment(visit.query["at"]))
+        present = snapshot.walk(path.text, limit=LOOKED_AT)
+        earlier = (past.find(memory.id) for memory, _ in present)
+        return path.is_root or any(was is not None and was.path.startswith(f"{path.text}/") for was in earlier)
+
+    try:
+        return core_of(visit.store).peek(Read("list", work))
+    except (RetentiveError, HttpError):  # the listing raises the error again, and its status is sent
+        return False
+
+
+def _listed(visit: Visit, path: MemoryPath) -> tuple[list[dict[str, object]], ListPage[Listed, ListingCursor]]:
+    pin, _, last = visit.query.get("after", "").partition(":")
+    return levels(visit, ListLevels(path, ROWS, ListingCursor(pin, last) if pin else None))
+
+
+def _shown(
+    visit: Visit, path: MemoryPath, beside: list[dict[str, object]], found: ListPage[Listed, ListingCursor]
+) -> ShownDirectory:
+    at, is_first = visit.query.get("at"), not visit.query.get("after")
+    recent, then = recent_changes(visit.store, moment(at) if at else None), since_moment(visit)
+    fresh = [] if then is None or not is_first or found.next is not None else new_rows(path.text, found.items, then)
+    return ShownDirectory(
+        beside,
+        then,
+        rows=[*rows_of(path.text, found.items, recent, then), *fresh],
+        following=None if found.next is None else f"{found.next.pin}:{found.next.last}",
+        oldest=recent.oldest,
+        newest=recent.versions[:NEWEST] if path.is_root and not at else (),
+        index=_index(visit, path, found.items),
+        strip=_strip(visit, then) if path.is_root and is_first else None,
+    )
+
+
+def _index(visit: Visit, path: MemoryPath, items: Sequence[Listed]) -> Markup | None:
+    index = f"{path.text}/index.md"
+    sizes = {each.memory.path: each.memory.size_bytes for each in items if isinstance(each, ListedMemory)}
+    if sizes.get(index, MAX_RENDERED_BYTES) >= MAX_RENDERED_BYTES:
+        return None
+    _, raw = read(visit, load(MemoryPath.known(index)))
+    return rendered(raw, visit.url("m"))
 
 
 def _strip(visit: Visit, then: SinceMoment | None) -> Strip | None:

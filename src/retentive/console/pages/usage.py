@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from itertools import islice
+from datetime import UTC, date, datetime
+from itertools import islice, starmap
 
 from retentive.console.overview import fullness
-from retentive.console.pages.listing import recent_changes
+from retentive.console.pages.listing import RecentChanges, recent_changes
 from retentive.console.progress import steps_of
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Visit
+from retentive.engine.day_sizes import sizes_of_days
 from retentive.engine.operation import AuditOnly, Read
 from retentive.history.days import changes_of_days, last_days
 from retentive.stats import TOP
 from retentive.stats.memory_use import USED_DAYS, memory_use
-from retentive.storage.contract import Snapshot, Version
+from retentive.storage.contract import Snapshot, Usage, Version
 from retentive.store import MemoryStore, core_of
 
 DAYS = 30
@@ -34,35 +35,42 @@ class OftenChanged:
     count: int
 
 
-def stats(visit: Visit) -> PageAnswer:
-    """Show the limits, the number of changes on each of the last days (UTC), and the use of memories.
+@dataclass(frozen=True, slots=True)
+class DayRow:
+    """Figures of one day (UTC). `used` has the number and total size of the memories at its end, if they are known."""
 
-    With `format=csv`, the changes per day are sent as a file. For a key that is limited to some paths, only the newest
-    versions that it may see are counted. The file then leaves out the days before these versions.
+    day: date
+    changes: int
+    used: Usage | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Total size at the end of the day, or 0 if it is not known."""
+        return 0 if self.used is None else self.used.size_bytes
+
+
+def stats(visit: Visit) -> PageAnswer:
+    """Show the limits, the changes and the size on each of the last days (UTC), and the use of memories.
+
+    With `format=csv`, the changes per day are sent as a file, and with `format=size.csv` the sizes. For a key that is
+    limited to some paths, only the newest versions that it may see are counted. The file then leaves out the days
+    before these versions. Such a key gets no sizes, because they are figures of the whole store.
 
     All memories must be read to compute their use, so the first part of the page is sent before this.
     """
-    days, core, store = last_days(DAYS, datetime.now(UTC).date()), core_of(visit.store), visit.store
+    core, store, wanted = core_of(visit.store), visit.store, visit.query.get("format")
     recent = recent_changes(store, None)
-    if core.reach:
-        by_day = Counter(each.created_at.astimezone(UTC).date() for each in recent.versions)
-        counts, oldest = [by_day[day] for day in days], recent.oldest
-    else:
-        counts, oldest = core.found(Read("usage", lambda snapshot: changes_of_days(snapshot, days))), None
-    if visit.query.get("format") == "csv":
+    rows, oldest = _days(visit, recent)
+    if wanted == "csv" or (wanted == "size.csv" and not core.reach):
         if core.reach:  # the versions were read without an audit entry
             core.result_of(AuditOnly("usage"))
-        first = None if oldest is None else oldest.created_at.astimezone(UTC).date()
-        pairs = zip(days, counts, strict=True)
-        lines = [f"{day},{count}\n" for day, count in pairs if first is None or day > first]
-        return Download(f"{visit.info.id}-changes.csv", iter([b"day,changes\n", *map(str.encode, lines)]), "text/csv")
-    most, settings = max([*counts, 1]), store.settings()
+        return _file(visit, rows, oldest, has_sizes=wanted == "size.csv")
+    settings = store.settings()
     values = {
         "settings": settings,
-        "days": [
-            {"at": day, "count": count, "height": 100 * count // most, "x": place}
-            for place, (day, count) in enumerate(zip(days, counts, strict=True))
-        ],
+        "days": rows,
+        "most": max([*(row.changes for row in rows), 1]),
+        "largest": max([*(row.size_bytes for row in rows), 1]),
         "actors": Counter(str(each.actor or "") for each in recent.versions).most_common(TOP),
         "often": _often(store, recent.versions),
         "newest": len(recent.versions),
@@ -72,6 +80,39 @@ def stats(visit: Visit) -> PageAnswer:
         "used_days": USED_DAYS,
     }
     return HtmlPage("stats.html", {**values, "area": "stats"}, title="Usage", is_streamed=True)
+
+
+def _days(visit: Visit, recent: RecentChanges) -> tuple[list[DayRow], Version | None]:
+    """Return the rows of the last days, oldest first. The second result is the oldest of the counted versions.
+
+    The second result is None if all changes of these days are counted.
+    """
+    core = core_of(visit.store)
+    days = last_days(DAYS, datetime.fromtimestamp(core.clock(), UTC).date())
+    if core.reach:
+        by_day = Counter(each.created_at.astimezone(UTC).date() for each in recent.versions)
+        return [DayRow(day, by_day[day]) for day in days], recent.oldest
+
+    def work(snapshot: Snapshot) -> list[DayRow]:
+        sizes = sizes_of_days(snapshot, days, visit.info.created_at)
+        return list(starmap(DayRow, zip(days, changes_of_days(snapshot, days), sizes, strict=True)))
+
+    return core.found(Read("usage", work)), None
+
+
+def _file(visit: Visit, rows: Sequence[DayRow], oldest: Version | None, *, has_sizes: bool) -> Download:
+    """Return the figures of the days as a CSV file. Days whose figures are not known in full are left out."""
+    if has_sizes:
+        known = ((row.day, row.used) for row in rows if row.used is not None)
+        lines = [f"{day},{used.memories},{used.size_bytes}\n" for day, used in known]
+        return Download(f"{visit.info.id}-size.csv", _pieces("day,memories,size_bytes\n", lines), "text/csv")
+    first = None if oldest is None else oldest.created_at.astimezone(UTC).date()
+    lines = [f"{row.day},{row.changes}\n" for row in rows if first is None or row.day > first]
+    return Download(f"{visit.info.id}-changes.csv", _pieces("day,changes\n", lines), "text/csv")
+
+
+def _pieces(head: str, lines: Sequence[str]) -> Iterator[bytes]:
+    return iter([head.encode(), *map(str.encode, lines)])
 
 
 def _often(store: MemoryStore, versions: Sequence[Version]) -> list[OftenChanged]:

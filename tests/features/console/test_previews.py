@@ -1,0 +1,130 @@
+"""Previews of an undo with many steps: pages of steps, the head before the plan, and errors with their status."""
+
+from __future__ import annotations
+
+import pytest
+
+from retentive import MemoryStore
+from retentive.console.pages import changes
+from retentive.history import operations
+from support.console import Person, query_of
+from support.http_api import Api
+
+MOVED = 120
+
+
+@pytest.fixture
+def moved(store: MemoryStore) -> list[str]:
+    """Paths of many memories before one change renamed all of them."""
+    for number in range(MOVED):
+        store.create(f"/memories/many/{number:03}.md", f"text {number}\n", actor="session:s4")
+    store.rename("/memories/many", "/memories/other", actor="session:s5")
+    return [f"/memories/many/{number:03}.md" for number in range(MOVED)]
+
+
+def linked(links: list[str], first: int) -> str:
+    """The link to the steps from this number on."""
+    return next(link for link in links if query_of(link).get("from") == str(first))
+
+
+def test_the_steps_have_pages_and_the_undo_from_any_page_does_all_steps(
+    person: Person, store: MemoryStore, at: str, moved: list[str]
+) -> None:
+    """The pages are plain links. Each has the form, with the digest of all steps."""
+    pages = [person.get(f"{at}/undo?change=HEAD")]
+    for first in (51, 101):
+        pages.append(person.get(linked(pages[-1].links, first)))
+    shown = [[path for path in moved if path in page.text] for page in pages]
+    assert [moved[:50], moved[50:100], moved[100:]] == shown
+    assert ["Steps 51 to 100 of 120." in page.text for page in pages] == [False, True, False]
+    assert len({page.form("/undo")["seen"] for page in pages}) == 1
+    assert not [link for link in pages[2].links if query_of(link).get("from") == "121"]
+    assert linked(pages[2].links, 51) in pages[0].links
+    done = person.post(f"{at}/undo", pages[1].form("/undo"))
+    assert done.status == 200
+    assert [each.path for each in store.memories("/memories/many")] == moved
+
+
+def test_a_number_after_the_last_step_shows_the_last_page(person: Person, at: str, moved: list[str]) -> None:
+    page = person.get(f"{at}/undo?change=HEAD&from=9999")
+    assert "Steps 101 to 120 of 120." in page.text
+    assert moved[-1] in page.text
+    assert [person.get(f"{at}/undo?change=HEAD&from={number}").status for number in ("0", "x", "-1")] == [400] * 3
+
+
+def test_the_pages_keep_the_mode(person: Person, store: MemoryStore, at: str, moved: list[str]) -> None:
+    store.write("/memories/other/000.md", "later\n", actor="session:s6")
+    following = linked(person.get(f"{at}/undo?actor=session:s5&mode=merge").links, 51)
+    assert query_of(following) == {"actor": "session:s5", "mode": "merge", "from": "51"}
+    assert moved[60] in person.get(following).text
+
+
+def test_a_change_after_a_later_page_was_opened_stops_the_undo(
+    person: Person, store: MemoryStore, at: str, moved: list[str]
+) -> None:
+    """The changed memory is on another page than the one from which the person confirms."""
+    fields = person.get(f"{at}/undo?change=HEAD&from=101").form("/undo")
+    store.write("/memories/other/000.md", "later\n", actor="session:s6")
+    answer = person.post(f"{at}/undo", fields)
+    assert (answer.status, "changed while the preview was open" in answer.text) == (409, True)
+    assert len(store.memories("/memories/other")) == len(moved)
+
+
+def test_the_head_is_sent_before_the_plan_is_made(person: Person, at: str, moved: list[str]) -> None:
+    page = person.chunks(f"{at}/undo?change=HEAD")
+    assert "<h1>Undo the change HEAD</h1>" in page.first
+    assert "nothing has happened yet" not in page.first
+    assert "nothing has happened yet" in page.others
+    assert moved[0] in page.others
+    assert page.is_whole
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ("change=r999", 404),
+        ("change=memver_unknown", 404),
+        ("change=HEAD~999", 404),
+        ("change=@{yesterday}", 400),
+        ("change=2026-01-01", 400),
+        ("change=", 400),
+        ("change=r1&actor=user:ann", 400),
+        ("change=r1&mode=other", 400),
+        ("actor=user:nobody", 404),
+        ("actor=no actor", 400),
+        ("session=unknown", 404),
+        ("actor=user:ann&since=yesterday-ish", 400),
+    ],
+)
+def test_an_error_is_sent_with_its_status(person: Person, at: str, asked: str, status: int) -> None:
+    assert person.get(f"{at}/undo?{asked}").status == status
+
+
+def test_a_key_for_some_paths_gets_no_preview_of_other_paths(api: Api, store: MemoryStore, at: str) -> None:
+    limited = Person(api, api.with_key("read", "write", paths=["/memories/notes"]).key)
+    assert limited.get(f"{at}/undo?change=r2").status == 200
+    assert limited.get(f"{at}/undo?change=r3").status == 404
+    assert limited.get(f"{at}/undo?actor=user:ann").status == 404
+    limited.close()
+
+
+def test_a_search_for_changes_of_an_actor_that_is_not_over_sends_the_head(
+    person: Person, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The status is then 200, and the page says whether a change was found."""
+    monkeypatch.setattr(operations, "_FEW_PAGES", 0)
+    page = person.get(f"{at}/undo?actor=user:nobody")
+    assert (page.status, "No matching change was found." in page.text) == (200, True)
+    assert not [to for method, to, _ in page.forms if method == "post" and "/undo" in to]
+    assert "1 step, 1 change" in person.get(f"{at}/undo?actor=user:ann").text
+
+
+def test_a_preview_lists_some_of_many_conflicts(
+    person: Person, store: MemoryStore, at: str, moved: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "CONFLICTS", 2)
+    for number in range(3):
+        store.write(f"/memories/other/{number:03}.md", "later\n", actor="session:s6")
+    page = person.get(f"{at}/undo?actor=session:s4")
+    assert f"{MOVED} memories were changed afterwards" in page.text
+    assert "Only the first 2 are listed." in page.text

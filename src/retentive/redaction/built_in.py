@@ -164,7 +164,14 @@ class BuiltInRules:
 
         Return False if the quick check cannot tell.
         """
-        return text.isascii() and "%" not in text and self._prefilter.excludes(text.encode())
+        if not text.isascii() or "%" in text or not self._prefilter.has_re2:
+            return False
+        may_be_base64 = False
+        for search in self._prefilter.matching(text.encode()):
+            if search is not self._seek_base64:
+                return False
+            may_be_base64 = True  # many paths look like base64, since it may contain slashes
+        return not may_be_base64 or decoded(text) is None
 
     def reach_far(self, text: str) -> bool:
         """Return whether a match in the text may depend on text at any distance from it."""

@@ -242,7 +242,7 @@ class Search:
 class Prefilter:
     """Finds, in one pass over a text, the parts where each of many searches may match.
 
-    Without RE2, it excludes nothing.
+    Without RE2 (`has_re2` is false), it cannot tell.
     """
 
     def __init__(self, searches: Sequence[Search], *, with_re2: bool | None = None) -> None:
@@ -251,9 +251,18 @@ class Prefilter:
             for lower in (False, True):
                 self._passes.append(_Pass([one for one in searches if one.lower is lower], lower=lower))
 
-    def excludes(self, data: bytes) -> bool:
-        """Return True if no search matches in a short ASCII text. Faster than `narrow`, because it records nothing."""
-        return bool(self._passes) and all(one.excludes(data) for one in self._passes)
+    @property
+    def has_re2(self) -> bool:
+        """True if RE2 is used."""
+        return bool(self._passes)
+
+    def matching(self, data: bytes) -> Iterator[Search]:
+        """Yield the searches that match in a short ASCII text. Of those that share a hint, only one is named.
+
+        Faster than `narrow`, because it records nothing. Needs RE2.
+        """
+        for one in self._passes:
+            yield from one.matching(data)
 
     def narrow(self, scanned: Scanned) -> bool:
         """Record in `scanned` the parts of the text in which each search may match.
@@ -287,12 +296,11 @@ class _Pass:
         self._first = _set_of_re2(f"(?i:{hint})" if lower else hint for hint in by_hint)
         self._lower = lower
 
-    def excludes(self, data: bytes) -> bool:
+    def matching(self, data: bytes) -> Iterator[Search]:
         for number in self._first.Match(data) or ():
-            _, patterns = self._groups[number]
+            searches, patterns = self._groups[number]
             if patterns is None or patterns.Match(data.lower() if self._lower else data):
-                return False
-        return True
+                yield searches[0]
 
     def present(self, lines: Sequence[str], data: Sequence[bytes]) -> Iterator[tuple[Search, int]]:
         """Yield each search that may match in a part, with the number of the part. `data` has the `lines` in UTF-8."""

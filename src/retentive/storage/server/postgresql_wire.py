@@ -23,6 +23,13 @@ _INT8, _BYTEA, _INFERRED = 20, 17, 0
 _INTEGERS = {20, 21, 23, 26}  # types int8, int2, int4, oid
 _TEXT, _BINARY = int(Format.TEXT), int(Format.BINARY)
 _MAX_PREPARED = 200
+_FIRST_PLANS = 256
+"""Number of statements after which a connection discards its plans for the first time.
+
+PostgreSQL keeps the plan of a prepared statement. A plan that was made for an almost empty table may use an unsuitable
+index, which reads all versions of a store when the table has grown. The server makes new plans only after the next
+ANALYZE, up to a minute later. So the connection discards them after 256 statements, 512, 1,024, and so on.
+"""
 _Statement: TypeAlias = tuple[bytes, tuple[int, ...]]  # SQL, and the types of the values
 
 
@@ -41,6 +48,7 @@ class Wire:
         self._prepared: dict[_Statement, bytes] = {}
         self._doubtful: list[_Statement] = []  # prepared in the current batch; lost if the batch fails
         self._names = 0
+        self._sent, self._keeps_plans_until = 0, _FIRST_PLANS
         self._tables: list[list[Row]] = []  # rows of the queries of the last batch
         self.done = b""  # command tag of the last completed command
         self.prepares = False  # a pooler may share the session, so names of prepared statements could clash
@@ -59,10 +67,18 @@ class Wire:
             if not self.prepares:
                 self._pgconn.send_query_params(text, given, types, formats, Format.BINARY)
             else:
+                self._sent += 1
+                if self._sent > self._keeps_plans_until:
+                    self._discard_plans()
                 name = self._prepared.get((text, types)) or self._prepare(text, types)
                 self._pgconn.send_query_prepared(name, given, formats, Format.BINARY)
         except errors.Error:
             self._broken()
+        self._pending.append(False)
+
+    def _discard_plans(self) -> None:
+        self._keeps_plans_until *= 2
+        self._pgconn.send_query_params(b"DISCARD PLANS", [])
         self._pending.append(False)
 
     def _prepare(self, text: bytes, types: tuple[int, ...]) -> bytes:

@@ -246,10 +246,8 @@ def version_at(found: Snapshot, revision: Revision) -> Version:
     """Return the version that an id, or the beginning of an id, names. Raises `NotFound`."""
     assert isinstance(revision.base, VersionId)
     text = revision.base.text
-    for version in found.versions(revision_of=text):
-        if version.id == text:
-            return version
-    matching = [] if text == _VERSION else list(found.versions(after=text, before=text + "~", limit=_SOME))
+    highest = [] if text == _VERSION else found.versions(after=text[:-1], before=text + "~", limit=_SOME)
+    matching = [version for version in highest if version.id.startswith(text)]
     if not matching:
         raise NotFound(f"there is no version {text}")
     if len(matching) > 1:

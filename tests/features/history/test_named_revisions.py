@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import retentive
 from retentive import MemoryStore
+from retentive.engine.operation import Read
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.differences import Compare, Differences
 from retentive.history.reads import LogFilter
-from retentive.history.revisions import as_revision
+from retentive.history.revisions import as_revision, version_at
+from retentive.storage.contract import Version
+from retentive.storage.sql import SqlSnapshot
 from retentive.store import core_of
 
 from .changes import A, B, C, create, replace, run
@@ -76,6 +81,30 @@ def test_a_version_is_named_by_its_beginning(story: MemoryStore) -> None:
         story.history.show(newest[: len(unique) - 1])
     with pytest.raises(NotFound, match="there is no version memver_"):
         story.history.show("memver_")
+
+
+def test_a_version_of_a_large_change_is_found_without_its_other_versions(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change with 50 versions, as an import makes them. Each is found, and few versions are read for it."""
+    for number in range(50):
+        create(store, f"{D}/{number}", "text", "user:ann")
+    run(store, "delete", "user:ann", path=D)
+    ids = [version.id for version in store.versions(limit=50)]
+    counted: list[int] = []
+    real = SqlSnapshot.versions
+
+    def versions(self: SqlSnapshot, **chosen: Any) -> Iterator[Version]:
+        found = list(real(self, **chosen))
+        counted.append(len(found))
+        return iter(found)
+
+    monkeypatch.setattr(SqlSnapshot, "versions", versions)
+    core = core_of(store)
+    found = [core.peek(Read("show", partial(version_at, revision=as_revision(each)))) for each in ids]
+    assert [version.id for version in found] == ids
+    assert len(counted) == 50
+    assert max(counted) <= 3
 
 
 def count(store: MemoryStore, beginning: str) -> int:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from retentive.storage import read_turns
-from retentive.storage.read_turns import ReadTurns
+from retentive.storage import pool
+from retentive.storage.pool import ReadTurns
 from retentive.storage.sqlite import SqliteBackend
 from support.waiting import DEADLINE_S, until
 
@@ -23,8 +23,8 @@ NEVER_S = 1e9
 def turns(monkeypatch: pytest.MonkeyPatch) -> ReadTurns:
     """Turns without time limits. A thread that has read once counts as one that will read again soon."""
     for name in ("SOON_S", "RUN_S", "SLOW_S"):
-        monkeypatch.setattr(read_turns, name, NEVER_S)
-    monkeypatch.setattr(read_turns, "RETRY_S", DEADLINE_S)
+        monkeypatch.setattr(pool, name, NEVER_S)
+    monkeypatch.setattr(pool, "RETRY_S", DEADLINE_S)
     return ReadTurns()
 
 
@@ -65,7 +65,7 @@ def test_a_thread_that_reads_again_keeps_its_turn_for_a_while(
     turns.release(again)
     again = turns.take()  # free, although another thread waits
     assert not second.done()
-    monkeypatch.setattr(read_turns, "RUN_S", 0.0)
+    monkeypatch.setattr(pool, "RUN_S", 0.0)
     turns.release(again)
     turns.release(second.result(DEADLINE_S))
 
@@ -74,7 +74,7 @@ def test_a_turn_that_is_free_is_taken_by_the_thread_that_waits(
     turns: ReadTurns, other_thread: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread was expected to read again and does not."""
-    monkeypatch.setattr(read_turns, "RETRY_S", 0.001)
+    monkeypatch.setattr(pool, "RETRY_S", 0.001)
     _read(turns)
     again = turns.take()
     second = _waiting(turns, other_thread)
@@ -86,11 +86,11 @@ def test_a_slow_reader_loses_its_turn(
     turns: ReadTurns, other_thread: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When it ends, the turn of the thread that took over continues."""
-    monkeypatch.setattr(read_turns, "RETRY_S", 0.001)
-    monkeypatch.setattr(read_turns, "SLOW_S", 0.001)
+    monkeypatch.setattr(pool, "RETRY_S", 0.001)
+    monkeypatch.setattr(pool, "SLOW_S", 0.001)
     slow = turns.take()
     second = other_thread.submit(turns.take).result(DEADLINE_S)
-    monkeypatch.setattr(read_turns, "SLOW_S", NEVER_S)
+    monkeypatch.setattr(pool, "SLOW_S", NEVER_S)
     turns.release(slow)
     third = _waiting(turns, other_thread)
     assert not wait([third], timeout=0.1).done
@@ -120,7 +120,7 @@ def _interrupt(*_: object) -> None:
 
 def test_slow_readers_do_not_delay_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three reads are in progress at once, each of which would wait for the next one for ever."""
-    monkeypatch.setattr(read_turns, "SLOW_S", 0.001)
+    monkeypatch.setattr(pool, "SLOW_S", 0.001)
     together = threading.Barrier(3, timeout=60)
     with closing(SqliteBackend(str(tmp_path / "m.db"))) as backend, ThreadPoolExecutor(3) as threads:
         store = backend.create_store(key="notes", name="notes").id

@@ -67,3 +67,15 @@ def test_plans_are_discarded_in_any_transaction(raw: psycopg.Connection[Any]) ->
     wire.send("ROLLBACK")
     wire.sync()
     assert wire.ask(QUERY, (1,)) == []
+
+
+def test_plans_are_not_discarded_before_a_transaction_begins(raw: psycopg.Connection[Any]) -> None:
+    """An isolation level can be set only before any other statement of the batch."""
+    wire = Wire(raw.pgconn, answer_s=ANSWER_S)
+    wire.prepares = True
+    for _ in range(_FIRST_PLANS):
+        wire.send("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        assert wire.ask(QUERY, (1,)) == []
+        wire.send("COMMIT")
+        wire.sync()
+        assert wire.done == b"COMMIT"

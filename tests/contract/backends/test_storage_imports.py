@@ -26,7 +26,6 @@ WALLS = [
         "paging",
         "pool",
         "queue",
-        "read_turns",
         "spares",
     },
     {"sql"},

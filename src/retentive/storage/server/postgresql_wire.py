@@ -68,7 +68,7 @@ class Wire:
                 self._pgconn.send_query_params(text, given, types, formats, Format.BINARY)
             else:
                 self._sent += 1
-                if self._sent > self._keeps_plans_until:
+                if self._sent > self._keeps_plans_until and not sql.startswith("BEGIN "):  # it must be the first
                     self._discard_plans()
                 name = self._prepared.get((text, types)) or self._prepare(text, types)
                 self._pgconn.send_query_prepared(name, given, formats, Format.BINARY)

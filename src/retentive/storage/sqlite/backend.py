@@ -26,9 +26,8 @@ from retentive.storage.capabilities import Purgeable
 from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us, sortable_id
 from retentive.storage.disk import make_directory, make_file, os_error
 from retentive.storage.lock_file import LockFile, writers_lock
-from retentive.storage.pool import Pool
+from retentive.storage.pool import Pool, ReadTurns
 from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
-from retentive.storage.read_turns import ReadTurns
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, marked_entry_with_head, select_head

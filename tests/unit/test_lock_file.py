@@ -103,7 +103,7 @@ def test_a_write_that_waits_too_long_is_unavailable(
     with holder(tmp_path / "m.db-reserve"), monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
         patch.setattr(queue, "LOCK_TIMEOUT_S", 0.01)
         for done in [pool.submit(backend.write, store, lambda _: ran.append("too late")) for _ in range(3)]:
-            with pytest.raises(Unavailable, match="another process holds the memory store"):
+            with pytest.raises(Unavailable, match="another process has locked the memory store"):
                 done.result()
     backend.write(store, lambda _: ran.append("in time"))
     assert ran == ["in time"]

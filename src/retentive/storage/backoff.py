@@ -23,7 +23,7 @@ class Backoff:
 
     The first pause lasts at most `next_s`. After each pause, this limit is multiplied by `factor`, up to `longest_s`.
     Each pause is a random time between half the limit and the limit, so that callers that failed together do not retry
-    together. `deadline` is a time of `clock`.
+    together. No pause ends after `deadline`, a time of `clock`.
     """
 
     next_s: float
@@ -46,7 +46,10 @@ class Backoff:
 
 
 def lock_backoff(*, deadline: float) -> Backoff:
-    """Return a backoff for locks that other processes of this machine hold only for milliseconds."""
+    """Return a backoff for locks that other processes of this machine hold only for milliseconds.
+
+    `deadline` is a time of `time.monotonic`.
+    """
     return Backoff(0.0002, 0.002, factor=1.5, deadline=deadline)
 
 

@@ -35,7 +35,7 @@ class PlainFiles(ABC):
 
     @abstractmethod
     def quarantined(self) -> int:
-        """Return the number of tampered files of encrypted memory stores in quarantine."""
+        """Return the number of files in quarantine, which has tampered files of encrypted memory stores."""
 
 
 class Collectable(ABC):
@@ -43,9 +43,9 @@ class Collectable(ABC):
 
     @abstractmethod
     def collect(self, store_id: str, *, older_than_s: float) -> int:
-        """Delete the orphans of a store that are older than `older_than_s` seconds. Returns their number.
+        """Delete the orphans (objects that nothing refers to) of a store that are older than `older_than_s` seconds.
 
-        Other processes may write to the store meanwhile.
+        Returns the number of deleted objects. Other processes may write to the store meanwhile.
         """
 
 
@@ -65,7 +65,10 @@ class Checkable(ABC):
 
     @abstractmethod
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
-        """Yield a finding for each violated rule. Writes nothing. `quick` skips the texts of older versions."""
+        """Check the storage and yield a finding for each error. Writes nothing.
+
+        With `quick`, the texts of older versions are not checked.
+        """
 
     @abstractmethod
     def repair(self) -> None:
@@ -73,11 +76,14 @@ class Checkable(ABC):
 
 
 class Discarding(ABC):
-    """Capability to delete data that belongs to no memory store, one finding at a time."""
+    """Capability to delete the data that a finding names, such as rows that belong to no memory store."""
 
     @abstractmethod
     def discard(self, finding: Finding, keep: Keep) -> None:
-        """Save the data of a finding with `keep`, then delete it. Raises `InvalidInput` if the data is in use."""
+        """Pass the data that `finding` names to `keep`, which saves it, and then delete this data.
+
+        Raises `InvalidInput` if the data is in use.
+        """
 
 
 class Clocked(ABC):
@@ -93,11 +99,11 @@ class Encrypting(ABC):
 
     @abstractmethod
     def unlock(self, store: StoreInfo) -> None:
-        """Make sure that the keys of this process can decrypt a store. Raises `Locked`."""
+        """Raise `Locked` if the keys of this process cannot decrypt `store`."""
 
 
 def capability(backend: Backend, kind: type[C]) -> C | None:
-    """Return the outermost layer of `backend` that has this capability, or None.
+    """Return the outermost layer of `backend` that has the capability `kind`, or None.
 
     The layers are the backend itself, the backend that it wraps, and so on.
     """
@@ -116,7 +122,7 @@ def server_time(backend: Backend) -> float | None:
 
 
 def directory_of(backend: Backend, store: StoreInfo) -> str | None:
-    """Return the directory that contains the memories of a store as plain files, or None."""
+    """Return the directory that contains the memories of a store, or None if the backend stores no plain files."""
     files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
     return None if files is None else files.directory_of(store)
 
@@ -134,7 +140,10 @@ def quarantined(backend: Backend) -> int:
 
 
 def collect(backend: Backend, store_id: str, *, older_than_s: float) -> int:
-    """Delete the orphans of a store and return their number. It is 0 if the storage cannot have orphans."""
+    """Delete the orphans (objects that nothing refers to) of a store that are older than `older_than_s` seconds.
+
+    Returns the number of deleted objects. It is 0 if the storage cannot have orphans.
+    """
     collectable = capability(backend, Collectable)  # type: ignore[type-abstract]
     return 0 if collectable is None else collectable.collect(store_id, older_than_s=older_than_s)
 
@@ -149,7 +158,7 @@ def purge(backend: Backend) -> bool:
 
 
 def check(backend: Backend, *, quick: bool = False) -> Iterator[Finding]:
-    """Yield a finding for each violated rule of the storage."""
+    """Check the storage and yield a finding for each error. With `quick`, texts of older versions are not checked."""
     checkable = capability(backend, Checkable)  # type: ignore[type-abstract]
     return iter(()) if checkable is None else checkable.check(quick=quick)
 
@@ -162,7 +171,7 @@ def repair(backend: Backend) -> None:
 
 
 def discard(backend: Backend, finding: Finding, keep: Keep) -> None:
-    """Save the data of a finding with `keep`, then delete it.
+    """Pass the data that `finding` names to `keep`, which saves it, and then delete this data.
 
     Raises `InvalidInput` if the data is in use, or if the storage cannot discard data.
     """
@@ -183,7 +192,7 @@ def is_destroyed(store: StoreInfo) -> bool:
 
 
 def unlock(backend: Backend, store: StoreInfo) -> None:
-    """Make sure that the keys of this process can decrypt a store. Raises `Locked`."""
+    """Raise `Locked` if the keys of this process cannot decrypt `store`."""
     encrypting = capability(backend, Encrypting)  # type: ignore[type-abstract]
     if encrypting is not None:
         encrypting.unlock(store)

@@ -117,7 +117,7 @@ class StoreSelection(TypedDict, total=False):
 
 
 def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes | None]:
-    """Return `version` and its stored bytes after checking that they match.
+    """Check that `data`, the stored bytes of `version`, match the version, and return both.
 
     A deletion and a redacted version have no bytes (None). Raises `Damaged` if the bytes do not match the version.
     """
@@ -131,7 +131,7 @@ def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes
 class Snapshot(ABC):
     """One consistent state of one memory store.
 
-    The snapshot is valid only inside the function `work` that receives it.
+    The snapshot is valid only inside the function that `Backend.read` or `Backend.write` calls with it.
     """
 
     @property
@@ -142,7 +142,7 @@ class Snapshot(ABC):
     @property
     @abstractmethod
     def seal(self) -> str | None:
-        """The current value of `StoreInfo.seal`."""
+        """Data of the encryption layer for this store, or None if the store is not encrypted."""
 
     @property
     @abstractmethod
@@ -152,11 +152,15 @@ class Snapshot(ABC):
     @property
     @abstractmethod
     def properties(self) -> str | None:
-        """The current value of `StoreInfo.properties`."""
+        """Properties of the store as JSON, or None. The backend does not interpret them."""
 
     @abstractmethod
     def get(self, path: str) -> Entry:
-        """Return the entry at a canonical path other than the root. The entry is read in one round trip."""
+        """Return the entry at a canonical path other than the root.
+
+        The entry has the memory at the path, or shows that there is a memory above or below the path. It is read in one
+        round trip.
+        """
 
     @abstractmethod
     def memories(self, under: str) -> Iterator[Memory]:
@@ -184,7 +188,7 @@ class Snapshot(ABC):
 
     @abstractmethod
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
-        """Return a version and the bytes of its memory after the change.
+        """Return a version and the bytes of its memory after the change that the version records.
 
         The bytes are None for a deletion or a redacted version. Raises `NotFound`.
         """
@@ -211,7 +215,7 @@ class Snapshot(ABC):
 
     @property
     def state(self) -> Hashable:
-        """Value with which callers can cache what depends only on the paths and sizes of the memories.
+        """Cache key for results that depend only on the paths and sizes of the memories.
 
         If two snapshots of a store have the same value, their memories have the same paths and sizes. If the value is
         None, callers must read the memories.
@@ -227,7 +231,7 @@ class Snapshot(ABC):
         return next((value for found, value in self.records(kind) if found == key), None)
 
     def text(self, version_id: str) -> bytes | None:
-        """Return the bytes of the memory after the change of this version.
+        """Return the bytes of the memory after the change that this version records.
 
         Returns None for a deletion or a redacted version. Raises `NotFound`.
         """
@@ -251,17 +255,18 @@ class Snapshot(ABC):
     def walk_naming(
         self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
     ) -> tuple[list[Memory], str | None]:
-        """Look at the next `limit` memories. Return at least those whose `provenance_text` contains one of `names`.
+        """Read the next `limit` memories strictly below `under`, from the path `start` on, and return some of them.
 
-        Memories whose `provenance_text` contains a backslash are returned too, because a name may be escaped there. If
-        `names` is None, all `limit` memories are returned. The second result is the path at which the next call should
-        start, or None if there are no more memories.
+        Every memory whose `provenance_text` contains one of `names` is returned. Memories whose `provenance_text`
+        contains a backslash are returned too, because a name may be escaped there. If `names` is None, all `limit`
+        memories are returned. The second result is the path at which the next call should start, or None if there are
+        no more memories.
         """
         found = [memory for memory, _ in self.walk(under, start=start, limit=limit)]
         return found, path_after(found[-1].path) if found and len(found) == limit else None
 
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
-        """Return the memories directly in a directory and the first memory of each subdirectory.
+        """Return the memories directly in the directory `under` and the first memory of each subdirectory.
 
         They are in byte order of their paths. Paths lower than `start` are skipped. `limit` is the maximum number of
         memories returned.
@@ -286,10 +291,11 @@ class Snapshot(ABC):
         before: str | None = None,
         oldest_first: bool = False,
     ) -> tuple[list[Version], str | None]:
-        """Look at the next `most` versions. Return at least those at or below `path` that were written by `actor`.
+        """Read the next `most` versions, and return at least those that `actor` wrote at or below `path`.
 
-        `actor` is in text form. None for `path` or `actor` matches all versions. The second result is the id of the
-        last version that was looked at, or None if the end of the history was reached.
+        `actor` is the text form of an `Actor`. None for `path` or `actor` matches all versions. `after` and `before`
+        are exclusive bounds for version ids. The second result is the id of the last version that was read, or None at
+        the end of the history.
         """
         found = list(self.versions(after=after, before=before, limit=most, oldest_first=oldest_first))
         return found, found[-1].id if found and len(found) == most else None
@@ -310,7 +316,7 @@ class Snapshot(ABC):
     def earlier(
         self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
     ) -> Iterator[Version] | None:
-        """Return those versions of `as_of` that are strictly below a canonical path, in byte order of paths.
+        """Return those versions of `as_of(before)` whose paths are strictly below `under`, in byte order of paths.
 
         Returns None if the storage cannot do this faster than `as_of`; the caller then selects from the result of
         `as_of`. Paths lower than `start` are skipped, and at most `limit` versions are returned. With `one_level`, the
@@ -364,9 +370,9 @@ class Transaction(Snapshot):
     def tick(self) -> int:
         """Return a time in microseconds for the id of an event, that is, of a change that adds no version.
 
-        The time is later than the times of all versions so far.
-        This default implementation assumes that the clock never goes back. Otherwise a version written after the event
-        could have an earlier time than the event.
+        The time is later than the times of all versions so far. This default implementation assumes that the clock
+        never goes back. If the clock goes back, a version that is written after the event can have an earlier time than
+        the event.
         """
         newest = next(self.versions(limit=1), None)
         return max(now_us(), 0 if newest is None else to_us(newest.created_at) + 1)
@@ -406,7 +412,8 @@ class Backend(ABC):
         """Create a memory store and return it.
 
         If the workspace already has a store with this key, or the location has a store with this id, that store is
-        returned unchanged. `store_id` and `created_at` keep id and age of a store that is copied from another location.
+        returned unchanged. To copy a store from another location, pass its id as `store_id` and its creation time as
+        `created_at`.
         """
 
     @abstractmethod
@@ -439,7 +446,7 @@ class Backend(ABC):
 
     @abstractmethod
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        """Run `work` on one consistent state and return its result.
+        """Call `work` with a snapshot of the store and return the result of `work`.
 
         Raises `NotFound` if the store does not exist or was erased.
         """

@@ -32,7 +32,10 @@ def need_posix(what: str, instead: str = "") -> None:
 
 
 def os_error(error: OSError) -> RetentiveError:
-    """Return the error of retentive for an OS error, without the text of the OS error, which contains a file name."""
+    """Convert an `OSError` to the exception of this library that callers expect.
+
+    The text of the `OSError` is left out, because it contains a file name.
+    """
     if error.errno in _FULL:
         return StoreFull("no space is left for the memory store")
     if error.errno in _DENIED:
@@ -66,7 +69,7 @@ def make_directory(path: str) -> None:
 
 
 def make_file(path: str) -> None:
-    """Create an empty file, accessible only to the owner, unless it exists, and sync its name to disk."""
+    """Create an empty file that only its owner can access, and sync its name to disk. Keeps an existing file."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | CLOSE_ON_EXEC, FILE_MODE))
         sync_directory(os.path.dirname(path) or ".")

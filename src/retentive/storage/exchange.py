@@ -70,7 +70,7 @@ class Scratch:
         return f"{os.getpid()}-{id(self):x}-{self._made}"
 
     def discard(self, name: str) -> None:
-        """Keep a file as a spare. If this is not possible, remove the file if it exists."""
+        """Keep the file `name` to be overwritten with a later text. If this is not possible, remove the file."""
         if not self.spares.keep(name):
             self._unlink(name)
 
@@ -84,7 +84,7 @@ class Scratch:
             self._unlink(name)
 
     def close(self) -> None:
-        """Remove the spares and close the directory."""
+        """Remove the files that were kept for later texts, and close the directory."""
         self.spares.drop()
         with suppress(OSError):
             os.close(self.directory)
@@ -93,9 +93,9 @@ class Scratch:
 def _has_fine_times(descriptor: int) -> bool:
     """Return True if each change of a file after a `stat` gets a new timestamp. Leaves one byte in the file.
 
-    Most file systems do this since Linux 6.13 ("multigrain timestamps"). A change after a `stat` gets the exact time
-    there; any other change gets the time of the last clock tick. To find out, this function makes several changes
-    within one clock tick and compares the timestamps.
+    Most file systems do this since Linux 6.13 ("multigrain timestamps"). A change after a `stat` then gets the exact
+    time; any other change gets the time of the last clock tick. To find out, this function makes several changes within
+    one clock tick and compares the timestamps.
     """
     for _ in range(_TRIES):
         start, times = time.monotonic(), set()

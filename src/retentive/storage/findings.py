@@ -19,7 +19,7 @@ _OPENING = "the next command at the location repairs it"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Kind of finding, with its severity, meaning and advice.
+    """Kind of findings: its code, its meaning, its severity, and advice for the user.
 
     If `mends` is true, `--repair` corrects such findings where the correct value can be derived from other stored data.
     If `discards` is true, `--discard` removes the data of such a finding.
@@ -116,7 +116,7 @@ KINDS: dict[str, Kind] = {
         _note("file_foreign", "A file or directory cannot be a memory and is ignored.", ""),
         _note("files_quarantined", "Tampered files are in .retentive/quarantine.", "inspect and remove them"),
         _repairable("files_unsynced", "The files may not be durable yet.", _OPENING, severity="note"),
-        _repairable("sync_ahead", "The last version recorded as written to the files does not exist."),
+        _repairable("sync_ahead", "The database says that a version is in the files, but there is no such version."),
         _repairable("directory_empty", "There are empty directories.", severity="note"),
         _repairable("files_left", "There are temporary files of a killed process.", severity="note"),
         # Object storage
@@ -130,7 +130,7 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding of a check: a code, which names its kind, and the subject to which the finding applies.
+    """Result of a check: `code` names the kind of finding, and `subject` names the data that it concerns.
 
     `store_id` is None if the finding concerns the whole location. The subject contains ids, memory paths and numbers,
     but never a text, a real file name or a URL. `severity` is the severity of the kind, or `repaired`.
@@ -144,7 +144,7 @@ class Finding:
 
     @property
     def kind(self) -> Kind:
-        """Kind of the finding, with meaning and advice."""
+        """The `Kind` for `code`, which has the meaning of the finding and advice for the user."""
         return KINDS[self.code]
 
     @property

@@ -23,7 +23,7 @@ class Forkable(Protocol):
     """Object with state that a forked child must replace, such as thread locks."""
 
     def renew_after_fork(self) -> None:
-        """Replace locks and other state that belongs to threads of the parent. This is called in the child."""
+        """Replace locks and other state that belongs to threads of the parent process. Called in the forked child."""
 
 
 @runtime_checkable
@@ -40,7 +40,10 @@ _resting = ExitStack()
 
 
 def watch(forkable: Forkable) -> None:
-    """Register an object, to be renewed in every forked child. If it is `Quietable`, it is quiet during each fork."""
+    """Register an object whose method `renew_after_fork` is called in every forked child.
+
+    If the object is `Quietable`, each fork happens inside the context that its method `quiet` returns.
+    """
     _watched.add(forkable)
 
 

@@ -29,7 +29,7 @@ if sys.platform != "win32":  # Windows has no flock; SQLite's own lock suffices 
     import fcntl
 
 IDLE_S = 1.0  # after this time without a wait, the thread ends
-BUSY = "another process holds the memory store"
+BUSY = "another process has locked the memory store"
 
 
 class LockFile:
@@ -37,7 +37,7 @@ class LockFile:
 
     All threads of a process share the lock, so only one thread at a time may use the object.
 
-    `descriptor` is the open file. It is -1 while the waiting thread waits for the lock, and after the file was closed.
+    `descriptor` is the open file. It is -1 while a separate thread waits for the lock, and after the file was closed.
     After the file was closed, `call_with_lock` calls the work without a lock.
     """
 
@@ -115,10 +115,10 @@ class LockFile:
     def call_with_lock(
         self, work: Callable[[], object], *, ended: threading.Lock, deadline: float, shared: bool = False
     ) -> None:
-        """Let the waiting thread acquire the lock and call `work`, and wait until `work` releases `ended`.
+        """Acquire the lock and call `work` in a separate thread. Waits until `work` releases `ended`.
 
         The lock stays acquired, unless `work` releases it. `deadline` is a time of `time.monotonic`. If `work` has not
-        been called by then, this method raises `Unavailable`, and `work` is never called. The waiting thread then
+        been called by then, this method raises `Unavailable`, and `work` is never called. The separate thread then
         continues to wait, and gets the lock for the next caller. All calls on one object must therefore use the same
         value of `shared`.
         """
@@ -179,7 +179,11 @@ class LockFile:
             work()
 
     def _stop_waiting(self, *, acquired: bool) -> Callable[[], object] | None:
-        """End the wait. Return the work to do with the lock held, or release the lock if the work was withdrawn."""
+        """End the wait for the lock, and return the function to call while the lock is held.
+
+        `acquired` is true if the thread has the lock. If the caller has given up, the lock is released, and the result
+        is None.
+        """
         work = None
         with self._mutex:
             self._waits, self.descriptor = False, self._file
@@ -192,7 +196,7 @@ class LockFile:
         return work
 
     def _withdrawn(self) -> bool:
-        """Withdraw the work. Returns False if the work has already started."""
+        """Cancel the work that waits for the lock. Returns False if the work has already started."""
         with self._mutex:
             work, self._work = self._work, None
             return work is not None

@@ -7,9 +7,9 @@ from retentive.storage.contract import Entry, Snapshot, Version
 
 
 def locate(snapshot: Snapshot, path: str) -> Entry:
-    """Return the entry at a path as `get` does. If the text is damaged, return the entry without its bytes.
+    """Return the entry at a path, even if its text is damaged. The bytes of a damaged text are left out.
 
-    Deletions and restores use it, because they do not need the bytes.
+    Deletions and restores use this function, because they do not need the bytes.
     """
     try:
         return snapshot.get(path)

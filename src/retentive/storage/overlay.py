@@ -146,7 +146,7 @@ def walk_shown(
 def one_level_shown(
     inner: Snapshot, shows: Callable[[Memory], bool], under: str, *, start: str = "", limit: int | None = None
 ) -> Iterator[Memory]:
-    """Yield the memories directly in a directory of `inner` and the first memory of each subdirectory.
+    """Yield the memories directly in the directory `under` of `inner` and the first memory of each subdirectory.
 
     Memories for which `shows` is false are left out. A subdirectory is then represented by its first memory for which
     `shows` is true.
@@ -197,10 +197,10 @@ def _shown(
     limit: int | None,
     walk: Callable[[str, str], Iterator[P]] | None,
 ) -> Iterator[P]:
-    """Yield at most `limit` entries for which `shows` is true. `read` reads them in batches from the path `start` on.
+    """Yield at most `limit` entries for which `shows` is true.
 
-    If `walk` is given, each subdirectory is one entry. If its first memory is hidden, `walk` finds the first memory of
-    the subdirectory that is shown.
+    `read(path, size)` reads a batch of entries from a path on. If `walk` is given, each subdirectory is one entry. If
+    its first memory is hidden, `walk` finds the first memory of the subdirectory that is shown.
     """
     left, size = limit, _MOST if limit is None else limit
     while left is None or left > 0:

@@ -33,7 +33,8 @@ def stores_of_users(backend: Backend) -> Iterator[StoreInfo]:
 def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str, Memory]:
     """Return the existing memories with these ids, by id.
 
-    If there are so many ids that lookups would be slower, all memories of the store are read in one pass.
+    A few memories are looked up one at a time. For many ids, all memories of the store are read in one pass, which is
+    faster.
     """
     if len(memory_ids) > FEW_MEMORIES and _LOOKUP * len(memory_ids) > snapshot.usage().memories:
         return {memory.id: memory for memory in snapshot.memories(ROOT) if memory.id in memory_ids}
@@ -42,7 +43,7 @@ def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str,
 
 
 def readable_texts(snapshot: Snapshot) -> Iterator[tuple[Memory, bytes | None]]:
-    """Yield all memories and their bytes, in byte order of their paths. The bytes of a damaged text are None."""
+    """Yield all memories and their bytes, in byte order of their paths. A damaged text is yielded as None."""
     last = ""
     try:
         for memory, data in snapshot.texts(ROOT):

@@ -88,7 +88,10 @@ class Pool(Generic[C]):
             self._change.wait(left_s)
 
     def give_back(self, connection: C, *, has_failed: bool = False) -> None:
-        """Return a borrowed connection to the pool. It is closed if it has failed or the pool has enough idle ones."""
+        """Return a borrowed connection to the pool.
+
+        The connection is closed if it has failed, or if the pool has enough idle connections.
+        """
         with self._mutex:
             if has_failed or not connection.usable or len(self._idle) >= (self._limit or MAX_IDLE):
                 connection.close()  # while it counts as busy, so that a fork waits for the close
@@ -105,7 +108,10 @@ class Pool(Generic[C]):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Wait until no connection is in use, and close all connections. During the context, none can be borrowed."""
+        """Wait until no connection is in use, and close all connections.
+
+        During the context, no connection can be borrowed.
+        """
         with self._mutex:
             self._held = True
             while self._busy:
@@ -120,7 +126,7 @@ class Pool(Generic[C]):
 
 
 class _Waiter:
-    """Thread that waits for its turn. `number` is the number of the turn once the thread has it, before that 0."""
+    """Thread that waits for its turn. `number` is 0 until the thread gets a turn, and then the number of this turn."""
 
     __slots__ = ("has_turn", "number")
 
@@ -137,12 +143,12 @@ class ReadTurns:
     wakes another thread that waits for the global lock. With 64 reading threads, one view took 90 thread switches. A
     thread that waits for its turn here does not wait for the global lock, so it is not woken.
 
-    A thread that makes one read after the other keeps running for `RUN_S`: when it releases its turn, the turn is free,
-    but no other thread is woken. Then the turn goes to the thread that has waited longest. With 16 threads, a view
-    takes 0.4 thread switches instead of 2. If the thread does not read again, the first waiting thread takes the free
-    turn after `RETRY_S` at the latest.
+    A thread that reads many times in a row may do so for `RUN_S`: when it releases its turn, no other thread is woken,
+    so it can take the next turn itself. After `RUN_S`, the thread that has waited longest gets the turn. With 16
+    threads, a view takes 0.4 thread switches instead of 2. If the thread does not read again, the first waiting thread
+    takes the free turn after `RETRY_S` at the latest.
 
-    If the work of a thread takes longer than `SLOW_S`, the next thread starts without waiting for it.
+    If the work of a thread takes longer than `SLOW_S`, the next thread starts before this work ends.
     """
 
     def __init__(self) -> None:
@@ -182,7 +188,10 @@ class ReadTurns:
         return self._number
 
     def _takes_over(self, waiter: _Waiter) -> bool:
-        """Give the waiter the turn if it is free or its owner is slow. Returns True if the waiter now has the turn."""
+        """Give `waiter` the turn if the turn is free, or if the thread that has it is slow.
+
+        Returns True if `waiter` now has the turn.
+        """
         now = time.monotonic()
         with self._mutex:
             if not waiter.number and (self._is_free or now - self._since > SLOW_S):
@@ -200,7 +209,7 @@ class ReadTurns:
             self.release(waiter.number)
 
     def release(self, number: int) -> None:
-        """End a turn. Does nothing if another thread has taken over because the work took too long."""
+        """End the turn `number`. Does nothing if the turn took so long that another thread has begun the next turn."""
         now = self._last_read.ended = time.monotonic()
         with self._mutex:
             if number != self._number:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MAX_BATCH = 256  # limits how long the first job of a batch waits for the last
 _INTERRUPTED = "the command was interrupted before it began"
+_CUT_SHORT = "the outcome of the commit is unknown, because the command was interrupted"
 
 
 @dataclass(slots=True, eq=False)
@@ -98,9 +99,9 @@ class WriteQueue(Generic[J]):
         return job.outcome()
 
     def _wait_for(self, lock: LockFile, job: J) -> object:
-        """Let the thread of `LockFile` wait for the lock and then run the batch.
+        """Let a separate thread wait for `lock` and then run a batch.
 
-        The batch includes the jobs that arrived during the wait.
+        The batch has `job` and the jobs that arrived during the wait.
         """
         job.chosen = True
         if job.turn is None:
@@ -124,7 +125,7 @@ class WriteQueue(Generic[J]):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Wait for the running batch. During the context, no batch runs, and new jobs wait."""
+        """Wait until the running batch has ended. During the context, no batch runs, and new jobs wait."""
         job = Job()
         if not self._must_lead(job, alone=True):
             raise AssertionError("another thread ran the job that pauses the queue")
@@ -195,9 +196,10 @@ X = TypeVar("X", bound=JobTransaction)
 
 @dataclass(slots=True, eq=False)
 class Ran(Generic[X]):
-    """Job that has run but is not committed yet, with the result or error that it gets if the commit succeeds.
+    """Job that has run, but whose changes are not committed yet.
 
-    `transaction` is None if the changes of the job were undone.
+    If the commit succeeds, `result` or `error` becomes the outcome of the job. `transaction` is None if the changes of
+    the job were undone.
     """
 
     job: StoreJob
@@ -216,18 +218,19 @@ class SharedTransaction(Protocol[X]):
         """Complete the transaction of a job that ran without an error."""
 
     def undo(self, transaction: X | None, error: Exception) -> bool:
-        """Undo the changes of a job that raised `error`. `transaction` is None if `start` raised the error.
+        """Handle `error`, which a job raised: usually, undo the changes of the job.
 
-        Returns True if the changes are kept in spite of the error. Raises `error` if the changes of this job cannot be
-        undone without undoing the whole shared transaction.
+        `transaction` is None if `start` raised the error. Returns False if the changes were undone or there were none,
+        and True if they are kept in spite of the error. Raises `error` if the changes of this job cannot be undone
+        without undoing the whole shared transaction.
         """
 
     def commit(self, ran: Sequence[Ran[X]], changed: Sequence[X]) -> None:
         """Commit the shared transaction. `changed` has the transactions of the jobs that changed something.
 
-        This is called even if `changed` is empty, because some backends must then confirm that the state that the jobs
-        read is still current. Raises `OutcomeUnknown` if the commit may have succeeded. After any other error, no
-        change has an effect.
+        This is called even if `changed` is empty, because some backends must then check that the jobs have read the
+        current state. Raises `OutcomeUnknown` if the commit may have succeeded. After any other error, no change has an
+        effect.
         """
 
 
@@ -254,8 +257,8 @@ def run_batch(
     If this fails, each job runs alone. But if `BatchFailed` is raised, all jobs fail.
 
     `attempt` runs jobs with `run_together`; if it raises, nothing was committed. `admit` may refuse some jobs before
-    the first attempt, and returns the others. `eldest_fails` are errors that mean that the first job timed out: this
-    job fails, and the other jobs are attempted again.
+    the first attempt, and returns the others. `eldest_fails` are the exceptions that `attempt` raises if the first job
+    timed out: only this job fails, and the other jobs are attempted again.
     """
     waiting = list(jobs if admit is None else admit(jobs))
     while waiting:
@@ -288,7 +291,7 @@ def run_together(shared: SharedTransaction[X], jobs: Sequence[StoreJob]) -> list
     changed = [one.transaction for one in ran if one.transaction is not None and one.transaction.changed]
     if changed:
         for job in jobs:
-            job.error = OutcomeUnknown("the commit was interrupted")  # the outcome if this thread is interrupted now
+            job.error = OutcomeUnknown(_CUT_SHORT)  # the outcome if this thread is interrupted now
     try:
         shared.commit(ran, changed)
     except OutcomeUnknown as error:

@@ -39,10 +39,11 @@ _RUN = re.compile(rb"[^\0]+")
 
 
 class Spares:
-    """Spare files in a directory that only this program uses. Not thread-safe.
+    """Spare files: files that are kept to be overwritten with later texts. Not thread-safe.
 
-    `directory` is a file descriptor of the directory. `at` is the number of the version whose file is being written. A
-    file that becomes a spare now can be used once the files of this version have been synced.
+    `directory` is a file descriptor of their directory, which only this program uses. `at` is the number of the version
+    whose file is being written. A file that becomes a spare now can be used once the files of this version have been
+    synced.
     """
 
     def __init__(self, directory: int) -> None:
@@ -109,9 +110,9 @@ class Spares:
         return True
 
     def synced(self, upto: int) -> None:
-        """Allow the use of spares that were kept at versions up to `upto`.
+        """Allow the use of spares that were kept while the files of versions up to number `upto` were written.
 
-        Call this after a sync of the file system that included these versions.
+        Call this after a sync of the file system that made these files durable.
         """
         waiting, self._waiting, self._is_roomy = self._waiting, [], None
         for at, name, blocks in waiting:

@@ -299,7 +299,7 @@ def _edited(found: Snapshot) -> list[str]:
 
 
 def _look_at_all(found: Snapshot) -> None:
-    """Read every memory. This records external edits. In an encrypted store, it reverses them instead."""
+    """Read every memory, which records edits made outside retentive. In an encrypted store, this reverses the edits."""
     for memory in found.memories(ROOT):
         found.get(memory.path)
 

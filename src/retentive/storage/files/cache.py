@@ -51,13 +51,13 @@ class CachedRecords:
 
     @property
     def seal(self) -> str | None:
-        """Seal of the store."""
+        """Data of the encryption layer for the store, or None if the store is not encrypted."""
         return self.head.seal
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Return the entry at a path with its verified text, and the file mark that is stored with it.
+        """Return the entry at a path with its verified text, and the stored mark of its file.
 
-        Raises `NotCached` if the database has changed.
+        A mark has the inode, size and times of a file. Raises `NotCached` if the database has changed.
         """
         found = self.entries.get(path)
         if found is None:
@@ -201,7 +201,7 @@ class RecordCache:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Close the connection during the context, for a fork."""
+        """Keep the connection closed during the context, so that the process can fork."""
         with self._lock:
             self._close()
             yield

@@ -59,7 +59,7 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
 def examine_plain(root: str) -> Iterator[Finding]:
     """Yield findings about a directory that has no bookkeeping folder.
 
-    The first finding has the number of files that can be memories. The others are the entries that cannot be memories.
+    The first finding has the number of files that can be memories. The others name the entries that cannot be memories.
     """
     base = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -128,7 +128,7 @@ class _StoreFiles:
     def _code(self, path: str) -> str:
         """Return the code of the finding for a file that differs from its record.
 
-        The file is stale, tampered with, or edited externally. Recovery uses the same rules.
+        The code says that the file is stale, was tampered with, or was edited externally. Recovery uses the same rules.
         """
         if path in self._behind:
             text = self._tree.read(path)
@@ -162,7 +162,7 @@ class _StoreFiles:
 def restore_texts(connection: Connection, store_id: str, read: Callable[[str], bytes | None]) -> None:
     """Replace each damaged text in the database with the text of its file, if the file matches the recorded hash.
 
-    The caller commits.
+    `read` returns the bytes of the file at a path. The caller commits.
     """
     snapshot = SqlSnapshot(connection, store_id)
     for memory in list(snapshot.memories(ROOT)) if snapshot.seal is None else ():

@@ -34,10 +34,10 @@ class StoreRecords(Protocol):
 
     @property
     def seal(self) -> str | None:
-        """Seal of the store."""
+        """Data of the encryption layer for the store, or None if the store is not encrypted."""
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Return the entry at a path with its stored bytes, and the file mark that is stored with it."""
+        """Return the entry at a path with its stored bytes, and the stored mark (inode, size, times) of its file."""
 
     def rows_below(self, columns: str, under: str) -> list[Row]:
         """Return `columns` of the memories below a path."""
@@ -45,13 +45,13 @@ class StoreRecords(Protocol):
 
 @dataclass(slots=True, eq=False)
 class VerifiedFiles:
-    """Marks of files that match their records, and paths that have no file."""
+    """Files that match their records in the database (with inode, size and times), and paths that have no file."""
 
     marks: dict[str, Mark] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
 
     def add(self, path: str, found: Found) -> None:
-        """Record that the file at a path matches its record."""
+        """Note that the file at `path` has the state `found` and matches its record in the database."""
         self.marks[path] = found.mark
         if found.kind is FileKind.MISSING:
             self.free.add(path)
@@ -76,7 +76,7 @@ class Comparison:
         return self.get_marked(path)[0]
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Do the same as `get`, and also return the file mark that is stored with the memory."""
+        """Do the same as `get`, and also return the stored mark (inode, size and times) of the file."""
         entry, mark = self.compared(path)
         if entry.memory is not None:
             verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
@@ -122,9 +122,9 @@ class Comparison:
         return Change(entry.memory, None if text is None else path, text, provenance_text=made)
 
     def repair(self, path: str) -> None:
-        """Write the recorded texts to all modified files at, above and below a path of an encrypted store.
+        """Move modified files of an encrypted store to quarantine, and restore the recorded texts.
 
-        The modified files are moved to quarantine.
+        This concerns the files at, above and below `path`.
         """
         for one in (*_and_above(path), *(row[0] for row in self.rows(path))):
             entry, mark = self.records.get_marked(one)
@@ -151,7 +151,7 @@ class Comparison:
         """Return True if the file at a path contains the text of `entry`.
 
         `version` is the version of `entry`, `mark` is the file mark that is stored with it, and `found` is the state of
-        the file. The file is read only if its mark proves nothing.
+        the file. The file is read only if its mark (inode, size and times) proves nothing.
         """
         if not self.known.trusts(path, version, mark, found):
             if found.kind is not FileKind.FILE or found.size_bytes not in _sizes(entry):

@@ -22,7 +22,7 @@ class Spellings:
     def clashes(self, path: str, unwritten: Iterable[str]) -> bool:
         """Return True if a path, or a directory above it, was written before with a different spelling.
 
-        `unwritten` are paths of earlier transactions that have no file yet. They are compared too.
+        `unwritten` has more paths to compare: paths of earlier transactions whose files are not written yet.
         """
         others = Spellings()
         for other in unwritten:

@@ -49,8 +49,8 @@ T = TypeVar("T")
 class ForeignDirectory(Backend):
     """Backend on a directory that has no bookkeeping folder yet.
 
-    The bookkeeping is in a temporary directory until the first change, which moves it into the directory. Ids that were
-    read before the first change stay valid.
+    The bookkeeping (database and locks) is in a temporary directory. The first change moves it into the directory of
+    the memories. Ids that were read before the first change stay valid.
     """
 
     inner: DirectoryBackend
@@ -84,7 +84,10 @@ class ForeignDirectory(Backend):
         return DirectoryBackend(self._root, clock=self._clock, new_id=self._new_id, private=private)
 
     def _adopted(self) -> DirectoryBackend:
-        """Move the bookkeeping into the directory, unless this was done before. Returns the backend for writes."""
+        """Move the bookkeeping into the directory of the memories if this was not done before.
+
+        Returns the backend for writes.
+        """
         with self._lock:
             if self._temporary is not None:
                 self._is_moving = True
@@ -131,7 +134,7 @@ class ForeignDirectory(Backend):
         return self._reading(lambda inner: inner.side_records(store_id, kind, after=after, limit=limit))
 
     def _reading(self, work: Callable[[DirectoryBackend], T]) -> T:
-        """Run a read. Waits while another thread moves the bookkeeping."""
+        """Call `work` with the inner backend. Waits while another thread moves the bookkeeping."""
         thread = threading.get_ident()
         with self._lock:
             self._lock.wait_for(lambda: not self._is_moving or thread in self._readers)
@@ -159,7 +162,10 @@ class _FileOrigin:
         self._name = b""
 
     def time_us(self, mtime_ns: int) -> int:
-        """Set and return the time of the file in microseconds. A future time is replaced with the current time."""
+        """Convert the modification time of a file to microseconds, store it for `clock`, and return it.
+
+        A future time is replaced with the current time.
+        """
         self.at_us = min(max(mtime_ns // 1_000, 2), self._now)
         return self.at_us
 
@@ -169,7 +175,7 @@ class _FileOrigin:
         return self
 
     def clock(self) -> float:
-        """Return the time of the file in seconds. Rounding cannot change its microsecond."""
+        """Return the time of the file in seconds. Rounding cannot change the microsecond."""
         return (self.at_us + 0.5) / 1_000_000
 
     def new_id(self, prefix: str, at: int) -> str:
@@ -177,7 +183,7 @@ class _FileOrigin:
         return f"{prefix}{at:014x}{sha256(prefix.encode() + self._name).hexdigest()[:18]}"
 
     def record(self, tx: Transaction) -> None:
-        """Record all files, oldest first."""
+        """Record all files as versions, oldest first."""
         assert isinstance(tx, DirectoryTransaction)
         files, changes = tx.known.tree.scan(ROOT)[0], tx.external_edits(ROOT)
 
@@ -192,9 +198,9 @@ class _FileOrigin:
 
 
 def _oldest_ns(root: str, default_us: int) -> int:
-    """Return the modification time of the oldest memory file in ns. Without files, return the default. Raises OSError.
+    """Return the modification time of the oldest memory file in nanoseconds. Raises OSError.
 
-    `default_us` is in microseconds.
+    If there are no files, `default_us` (in microseconds) is converted and returned.
     """
     folders = os.walk(os.path.join(root, "memories"))
     files = (os.path.join(folder, name) for folder, _, names in folders for name in names)
@@ -202,7 +208,7 @@ def _oldest_ns(root: str, default_us: int) -> int:
 
 
 def _move(temporary: str, root: str) -> None:
-    """Move the bookkeeping into the directory `root`, durably. The bookkeeping must be closed.
+    """Move the bookkeeping from the directory `temporary` into `root`, durably. Its database must be closed.
 
     Raises OSError, for example if the directory already has a bookkeeping folder.
     """
@@ -222,6 +228,6 @@ def _move(temporary: str, root: str) -> None:
 
 
 def _remove(temporary: str, creator: int) -> None:
-    """Remove the temporary bookkeeping, unless this process is a forked child."""
+    """Remove the directory `temporary`. A forked child of the process `creator` does nothing."""
     if os.getpid() == creator:
         shutil.rmtree(temporary, ignore_errors=True)

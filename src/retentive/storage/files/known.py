@@ -38,12 +38,15 @@ class KnownFiles:
     _no_text: dict[str, Mark] = field(default_factory=dict)  # path -> mark of a file that cannot be a memory
 
     def note(self, path: str, version: str, found: Found) -> None:
-        """Remember that the file at a path contains this version, if the mark of the file can prove it later."""
+        """Remember that the file at `path` contains `version`, if its inode, size and times can prove this later."""
         if found.settled or self.tree.has_fine_times:
             self.trust(path, version, found.mark)
 
     def trust(self, path: str, version: str, mark: Mark) -> None:
-        """Remember that the file at a path contains this version as long as it has this mark. Ignores an empty mark."""
+        """Remember that the file at `path` contains `version` while its mark (inode, size, times) is `mark`.
+
+        Does nothing if `mark` is empty.
+        """
         if mark:
             if len(self.marks) >= _MAX_MARKS:
                 self.marks.clear()
@@ -51,7 +54,7 @@ class KnownFiles:
             self.marks[path] = self.unsaved[path] = (version, mark)
 
     def trusts(self, path: str, version: str, mark: str | None, found: Found) -> bool:
-        """Return True if the mark of the file `found` proves that the file contains this version.
+        """Return True if the mark (inode, size, times) of the file `found` proves that it contains `version`.
 
         The mark is compared with the mark in this object, and with `mark`, the one that is stored in the database.
         """
@@ -65,7 +68,7 @@ class KnownFiles:
     def is_unchanged(self, path: str, version: str) -> bool:
         """Return True if the mark of the file at a path proves that the file contains this version.
 
-        Returns False if files are still to be written.
+        Returns False while any file of the store still has to be written.
         """
         known = self.marks.get(path)
         if known is None or known[0] != version or self.unwritten or self.pending:
@@ -116,5 +119,5 @@ class KnownFiles:
 
 
 def mark_text(mark: Mark) -> str:
-    """Return a mark as a string, as it is stored in the database."""
+    """Return the string form in which the database stores `mark` (inode, size and times of a file)."""
     return ":".join(map(str, mark))

@@ -40,7 +40,7 @@ def parts_of(store: StoreInfo) -> tuple[str, ...]:
 def check_format(private: str) -> None:
     """Raise `UnknownSchema` if the bookkeeping folder has an unknown format or was not created by retentive.
 
-    Raises OSError too.
+    Raises `OSError` if the folder cannot be read.
     """
     number = _number(private)
     if number is None:

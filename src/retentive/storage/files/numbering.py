@@ -29,7 +29,10 @@ def are_synced(connection: Connection, store: int, newest: str) -> bool:
 
 
 def lower_synced(connection: Connection) -> None:
-    """Set `synced` to the number of the newest version if `synced` is higher. Future versions are not durable yet."""
+    """Lower the number `synced` to the number of the newest version if `synced` is higher.
+
+    All versions up to `synced` count as durable in the files. This would be wrong for versions that are added later.
+    """
     newest = "(SELECT coalesce(max(seq), 0) FROM versions)"
     connection.run(f"UPDATE synced SET seq = {newest} WHERE seq > {newest}")
 

@@ -80,7 +80,7 @@ class FilesObserver(CommitObserver):
 
     @property
     def is_unsynced(self) -> bool:
-        """True if files were written since the last sync, or if marks of files are not stored in the database yet."""
+        """True if files were written since the last sync, or if the database lacks marks of files."""
         return self._journal.applied > self._journal.synced or any(
             known.unsaved for known in tuple(self._stores.values())
         )
@@ -88,7 +88,7 @@ class FilesObserver(CommitObserver):
     def start(self, exclusive: Callable[[], AbstractContextManager[Writer]]) -> None:
         """Prepare for the first command, and complete the work of a killed process.
 
-        If another process has the directory open, that process does this.
+        If another process has the directory open, that process has already done this.
         """
         try:
             if self._is_alone:
@@ -198,7 +198,7 @@ class FilesObserver(CommitObserver):
             self._journal_file.write(self._journal)
 
     def make_durable(self, writer: Writer) -> None:
-        """Sync the files, and record in the database that they are durable. Errors are ignored; call it again later."""
+        """Sync the files, and record in the database that they are durable. Errors are ignored; call again later."""
         applied = self._journal.applied
         with suppress(OSError, RetentiveError):
             sync_file_system(self._base)

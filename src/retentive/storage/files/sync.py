@@ -24,8 +24,8 @@ _CHUNK = 500  # number of values in one statement
 class SyncPlan:
     """Plan of the files to write after a commit.
 
-    `changes` has the last change to each path. `expected` has the mark that the file of a path had before the first
-    change. If a path is not in `expected`, its file is examined before it is written.
+    `changes` has the last change to each path. `expected` has the mark (inode, size, times) that the file of a path had
+    before the first change. If a path is not in `expected`, its file is examined before it is written.
     """
 
     changes: dict[str, Change] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class SyncPlan:
     versions: dict[str, str] = field(default_factory=dict)  # path -> version made by its change, if known
 
     def add(self, path: str, change: Change, version: str = "") -> None:
-        """Add a change to a path."""
+        """Add a change of the memory at `path`. `version` is the id of the version that the change made."""
         self.versions[path] = version
         if path in self.changes:
             self.touched_twice.add(path)
@@ -51,7 +51,7 @@ class SyncPlan:
         self.expected = later.expected | self.expected
 
     def moves(self) -> dict[str, str]:
-        """Return the old path by new path of each memory that was renamed once and not changed otherwise.
+        """Return a dict from new to old path of each memory that was renamed once and not changed otherwise.
 
         The files of these memories can be renamed instead of rewritten.
         """
@@ -95,7 +95,7 @@ def sync(connection: Connection, known: KnownFiles, store_id: str, plan: SyncPla
 
 
 def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Sequence[str]) -> bool:
-    """Write files again that may lack a committed change. Returns True if every step succeeded.
+    """Write the files at `paths` again if they lack a committed change. Returns True if every step succeeded.
 
     Only stale files are changed. A file is stale if it is missing or empty, or if it contains the text of any recorded
     version of its path, even if this text is cut off or some of its bytes are zero. In tests with power failures,

@@ -42,7 +42,7 @@ class Unsynced(Exception):
 
 
 class DirectorySnapshot(SqlSnapshot):
-    """Snapshot that compares the files that a query concerns with their records.
+    """Snapshot that compares files with their records in the database before it answers a query about them.
 
     Methods raise `ExternalEdit` if a file differs.
     """
@@ -273,7 +273,10 @@ class DirectoryTransaction(SqlTransaction):
             raise Unsynced
 
     def _check_spelling(self, change: Change) -> None:
-        """Refuse a new path if another path that is not written yet would have the same file."""
+        """Raise `Refused` if a new path differs only in its spelling from another path whose file is not written yet.
+
+        On a file system that ignores case or Unicode form, both paths would have the same file.
+        """
         if not self.known.folds or change.path is None:
             return
         if change.before is not None:
@@ -283,7 +286,10 @@ class DirectoryTransaction(SqlTransaction):
         self._spellings.add(change.path)
 
     def _check_free(self, path: str, leaving: set[str]) -> None:
-        """Refuse a new path if there is a file or directory at this path that does not belong to retentive."""
+        """Raise `Refused` if a file or directory that is not part of the memory store is at a new path.
+
+        `leaving` has the paths that memories leave by the changes that are being recorded.
+        """
         known, plan = self.known, self.plan
         if (
             path in self._verified.free

@@ -108,10 +108,11 @@ class FileTree:
             raise os_error(error) from None
 
     def has_mark(self, path: str, mark: Mark) -> bool:
-        """Return True if the file at a path has this mark, and no symbolic link is above it. Returns False if in doubt.
+        """Return True if the file at `path` has the mark `mark` (inode, size, times) and no symbolic link is above it.
 
-        The kernel resolves the whole path. If a directory is replaced with a link during the call, the link may be
-        followed. This is harmless, because only the mark is read, and a file with this mark is the expected file.
+        Returns False if in doubt. The kernel resolves the whole path. If a directory is replaced with a link during the
+        call, the link may be followed. This is harmless, because only the mark is read, and a file with this mark is
+        the expected file.
         """
         found = self._root + path[_ROOT_LENGTH:]
         end, base = found.find("/"), self._base
@@ -191,8 +192,9 @@ class FileTree:
     def put(self, path: str, data: bytes, expected: Mark) -> Mark:
         """Write a file atomically, readable only by its owner, without a sync. Raises OSError.
 
-        `expected` is the mark that the file to replace must have, or () if there must be no file. If the file was
-        edited meanwhile, it is not replaced. Returns the mark of the new file, or () if this mark cannot be trusted.
+        `expected` is the mark (inode, size and times) that the file to replace must have, or () if there must be no
+        file. If the file was edited meanwhile, it is not replaced. Returns the mark of the new file, or () if this mark
+        cannot be trusted.
         """
         *above, name = self._names(path)
         scratch = self._scratch.write(data)
@@ -207,7 +209,10 @@ class FileTree:
                 self._scratch.discard(scratch)
 
     def _mark(self, name: str, directory: int, before: Mark | None = None) -> Mark:
-        """Return the mark of a file that we wrote. Returns () if it cannot be trusted or differs from `before`."""
+        """Return the mark (inode, size and times) of a file that we wrote.
+
+        Returns () if the mark cannot be trusted or differs from `before`.
+        """
         if not self.has_fine_times or before == ():
             return ()
         try:

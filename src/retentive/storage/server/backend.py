@@ -81,7 +81,7 @@ class ServerBackend(SqlBackend, Clocked):
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Close all connections during the context, for a fork."""
+        """Keep all connections closed during the context, so that the process can fork."""
         with self._pool.held():
             yield
 
@@ -105,9 +105,9 @@ class ServerBackend(SqlBackend, Clocked):
     def migrate(self, *, partitions: int = 0, only_new: bool = False) -> list[int]:
         """Upgrade the schema and return the numbers of the migrations applied.
 
-        If the database is empty, the tables are created. All tables except `stores` are then split into this number of
-        `partitions`, by the hash of the store number; 0 means no partitions. With `only_new`, existing tables
-        are not upgraded, and `OlderSchema` is raised. Other processes may have the database open meanwhile.
+        If the database is empty, the tables are created. Each table except `stores` is then split into `partitions`
+        parts, by the hash of the store number; 0 means no partitions. With `only_new`, the method does not upgrade an
+        older schema, but raises `OlderSchema`. Other processes may have the database open meanwhile.
         """
         if not 0 <= partitions <= MAX_PARTITIONS:
             raise InvalidInput(f"`partitions` must be 0 to {MAX_PARTITIONS}, not {partitions}")
@@ -180,7 +180,7 @@ class ServerBackend(SqlBackend, Clocked):
     def commit_for(self, connection: ServerConnection, changed: SqlTransaction) -> None:
         """Commit. If the connection is lost, look up whether the commit succeeded.
 
-        Raises `SerializationConflict` if it did not succeed.
+        `changed` is the last transaction of the commit. Raises `SerializationConflict` if the commit did not succeed.
         """
         try:
             connection.commit()
@@ -191,7 +191,7 @@ class ServerBackend(SqlBackend, Clocked):
     def _landed(self, changed: SqlTransaction) -> bool:
         """Return True if a commit succeeded although the connection was lost.
 
-        This first locks the row of the store. The lock is granted only after the database server has committed or
+        The method first locks the row of the store. The lock is granted only after the database server has committed or
         rolled back the lost transaction. At the end a small write is committed, which waits until the cluster has
         replicated the data that was read. Raises `OutcomeUnknown` if the database server cannot be reached.
         """

@@ -29,7 +29,7 @@ _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied, Serializat
 
 
 class ServerSharedTransaction:
-    """Transaction that locks the row of one store and that the jobs of a batch share.
+    """Transaction that the jobs of a batch share. It locks the row of one store.
 
     There are no savepoints, because each savepoint costs round trips. If a job fails after it has changed something,
     the changes of all jobs are undone.
@@ -73,7 +73,7 @@ class ServerSharedTransaction:
     def commit(self, ran: Sequence[Ran[BatchTransaction]], changed: Sequence[BatchTransaction]) -> None:
         """Write the row of the store and commit.
 
-        If the connection is lost, the newest version of the batch shows whether the commit succeeded.
+        If the connection is lost, the newest version that the batch wrote shows whether the commit succeeded.
         """
         for earlier, later in pairwise(changed):
             later.newest = later.newest or earlier.newest
@@ -86,8 +86,8 @@ class ServerSharedTransaction:
 class BatchTransaction(ServerTransaction):
     """Transaction of one job in a batch.
 
-    `ahead` has the entries that were read for the whole batch: rows by path. The transactions of a batch share it. Each
-    transaction removes the entries that it changes.
+    `ahead` maps paths to the rows of entries that were read for the whole batch at once. The transactions of a batch
+    share it. Each transaction removes the entries that it changes.
     """
 
     ahead: dict[str, list[Row]]
@@ -128,8 +128,8 @@ class BatchTransaction(ServerTransaction):
 def first_path(work: Callable[..., object]) -> str | None:
     """Return the path of the entry that `work` will read first, or None if it is unknown.
 
-    The path is the attribute `first_path` of `work`. If `work` is a `partial` with arguments, it is the attribute of
-    the first argument.
+    The path is the attribute `first_path` of `work`. If `work` is a `partial` with arguments, the attribute of the
+    first argument is used.
     """
     named = work.args[0] if isinstance(work, partial) and work.args else work
     found: object = getattr(named, "first_path", None)
@@ -172,4 +172,4 @@ def _query(ask: Callable[[Connection], object]) -> Query:
         ask(noted)
     except _Asked:
         return noted.query
-    raise AssertionError("the function asked nothing")
+    raise AssertionError("the function made no query")

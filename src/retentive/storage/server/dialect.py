@@ -91,11 +91,11 @@ class Dialect(ABC):
 
     @abstractmethod
     def schema_locked(self, connection: ServerConnection) -> AbstractContextManager[None]:
-        """Hold the lock for schema changes during the context. Commit before the end of the context."""
+        """Hold the lock for schema changes during the context. The caller must commit inside the context."""
 
 
 def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
-    """Split the part of a URL after `scheme://` into the address, the options of retentive, and all other options.
+    """Split `rest`, the part of a URL after `scheme://`, into address, options of retentive and all other options.
 
     Raises `InvalidInput`. The error message does not contain the URL, because the URL may contain a password.
     """

@@ -272,7 +272,10 @@ def _code(error: BaseException) -> int:
 
 
 def _unreachable(error: BaseException) -> Exception:
-    """Return the error of retentive for a failure to connect, without the driver's text, which has hosts and users."""
+    """Convert a failure to connect to an exception of this library.
+
+    The text of the driver is left out, because it has names of hosts and users.
+    """
     code = _code(error)
     if code in {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1698}:
         return PermissionDenied("the database server refuses this user")
@@ -302,7 +305,7 @@ _LOST = {
 
 
 def meaning(error: BaseException) -> Exception:
-    """Return the error of retentive for an error of MariaDB.
+    """Convert an error of MariaDB to the exception of this library that callers expect.
 
     An error that only a bug can cause is returned unchanged.
     """

@@ -188,7 +188,10 @@ def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = Tru
 
 
 def _unreachable(error: psycopg.Error) -> Exception:
-    """Return the error of retentive for a failure to connect, without the driver's text, which has hosts and users."""
+    """Convert a failure to connect to an exception of this library.
+
+    The text of the driver is left out, because it has names of hosts and users.
+    """
     if isinstance(error, (pg.InvalidPassword, pg.InvalidAuthorizationSpecification)) or "authentication" in str(error):
         return PermissionDenied("the database server refuses this user")
     if isinstance(error, pg.InvalidCatalogName) or ('database "' in str(error) and "does not exist" in str(error)):
@@ -216,7 +219,7 @@ _MEANINGS: tuple[tuple[tuple[type[psycopg.Error], ...], Callable[[], Exception]]
 
 
 def meaning(error: psycopg.Error) -> Exception:
-    """Return the error of retentive for an error of PostgreSQL.
+    """Convert an error of PostgreSQL to the exception of this library that callers expect.
 
     An error that only a bug can cause is returned unchanged.
     """

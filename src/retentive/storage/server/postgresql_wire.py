@@ -38,7 +38,10 @@ class NoAnswer(Exception):
 
 
 class Wire:
-    """Connection in pipeline mode. Only one thread at a time may use it. After `NoAnswer`, it cannot be used again."""
+    """Connection to PostgreSQL in pipeline mode.
+
+    Only one thread at a time may use it. After `NoAnswer`, it cannot be used again.
+    """
 
     def __init__(self, pgconn: PGconn, *, answer_s: float) -> None:
         self._pgconn = pgconn

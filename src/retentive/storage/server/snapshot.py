@@ -30,8 +30,8 @@ class ServerSnapshot(SqlSnapshot):
 class LazySnapshot(ServerSnapshot):
     """Snapshot that starts a transaction only if a read needs several statements. Most views need one round trip.
 
-    The first statements return the row of the store with its revision. If the revision differs between two of them,
-    `SerializationConflict` is raised, and the read is retried.
+    Until the transaction starts, each statement also returns the revision of the store. If two statements return
+    different revisions, `SerializationConflict` is raised, and the read is retried.
     """
 
     def __init__(self, connection: ServerConnection, store_id: str) -> None:

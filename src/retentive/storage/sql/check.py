@@ -88,7 +88,7 @@ def _missing_indexes(connection: Connection, schema: Schema) -> list[str]:
 
 
 def repair_times(connection: Connection) -> None:
-    """Replace each creation time of a store that cannot be read with the time in the store's id. The caller commits."""
+    """Repair unreadable creation times of stores: use the time in the id of the store. The caller commits."""
     for number, store_id in connection.rows(_WITHOUT_TIME):
         at = time_in_id(str(store_id))
         if at is not None and at < HIGHEST_COUNTER:
@@ -96,7 +96,7 @@ def repair_times(connection: Connection) -> None:
 
 
 def repair_indexes(connection: Connection, schema: Schema) -> None:
-    """Create missing indexes, unless two versions of a store have the same id. The caller commits."""
+    """Create missing indexes. Creates none if two versions of a store have the same id. The caller commits."""
     for name in _missing_indexes(connection, schema):
         if not connection.rows("SELECT 1 FROM versions GROUP BY store, id HAVING count(*) > 1 LIMIT 1"):
             connection.run(_INDEXES[schema.dialect][name])

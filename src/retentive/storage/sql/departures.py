@@ -58,7 +58,7 @@ class Departure(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """Departures of one store by the versions with `low < id <= high`. They are sorted by path."""
+    """Departures of one store, sorted by path: deletions and renames by the versions with `low < id <= high`."""
 
     low: str
     high: str
@@ -68,7 +68,7 @@ class _Known:
 
 
 class Departures:
-    """LRU cache of the departures of memory stores. Threads may share it."""
+    """LRU cache of departures (deletions and renames of memories). Threads may share it."""
 
     def __init__(self) -> None:
         self.renew_after_fork()
@@ -80,18 +80,19 @@ class Departures:
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
     def forget(self, store_id: str) -> None:
-        """Remove a store from the cache. Call this after the database has lost versions or memories of the store."""
+        """Remove a store from the cache. Call this after versions or memories of the store were removed."""
         with self._lock:
             self._known.pop(store_id, None)
 
     def below(
         self, connection: Connection, store: int, store_id: str, before: str, bounds: tuple[str, str]
     ) -> _Below | None:
-        """Return the departures from paths in the range `bounds`, by the version `before` and all later versions.
+        """Return the departures (deletions and renames of memories) from paths in the range `bounds`.
 
-        `store` is the number of the store in the tables. Returns None if the departures are not known. One reason is
-        that too many versions would have to be read; the next call then reads these versions. Another reason is that
-        the connection sees an older state than the cache.
+        Only departures by the version `before` and later versions are returned. `store` is the number of the store in
+        the tables. Returns None if the departures are not known. One reason is that too many versions would have to be
+        read; the next call then reads these versions. Another reason is that the connection sees an older state than
+        the cache.
         """
         newest = connection.rows("SELECT max(id) FROM versions WHERE store = ?", (store,))[0][0]
         with self._lock:
@@ -128,9 +129,10 @@ class Departures:
 
 
 class _Below:
-    """Departures from paths in the range `bounds`, by the version `before` and all later versions.
+    """Memories that the version `before` or a later version deleted, or renamed from a path in the range `bounds`.
 
-    In the state before the version `before`, these memories were still at these paths.
+    `by_path` has all departures of the store, sorted by path. In the state before the version `before`, these memories
+    were still at these paths.
     """
 
     def __init__(self, by_path: list[Departure], before: str, bounds: tuple[str, str]) -> None:
@@ -140,7 +142,7 @@ class _Below:
         self._end = bisect_left(by_path, (bounds[1],))
 
     def from_path(self, start: str) -> Iterator[Departure]:
-        """Yield the departures from `start` and from higher paths, in order of paths."""
+        """Yield the departures from the path `start` and from higher paths, in order of paths."""
         for number in range(bisect_left(self._by_path, (start,)), self._end):
             found = self._by_path[number]
             if found.version_id >= self._before and not self._is_younger(found.memory_id):
@@ -156,7 +158,7 @@ DEPARTURES = Departures()
 
 
 def _departed(connection: Connection, store: int, low: str, high: str) -> list[Departure]:
-    """Return the departures by the versions with `low < id <= high`."""
+    """Return the deletions and renames of memories by the versions with `low < id <= high`."""
     is_long = _is_long(connection, store, low, high, _FEW)
     rows = connection.rows(_DEPARTED + _MOVED * is_long, (store, low, high, *[store] * is_long))
     found = cast("list[tuple[str, str, str]]", rows)
@@ -178,6 +180,6 @@ def _memories(connection: Connection, store: int) -> int:
 
 
 def _is_long(connection: Connection, store: int, low: str, high: str, most: int) -> bool:
-    """Return whether there are more than `most` versions with `low < id <= high`."""
+    """Return True if there are more than `most` versions with `low < id <= high`."""
     sql = f"SELECT 1 FROM versions WHERE store = ? AND id > ? AND id <= ? LIMIT 1 OFFSET {most:d}"
     return bool(connection.rows(sql, (store, low, high)))

@@ -49,7 +49,10 @@ def _seek(
     limit: int | None,
     only: tuple[str, tuple[Value, ...]] = ("", ()),
 ) -> list[Row]:
-    """Return the same as `one_level`, but only for memories that meet the SQL condition `only`."""
+    """Return the same as `one_level`, but only for memories that meet the SQL condition in `only`.
+
+    `only` has the condition and the values of its placeholders.
+    """
     (low, high), (condition, values) = bounds, only
     name = len(low) + 1  # position of the first character after the directory
     first = f"SELECT m.path FROM memories m WHERE m.store = ? AND m.path >= {{}} AND m.path < ?{condition}"
@@ -69,7 +72,8 @@ def _seek(
 class EarlierDirectory:
     """Earlier state of a directory: its contents just before the version with the id `before`.
 
-    `columns` are the columns of the table of versions to read. They must include the path and the operation.
+    `columns` are the columns of the table of versions to read. They must include the path and the operation. `bounds`
+    enclose all paths below the directory.
     """
 
     def __init__(self, connection: Connection, store: int, columns: str, bounds: tuple[str, str], before: str) -> None:
@@ -82,8 +86,8 @@ class EarlierDirectory:
     def rows(self, store_id: str, *, start: str, limit: int | None, is_level: bool) -> Iterator[Row] | None:
         """Return the versions of at most `limit` memories, in order of paths, from the path `start` on.
 
-        With `is_level`, each subdirectory is represented by its first memory. Returns None if the departures are not
-        known; the caller must then read all memories.
+        With `is_level`, each subdirectory is represented by its first memory. Returns None if it is not known which
+        memories have left the directory since. The caller must then read all memories.
         """
         departed = self._departed(store_id, start, is_level=is_level)
         if departed is None:
@@ -114,7 +118,10 @@ class EarlierDirectory:
         return self._found(found.from_path, max(low, start), is_level=is_level)
 
     def _found(self, from_path: Callable[[str], Iterator[Departure]], start: str, *, is_level: bool) -> Iterator[Row]:
-        """Yield the versions of memories that have left their path. With `is_level`, yield one for each entry."""
+        """Yield the versions of memories that have left their path.
+
+        With `is_level`, yield one version for each memory in the directory and one for each subdirectory.
+        """
         at: str | None = start
         while at is not None:
             start, at = at, None
@@ -127,7 +134,7 @@ class EarlierDirectory:
                         break
 
     def _version(self, memory_id: str, path: str) -> Row | None:
-        """Return the newest version of a memory before the bound, or None if the memory was not at this path."""
+        """Return the version of a memory in the earlier state, or None if the memory was not at `path` then."""
         found = self._connection.rows(
             f"SELECT {self._columns} FROM versions v WHERE v.store = ? AND v.memory = ? AND v.id < ?"
             " ORDER BY v.id DESC LIMIT 1",

@@ -64,7 +64,7 @@ class _Memory:
 
 
 def repair_store(connection: Connection, store_id: str, *, lock: str) -> None:
-    """Correct pointers to texts, lost rows of memories, counters and times of a store. The caller commits.
+    """Correct a store: its pointers to texts, lost rows of memories, counters and times. The caller commits.
 
     `lock` is the SQL clause that locks the row of the store.
     """
@@ -110,10 +110,10 @@ class _StoreRepair:
         return fits(self._text(holder), record.size, record.sha256)
 
     def rebuild(self) -> None:
-        """Repair the store.
+        """Repair texts, versions and memories of the store.
 
-        Texts of versions that are missing or wrong are restored first. Then memories that differ from their newest
-        version are corrected, and memories that are missing are created again from their newest version.
+        First, missing and wrong texts are restored. Then memories that differ from their newest version are corrected,
+        and memories that are missing are created again from their newest version.
         """
         for version in self._versions:
             if version.has_text and not self._fits(version.text_of, version):

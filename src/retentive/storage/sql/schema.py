@@ -75,8 +75,8 @@ class Schema:
     def upgrade(self, connection: Connection, at: int, *, partitions: int = 0) -> list[int]:
         """Upgrade the schema and return the numbers of the migrations applied. The caller holds a lock and commits.
 
-        If the tables are created, all tables except `stores` are split into this number of `partitions`, by the hash of
-        the store number. 0 means no partitions.
+        `at` is the current time in microseconds. If this creates the tables, each table except `stores` is split into
+        `partitions` parts, by the hash of the store number. 0 means no partitions.
         """
         done = self.version(connection)
         refuse_newer(done, self.newest)

@@ -62,7 +62,7 @@ class StoreHead:
 
 
 def select_head(connection: Connection, store_id: str, *, lock: str = "") -> StoreHead:
-    """Read the row of a store. `lock` is the SQL clause that locks this row. Raises `NotFound`."""
+    """Read the row of a store. `lock` is the SQL clause that locks the row. Raises `NotFound`."""
     found = connection.rows(f"SELECT {_HEAD} FROM stores s WHERE id = ? AND erased_at IS NULL{lock}", (store_id,))
     if not found:
         raise stores.no_store(store_id)
@@ -184,7 +184,10 @@ class SqlSnapshot(Snapshot):
         return entry
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Return the entry at a path without verifying its bytes, and the file mark of the memory (or None)."""
+        """Return the entry at a path without verifying its bytes, and the stored mark of its file, or None.
+
+        A mark has the inode, size and times of a file.
+        """
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[0] == path:
             return ahead[1:]

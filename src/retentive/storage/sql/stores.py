@@ -66,7 +66,7 @@ def find_store(connection: Connection, store_id: str) -> StoreInfo:
 
 
 def select_stores(connection: Connection, chosen: StoreSelection) -> list[StoreInfo]:
-    """Return the stores that are not erased and meet the selection, in order of their ids."""
+    """Return the stores that are not erased and meet the conditions in `chosen`, in order of their ids."""
     clauses = (
         ("id > ?", chosen.get("after")),
         ("id < ?", chosen.get("before")),

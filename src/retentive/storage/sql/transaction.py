@@ -41,7 +41,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
 
     @property
     def outlasts_refusal(self) -> bool:
-        """True if the changes must be committed even if `work` raises `Refused`."""
+        """True if the changes must be committed even if the command is refused with `Refused`."""
         return False
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
@@ -172,7 +172,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 )
 
     def _without_present(self, version_ids: Sequence[str]) -> list[str]:
-        """Return the version ids, without the newest version of each existing memory."""
+        """Return `version_ids` without the newest version of each existing memory."""
         places = ", ".join("?" * len(version_ids))
         found = self.connection.rows(
             f"SELECT id FROM versions WHERE store = ? AND id IN ({places}) AND EXISTS ({_IS_PRESENT})",
@@ -182,7 +182,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return [each for each in version_ids if each not in present]
 
     def _changes_memories(self) -> None:
-        """Increase the revision at the first change to memories or history, so once per transaction."""
+        """Increase the revision of the store at the first change of this transaction to memories or history."""
         self.changed, self._ahead, head = True, None, self.head
         if self._revision_before is None:
             self._revision_before = head.revision

@@ -81,19 +81,23 @@ class ReadSnapshot(SqlSnapshot):
 
 
 class CommitObserver:
-    """Base class of observers. An observer updates a copy of the memories after each commit, such as plain files.
+    """Base class of observers, which update a copy of the memories (such as plain files) after each commit.
 
-    The methods of the base class update nothing. All methods except `snapshot` are called by the thread that runs the
-    batch. If an observer raises an error before the commit, the batch fails. After the commit, it must not raise.
+    The methods of the base class update nothing. A batch is a group of jobs that are committed together. All methods
+    except `snapshot` are called by the thread that runs the batch. If an observer raises an error before the commit,
+    the batch fails. After the commit, it must not raise.
     """
 
     lock_file: LockFile | None = None  # lock between processes, used instead of the lock file beside the database
 
     def begin(self, writer: Writer) -> None:
-        """Prepare for a batch. The caller holds the lock. An observer may finish the work of a killed process here."""
+        """Prepare for a batch of jobs, while the caller holds the lock for writers.
+
+        An observer may finish the work of a killed process here.
+        """
 
     def end(self) -> None:
-        """End a batch."""
+        """Clean up after a batch of jobs, even if it failed."""
 
     def snapshot(self, connection: Connection, store_id: str) -> Snapshot:
         """Return a new snapshot of one store. The snapshot may begin a transaction on the connection.
@@ -115,7 +119,10 @@ class CommitObserver:
         """Prepare for the commit of the transactions of a batch. The commit of the database follows immediately."""
 
     def after_commit(self, writer: Writer) -> None:
-        """Update the copy after a durable commit. The next batch starts when this method returns. Must not raise."""
+        """Update the copy of the memories after a durable commit. Must not raise.
+
+        The next batch starts when this method returns.
+        """
 
 
 class SqliteBackend(SqlBackend, Purgeable):
@@ -181,7 +188,7 @@ class SqliteBackend(SqlBackend, Purgeable):
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Stop readers and writers during the context, and close all connections to the file, for a fork."""
+        """Stop readers and writers and close all connections to the file. The process may fork during the context."""
         with self._queue.paused(), self._readers.held():
             if self._path is not None:
                 self._writer.close()
@@ -221,7 +228,10 @@ class SqliteBackend(SqlBackend, Purgeable):
             self._turns.release(turn)
 
     def _read_file(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        """Do the same as `with self.reading()`, but faster, since no generators are needed."""
+        """Run `work` on a snapshot of a store in the file, with a borrowed connection.
+
+        This is `_read` inside `with self.reading()`, without the cost of generators.
+        """
         self.check_open()
         readers, has_failed = self._readers, False
         connection = readers.take()

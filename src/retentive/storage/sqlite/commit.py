@@ -18,7 +18,7 @@ _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)  # these u
 
 
 class Writer:
-    """Connection for all write transactions of this process on the file at `path`, or on a database in memory (None).
+    """Connection for all write transactions of this process. `path` is the file, or None for a database in memory.
 
     Only one thread at a time may use the object. `space` manages the reserved disk space, if there is any.
     """
@@ -79,7 +79,7 @@ class Writer:
                 self._overwrite_failed_commit()
             except RetentiveError:
                 raise OutcomeUnknown(
-                    "the commit failed, but may still take effect later; read the memory before retrying"
+                    "the outcome of the commit is unknown: it may still take effect; read the memory before you retry"
                 ) from error
             raise
 

@@ -72,7 +72,7 @@ class SqliteConnection:
         if self._answer("BEGIN IMMEDIATE") is None:
             wait_until(
                 lambda: self._answer("BEGIN IMMEDIATE") is not None,
-                "another process holds the memory store",
+                "another process has locked the memory store",
                 deadline=deadline,
             )
 
@@ -99,7 +99,10 @@ class SqliteConnection:
             raise meaning(error) from None
 
     def clear_log(self, *, wait_s: float) -> bool:
-        """Checkpoint and truncate the write-ahead log. Returns False if a reader still uses the log."""
+        """Checkpoint and truncate the write-ahead log.
+
+        Returns False if a reader still uses the log after `wait_s` seconds.
+        """
         backoff = lock_backoff(deadline=time.monotonic() + wait_s)
         while self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
             if not backoff.wait():
@@ -153,7 +156,7 @@ def _translated() -> Iterator[None]:
 
 
 def meaning(error: sqlite3.Error) -> Exception:
-    """Return the error of retentive for an error of SQLite.
+    """Convert an error of SQLite to the exception of this library that callers expect.
 
     An error that only a bug can cause is returned unchanged.
     """

@@ -20,7 +20,7 @@ LOW_SPACE_BYTES = 16 * 1024 * 1024  # four times the longest log
 
 
 class Space:
-    """Reserve file next to the database file at `path`. It occupies disk space until a deletion needs this space.
+    """File that occupies disk space until a deletion needs this space. It is next to the database file at `path`.
 
     Callers need exclusive write access to the database.
     """

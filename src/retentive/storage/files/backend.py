@@ -34,7 +34,6 @@ from retentive.storage.contract import (
 from retentive.storage.disk import DIRECTORY_MODE, make_directory, os_error
 from retentive.storage.exchange import Scratch
 from retentive.storage.files.cache import CachedState, NotCached, RecordCache
-from retentive.storage.files.known import KnownFiles
 from retentive.storage.files.layout import PRIVATE, check_format, parts_of, write_format
 from retentive.storage.files.numbering import keep_numbering, lower_synced
 from retentive.storage.files.observer import FilesObserver
@@ -148,13 +147,6 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             return super().read(store_id, partial(_keep_in, state, work))
         except ExternalEdit:  # recording the edit needs a write transaction
             return self.write(store_id, work)
-
-    def _read_cached(self, state: CachedState, store_id: str, known: KnownFiles, work: Callable[[Snapshot], T]) -> T:
-        turn = self._turns.take()
-        try:
-            return work(CachedSnapshot(state.records(store_id), known))
-        finally:
-            self._turns.release(turn)
 
     @contextmanager
     def quiet(self) -> Iterator[None]:

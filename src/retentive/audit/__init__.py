@@ -1,1 +1,4 @@
-"""Audit log of a memory store: a hash chain of entries. Each entry is written in the transaction of its operation."""
+"""Audit log of a memory store: a hash chain with one entry for each operation.
+
+The entry of a change is written in the same transaction as the change.
+"""

@@ -31,7 +31,7 @@ _KEY_PREFIX = "retentive-anchor-key:"
 
 @dataclass(frozen=True, slots=True)
 class AnchorKey:
-    """Secret key that signs anchors."""
+    """Secret key that signs the lines of an anchor file."""
 
     secret: bytes
 
@@ -62,7 +62,7 @@ class AnchorKey:
 
     @classmethod
     def read(cls, path: str) -> AnchorKey:
-        """Read a key file. Raises `NotFound`, and `InvalidInput` if the file is not an anchor key."""
+        """Read a key file. Raises `NotFound` if it does not exist, and `InvalidInput` if it contains no anchor key."""
         prefix, _, encoded = _content(path, "key file").strip().partition(":")
         try:
             secret = base64.b64decode(encoded, validate=True)
@@ -77,7 +77,7 @@ class AnchorKey:
         return hmac.new(self.secret, text.encode(), hashlib.sha256).hexdigest()
 
     def leaf(self, version: Version, data: bytes | None) -> str:
-        """Return a keyed digest of all fields of a version and of its text `data`, as read from the storage."""
+        """Return a keyed digest of the fields of `version` and of `data`, the stored text of the version."""
         redacted = None if version.redacted_at is None else to_us(version.redacted_at)
         facts = [
             version.id, version.memory_id, version.operation, version.path, version.size_bytes, version.sha256,
@@ -91,9 +91,9 @@ class AnchorKey:
 class Anchor:
     """One line of an anchor file.
 
-    `head` is the head of the audit log at `time`. `versions` maps the ids of the versions since the previous anchor of
-    the store to their digests. `newest` is the id of the newest version. `previous` is the signature of the previous
-    anchor of the store.
+    `head` is the head of the audit log at `time`. `versions` has the versions recorded since the previous anchor of the
+    store: it maps the id of each version to its digest. `newest` is the id of the newest version of the store.
+    `previous` is the signature of the previous anchor of the store, or empty in its first anchor.
     """
 
     store: str
@@ -105,7 +105,7 @@ class Anchor:
     signature: str
 
     def body(self, key: AnchorKey) -> str:
-        """Return the part of the line that the signature covers."""
+        """Return the JSON text that the signature covers: all fields of the anchor except the signature."""
         return canonical({
             "format": FORMAT,
             "key": key.id,
@@ -118,16 +118,16 @@ class Anchor:
         })  # fmt: skip
 
     def to_line(self, key: AnchorKey) -> str:
-        """Format the anchor as a signed line of the file."""
+        """Return the anchor as one line of an anchor file, with its signature."""
         return canonical(json.loads(self.body(key)) | {"signature": self.signature}) + "\n"
 
 
 def new_anchor(
     key: AnchorKey, store: str, *, at: datetime, head: Head, before: Anchor | None, leaves: Mapping[str, str]
 ) -> Anchor:
-    """Create a signed anchor. `before` is the previous anchor of the store.
+    """Create a signed anchor of a store. `before` is the previous anchor of the store, or None.
 
-    Of the digests in `leaves`, the anchor contains those of versions that are newer than the previous anchor.
+    `leaves` maps the ids of versions to their digests. The anchor contains only the versions newer than `before`.
     """
     last = "" if before is None else before.newest
     added = {version: leaf for version, leaf in leaves.items() if version > last}
@@ -141,7 +141,8 @@ def new_anchor(
 def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = False) -> list[Anchor]:
     """Read the anchors of a store from a file, oldest first.
 
-    Raises `NotFound`, `InvalidInput` for a malformed file or a wrong key, and `Damaged` for a modified or missing line.
+    If the file does not exist, returns an empty list with `missing_ok`, else raises `NotFound`. Raises `InvalidInput`
+    for a malformed file or a wrong key, and `Damaged` if a line was modified or removed.
     """
     if missing_ok and not os.path.lexists(path):
         return []
@@ -171,7 +172,7 @@ def append_anchor(path: str, key: AnchorKey, anchor: Anchor) -> None:
 
 
 def leaves_of(key: AnchorKey, snapshot: Snapshot, versions: Iterable[Version]) -> dict[str, str]:
-    """Return the digests of versions by version id. A version whose text cannot be read has the digest `damaged`."""
+    """Return a dict from the id of each version to its digest, which is `damaged` if its text cannot be read."""
     return {version.id: _leaf(key, snapshot, version) for version in versions}
 
 
@@ -194,7 +195,7 @@ def _parsed(line: str, number: int, key: AnchorKey) -> Anchor:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InvalidInput(f"line {number} of the anchor file is not an anchor") from None
     if named != key.id:
-        raise InvalidInput(f"line {number} of the anchor file was signed with another key")
+        raise InvalidInput(f"line {number} of the anchor file was signed with a different key")
     store, time, newest, previous, signature = texts
     return Anchor(store, time, head, versions, newest, previous, signature)
 

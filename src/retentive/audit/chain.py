@@ -36,7 +36,7 @@ _HEAD = re.compile(r"([0-9]{1,12}):([0-9a-f]{64})", re.ASCII)
 
 
 class Head(NamedTuple):
-    """Head of a chain: the number (from 1) and the hash of its last entry. The text form is `SEQ:HASH`."""
+    """Number and hash of the last entry of an audit log. The first entry has number 1. Text form: `SEQ:HASH`."""
 
     seq: int
     hash: str
@@ -55,14 +55,15 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """Entry for one operation. `outcome` is the code of its error, or `ok`.
+    """Entry of the audit log for one operation.
 
+    - `outcome`: `ok`, or the error code of the operation.
     - `changes`: ids of the versions that the operation recorded, with the ids of their memories. If there are more than
       500, only the first and the last are listed.
     - `change_count`: number of versions that the operation recorded.
     - `paths`: paths of the operation. None if they were removed from the log, because a memory was redacted or erased.
-    - `read`: version that a view showed.
-    - `listed`: true for a view of a directory.
+    - `read`: version that the operation read, if it viewed a memory.
+    - `listed`: true if the operation viewed a directory.
     - `repeated`: true if the call was a retry and got the reply of the first call.
     - `proposed`: true if the changes wait for review.
     - `audit`: new value of the setting `audit`, if the operation changed this setting.
@@ -92,9 +93,9 @@ class AuditEntry:
     facts: Mapping[str, object] = field(default_factory=dict)
 
     def covers(self, version_id: str) -> bool:
-        """Return whether the operation recorded this version.
+        """Return whether the operation of this entry recorded the version `version_id`.
 
-        If the entry lists only the first and the last version, all versions between them count.
+        If the entry lists only the first and the last version, the result is True for each id between them.
         """
         if len(self.changes) == self.change_count:
             return any(change.version_id == version_id for change in self.changes)
@@ -102,7 +103,7 @@ class AuditEntry:
 
 
 def key_of(seq: int) -> str:
-    """Return the record key of the entry with this number."""
+    """Return the key of the record that contains the entry with the number `seq`."""
     return f"{seq:0{_DIGITS}}"
 
 
@@ -117,21 +118,22 @@ def canonical(value: object) -> str:
 
 
 def entry_hash(store_id: str, body: Mapping[str, object]) -> str:
-    """Return the hash of an entry. It covers the fields, including the hash of the previous entry, and the store id."""
+    """Return the hash of an entry with the fields `body`. `body` includes the hash of the previous entry."""
     return hashlib.sha256(canonical({**body, "store": store_id}).encode()).hexdigest()
 
 
 def head_of(snapshot: Snapshot) -> Head:
-    """Return the head of the chain. Raises `InvalidInput` if the record of the head is damaged."""
+    """Return the number and hash of the last entry of the audit log. Raises `InvalidInput` if they are malformed."""
     text = snapshot.get_record(HEAD, _HEAD_KEY)
     return Head(0, FIRST) if text is None else Head.parse(text)
 
 
 def newest_entries(snapshot: Snapshot, before: str, limit: int) -> ListPage[AuditEntry, str]:
-    """Return a page of the entries with keys lower than `before`, newest first. An empty `before` means the newest.
+    """Return a page of the entries with keys lower than `before`, newest first.
 
-    The cursor of the next page is its `before`. Reads at most as many records as two pages have. Records that cannot be
-    parsed are skipped.
+    With an empty `before`, the page begins with the newest entry. Pass the cursor of the page as `before` to get
+    the next page. Records that cannot be parsed are skipped, so a page may have fewer than `limit` entries. At most
+    `2 * limit` records of entries are read.
     """
     try:
         last = seq_of(before) - 1 if before else head_of(snapshot).seq
@@ -147,8 +149,8 @@ def newest_entries(snapshot: Snapshot, before: str, limit: int) -> ListPage[Audi
 def oldest_entries(snapshot: Snapshot, after: str, limit: int) -> ListPage[AuditEntry, str]:
     """Return a page of the entries with keys greater than `after`, oldest first.
 
-    The cursor of the next page is its `after`. Reads one record more than the page has. Records that cannot be parsed
-    are skipped.
+    Pass the cursor of the page as `after` to get the next page. Records that cannot be parsed are skipped, so a page
+    may have fewer than `limit` entries.
     """
     records = list(snapshot.records(ENTRY, after=after, limit=limit + 1))
     items = _with_details(snapshot, records[:limit])
@@ -156,7 +158,7 @@ def oldest_entries(snapshot: Snapshot, after: str, limit: int) -> ListPage[Audit
 
 
 def _with_details(snapshot: Snapshot, records: Sequence[tuple[str, str]]) -> list[AuditEntry]:
-    """Parse consecutive entries, and add the paths from their detail records."""
+    """Parse the `records` of consecutive entries. The paths of each entry come from its separate detail record."""
     if not records:
         return []
     first, last = records[0][0], records[-1][0]
@@ -168,7 +170,10 @@ def _with_details(snapshot: Snapshot, records: Sequence[tuple[str, str]]) -> lis
 
 
 def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Sequence[str]) -> int:
-    """Append an entry to the chain and return its number. `tx` is the transaction of the audited operation."""
+    """Append an entry with the fields `body` to the audit log, and return its number.
+
+    `paths` are the paths of the operation. They are written to a separate record, so they can be removed later.
+    """
     head = head_of(tx)
     seq, detail = head.seq + 1, None
     if paths:
@@ -187,13 +192,13 @@ def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Se
 
 
 def has_entry(snapshot: Snapshot, seq: int, entry_id: str) -> bool:
-    """Return whether the entry with this number has this id. If so, the commit that wrote the entry has succeeded."""
+    """Return whether the entry number `seq` has the id `entry_id`. If so, the commit that wrote it has succeeded."""
     text = snapshot.get_record(ENTRY, key_of(seq))
     return text is not None and json.loads(text).get("id") == entry_id
 
 
 def changes_field(recorded: Sequence[Recorded]) -> dict[str, object]:
-    """Return the fields of an entry that list the recorded versions."""
+    """Return those fields of an audit entry that list `recorded`, the versions that its operation recorded."""
     if not recorded:
         return {}
     if len(recorded) <= LISTED_CHANGES:
@@ -205,14 +210,15 @@ def changes_field(recorded: Sequence[Recorded]) -> dict[str, object]:
 
 
 def digest_of_detail(detail: str) -> str:
-    """Return the digest of a detail record that its entry contains."""
+    """Return the digest of a detail record. The audit entry contains the same digest."""
     return hashlib.sha256(detail.encode()).hexdigest()
 
 
 def withhold(tx: Transaction, paths: Collection[str]) -> list[int]:
-    """Remove the detail records that contain one of the paths, or a deleted directory above one of the paths.
+    """Remove the paths of each audit entry that names one of `paths`, or a deleted directory above one of them.
 
-    Returns the numbers of their entries.
+    The entry itself stays unchanged, because its paths are in a separate detail record. Returns the numbers of the
+    entries whose paths were removed.
     """
     above = {each for path in paths for each in ancestors(path)}
     names = {*paths, *(each for each in above if not tx.get(each).exists)}
@@ -232,7 +238,10 @@ def paths_of_detail(detail: str | None) -> tuple[str, ...] | None:
 
 
 def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
-    """Parse an entry from its record, without checking its hash. Return None if the record is not an entry."""
+    """Parse the stored text of an entry, without checking its hash. Return None if `value` is not an entry.
+
+    `detail` is the text of its detail record, which contains the paths of the operation.
+    """
     try:
         said = json.loads(value)
         changes = tuple(_recorded(each) for each in said.get("changes", ()))

@@ -24,7 +24,7 @@ DifferenceKind: TypeAlias = Literal["altered", "missing", "unknown", "unaudited"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Version that differs from the anchors, and the kind of difference.
+    """Version that differs from the anchors of its store. `what` is the kind of difference:
 
     - `altered`: a field or the text was modified.
     - `missing`: the version was removed, and the audit log has no entry for the removal.
@@ -42,10 +42,10 @@ class Difference:
 
 @dataclass(slots=True)
 class Removals:
-    """Removals of versions that the audit log records.
+    """Versions that were removed according to the audit log.
 
-    `named` contains the ids of removed versions. `unnamed` is the number of removed versions whose ids the log does not
-    contain.
+    `named` contains the ids of removed versions. `unnamed` is the number of removed versions whose ids are not in
+    the log.
     """
 
     named: set[str] = field(default_factory=set)
@@ -53,7 +53,7 @@ class Removals:
 
     @classmethod
     def of(cls, entries: Iterable[AuditEntry], after: int) -> Removals:
-        """Collect the removals from the entries with a number greater than `after`."""
+        """Collect the removals from those `entries` whose number is greater than `after`."""
         found = cls()
         for entry in entries:
             if entry.seq > after and entry.outcome == "ok":
@@ -85,8 +85,8 @@ def differences(
 ) -> list[Difference]:
     """Compare one state of a store with its anchors, and return the differences.
 
-    `entries` are all audit entries. `unaudited` are the versions without an audit entry. `has_files` means that people
-    may edit the memories as plain files, so that external edits are allowed.
+    `entries` are all audit entries. `unaudited` are the versions without an audit entry. `has_files` is true if
+    people may edit the memories as plain files. A version from such an edit needs no audit entry.
     """
     versions = list(all_versions(snapshot))
     leaves = leaves_of(key, snapshot, versions)

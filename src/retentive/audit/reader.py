@@ -1,4 +1,4 @@
-"""Read API of the audit log of a memory store."""
+"""API of the audit log of a memory store: read it, verify it, and write anchors."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Audit:
         return f"<Audit of {self._context.id}>"
 
     def entries(self, since: datetime | None = None) -> Iterator[AuditEntry]:
-        """Return the entries since a time, oldest first. Records that cannot be parsed are skipped."""
+        """Return the entries written at `since` or later (default: all), oldest first. Skip malformed records."""
         return (entry for _, entry in self._found(since))
 
     def export(self, since: datetime | None = None) -> Iterator[str]:
-        """Return the stored audit entries since a time, each as one line of JSON."""
+        """Return the entries written at `since` or later (default: all), each as the stored line of JSON."""
         return (value for value, _ in self._found(since))
 
     def verify(
@@ -46,9 +46,11 @@ class Audit:
         """Verify that every entry is present, unchanged and in order (docs/audit.md).
 
         `expect` lists heads from earlier verifications, as `SEQ:HASH`; the log must still contain these entries.
-        `anchor` is the path of a file that the method `anchor` wrote, and `key` is the key of this file. If they are
-        given, all versions are compared with the anchors. Raises `InvalidInput` for a malformed head or file,
-        `NotFound`, and `Damaged` for a modified anchor file.
+        `anchor` is the path of an anchor file, which the method `anchor` writes. `key` is the key that signed the file,
+        or the path of the key file. With an anchor file, all versions are compared with the anchors.
+
+        Raises `NotFound` if a file does not exist, `InvalidInput` if a head or a file is malformed, and `Damaged` if
+        the anchor file was modified.
         """
         expected = [Head.parse(each) if isinstance(each, str) else each for each in expect]
         anchored = None if anchor is None else self._anchored(anchor, _key(key))
@@ -96,7 +98,10 @@ class Audit:
 
 
 def stored_entries(snapshot: Snapshot, since: datetime | None) -> Iterator[tuple[str, AuditEntry]]:
-    """Yield the entries since a time, oldest first, as pairs of the stored JSON and the entry. Skip invalid records."""
+    """Yield the entries written at `since` or later, oldest first. If `since` is None, yield all entries.
+
+    Each item is a pair: the stored JSON, and the parsed entry. Malformed records are skipped.
+    """
     details = dict(snapshot.records(DETAIL))
     for key, value in snapshot.records(ENTRY):
         entry = parsed(value, details.get(key))

@@ -15,15 +15,15 @@ from retentive.values.replies import ERROR_CODES
 
 
 def needs_entry(attempt: Attempt[Any]) -> bool:
-    """Return whether the transaction of the operation has begun and the audit log is on."""
+    """Return whether a failure needs an audit entry: the audit log is on, and the transaction had begun."""
     return attempt.has_begun and attempt.settings.audit
 
 
 def audited(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage: if the setting `audit` is on, write an entry with the outcome in the same transaction.
+    """Stage: run the next stages and, if the setting `audit` is on, write an entry with their outcome.
 
-    If the operation is refused before it records a change, this stage writes the entry. If it is refused later, this
-    stage only raises the refusal again: the transaction must be rolled back before the entry is written.
+    The entry is written in the same transaction. If the operation is refused after it recorded a change, this stage
+    raises the refusal again and writes no entry: the transaction must be rolled back first.
     """
     tx = attempt.tx  # later stages may replace tx
     if attempt.entry is not None and attempt.outcome is not None and _has_entry(tx, *attempt.entry):
@@ -48,7 +48,7 @@ def _write_entry(attempt: Attempt[Any], tx: Transaction, outcome: Outcome[Any]) 
 def entry_of_read(
     context: StoreContext, operation: Operation[Any], invocation: Invocation, outcome: Outcome[Any]
 ) -> None:
-    """Write the audit entry of a read in its own transaction. If this fails, the read fails too."""
+    """Write the audit entry of a read, in a separate transaction. If this fails, the read fails too."""
     entry_id, written = os.urandom(8).hex(), list[int]()
 
     def work(tx: Transaction) -> None:
@@ -59,7 +59,10 @@ def entry_of_read(
 
 
 def entry_of_failure(attempt: Attempt[Any], error: RetentiveError) -> bool:
-    """Write the entry of an operation that failed in storage. Returns False if the entry cannot be written."""
+    """Write the audit entry of an operation that failed with `error`, in a separate transaction.
+
+    Returns False if the entry cannot be written. If the operation needs no entry, returns True.
+    """
     if not needs_entry(attempt):
         return True
     outcome: Outcome[Any] = Outcome(attempt.settings, error=error)

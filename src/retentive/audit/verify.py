@@ -34,7 +34,7 @@ ProblemKind: TypeAlias = Literal["altered", "missing", "reordered", "unknown", "
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Problem in an audit log: the number of the entry, and the kind of problem."""
+    """Problem in an audit log. `what` is the kind of problem, and `seq` is the number of the entry."""
 
     what: ProblemKind
     seq: int
@@ -45,11 +45,14 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Result of a verification. `entries` is the number of entries, and `problem` is the first problem.
+    """Result of a verification of an audit log.
 
-    `head` is the head of the chain. Keep a copy of it elsewhere: only with this copy can a later verification detect
-    that entries were removed from the end. `unaudited` lists versions without an entry that were recorded while the log
-    was on. `differences` lists the versions that differ from the anchors.
+    - `entries`: number of entries in the log.
+    - `problem`: first problem, or None.
+    - `head`: number and hash of the last entry. Keep a copy of it elsewhere: only with this copy can a later
+      verification detect that entries were removed from the end.
+    - `unaudited`: versions that were recorded while the log was on, but have no entry.
+    - `differences`: versions that differ from the anchors.
     """
 
     entries: int
@@ -83,7 +86,7 @@ class _Verification:
     hashes: dict[int, str] = field(default_factory=dict)
 
     def add(self, key: str, value: str) -> None:
-        """Check the next entry. Entries must be added in the order of their keys."""
+        """Check the next entry: its record key and its stored text. Add the entries in the order of their keys."""
         seq = seq_of(key)
         entry = parsed(value)
         what, at = self._difference(seq, value, entry)
@@ -119,7 +122,7 @@ class _Verification:
         return is_canonical and entry_hash(self.store_id, body) == entry.hash and said.get("prev") == self.head.hash
 
     def check_details(self, records: Iterable[tuple[str, str]]) -> None:
-        """Compare the detail records with the digests in their entries."""
+        """Compare each detail record, which contains the paths of an entry, with the digest in the entry."""
         present = {seq_of(key): value for key, value in records}
         for seq, digest in self.details.items():
             detail = present.pop(seq, None)
@@ -139,7 +142,7 @@ class _Verification:
         return Problem("missing" if seq else "unknown", seq)
 
     def check_heads(self, expected: Iterable[Head]) -> None:
-        """Check that the entries that were once heads of the chain are present and have the same hashes."""
+        """Check that the log contains the entries in `expected`, which were once its last entries, unchanged."""
         for head in expected:
             if head.seq and head.seq not in self.hashes:
                 self.problems.append(Problem("missing", head.seq))
@@ -166,11 +169,11 @@ def verify(
     anchored: Anchored | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Verified:
-    """Verify the log in one state of the store. `expected` lists heads from earlier verifications.
+    """Verify the audit log in `snapshot`, one state of the store.
 
-    A log without entries is a problem if the stored setting `audit` is on. With `anchored`, the log must contain the
-    heads of the anchors, and all versions are compared with the anchors. `progress` is called with the number of
-    checked entries.
+    The log must contain `expected`, the heads from earlier verifications. An empty log is a problem if the stored
+    setting `audit` is on. With `anchored`, the log must also contain the heads of the anchors, and all versions are
+    compared with the anchors. `progress` is called now and then with the number of checked entries.
     """
     heads = [] if anchored is None else [anchor.head for anchor in anchored.anchors]
     run = _Verification(store_id)
@@ -206,7 +209,7 @@ def _differences(
 
 
 def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Version]:
-    """Yield the versions without an audit entry that were recorded while the log was on, oldest first.
+    """Yield the versions that were recorded while the log was on but have no audit entry, oldest first.
 
     Versions from external edits need no entry.
     """
@@ -226,6 +229,7 @@ def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Ve
 def _was_on(version_id: str, switches: Sequence[tuple[str, bool]]) -> bool:
     """Return whether the log was on when a version was recorded.
 
-    `switches` are the times at which the log was turned on or off: the newest version at that time, and the new state.
+    `switches` has a pair for each time when the log was turned on or off: the id of the newest version at that time,
+    and True if the log was turned on.
     """
     return next((state for newest, state in reversed(switches) if newest < version_id), True)

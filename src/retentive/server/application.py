@@ -1,4 +1,4 @@
-"""ASGI application: routes each request, checks its key, reads its body and sends the answer.
+"""ASGI application: routes each request, checks its API key, reads its body and sends the response.
 
 Handlers run in worker threads.
 """
@@ -103,7 +103,7 @@ class Server:
         self.mcp.stop()
 
     async def answer(self, request: Request, routes: Mapping[str, Route]) -> Response:
-        """Answer one request. `routes` maps each method that its path supports to a route."""
+        """Handle a request, and return its response. `routes` maps each method that the path supports to its route."""
         try:
             with self.bodies.reserved() as reserve:
                 return await self._answer(request, _route(routes, request.method), reserve)
@@ -115,9 +115,9 @@ class Server:
     def refusal(
         self, scope: Scope, error: HttpError, routes: Mapping[str, Route] | Iterable[str] = (), *, challenge: str = ""
     ) -> Response:
-        """Return the answer for an error.
+        """Return the response for an error. `routes` has the methods that the path supports.
 
-        An answer with status 401 refers to the OAuth metadata of the path `challenge`.
+        A response with status 401 refers the client to the OAuth metadata of the path `challenge`.
         """
         response = error_response(scope, error, routes)
         if error.status == 401:
@@ -126,7 +126,7 @@ class Server:
         return response
 
     async def admitted(self, request: Request, path: str) -> Caller:
-        """Authenticate a request, check its rate and its workspace, and return its caller.
+        """Authenticate a request, check its rate limit and its workspace, and return the caller.
 
         `path` is the path of the route, for the log. Raises `HttpError`.
         """
@@ -139,7 +139,7 @@ class Server:
     async def _answer_upload(
         self, request: Request, route: Route, call: RouteCall, fields: Mapping[str, Any], reserve: Callable[[int], None]
     ) -> Response:
-        """Answer a request whose body is a file. Checks the memory store before it reads the body."""
+        """Handle a request whose body is a file. The memory store is checked before the body is read."""
         await self.workers.run(partial(call.answered_by, _check_target, {}))
         upload = await read_upload(request, call.caller.key, reserve)
         try:
@@ -213,7 +213,8 @@ class Server:
     ) -> bytes:
         """Return the body of a request. Raises `HttpError` 413 if it is too long.
 
-        The limit is 1 MiB, or more if the memory store may contain longer memories. The key can set a lower limit.
+        The limit is 1 MiB, or more if the memory store may contain longer memories. The API key can set a lower limit.
+        `store` returns the memory store. `reserve` is called with the size of each piece of the body.
         """
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise HttpError(400, "invalid_request_error", "Content-Encoding is not supported", "invalid_input")
@@ -235,7 +236,7 @@ class Server:
         return bytes(found)
 
     async def ready(self, request: Request) -> Response:
-        """Answer `/readyz`: 200 if the server is not stopping and can read its storage within one second, else 503."""
+        """Answer `/readyz`: 200 if the server is not stopping and can read its storage within a second, else 503."""
         is_ready = not self.is_stopping
         if is_ready:
             try:
@@ -248,20 +249,23 @@ class Server:
         return json_response({"status": "ready"})
 
     async def measured(self, request: Request) -> Response:
-        """Answer `/metrics`."""
+        """Respond to `/metrics` with the metrics, or with status 404 if metrics are off."""
         if self.telemetry.metrics is None:
             return error_response(request.scope, missing("route"))
         text = await to_thread.run_sync(self.telemetry.metrics.text)
         return Response(text, media_type=self.telemetry.metrics.media_type)
 
     async def described_resource(self, request: Request) -> Response:
-        """Answer with the OAuth metadata of the whole server or of one path."""
+        """Respond with the OAuth metadata of the server, or of the path at the end of the URL."""
         path = request.url.path.removeprefix(METADATA)
         return json_response({} if self.tokens is None else self.tokens.metadata(path))
 
 
 def _answered(call: RouteCall, route: Route, fields: Mapping[str, Any]) -> RouteAnswer:
-    """Run the handler, then close the uploaded file. The handler may still run after the deadline of the request."""
+    """Return the answer of the handler of `route`, and close the uploaded file.
+
+    The handler may still run after the deadline of the request, so only this function may close the file.
+    """
     if call.uploaded is None:
         return call.answered_by(route.handler, fields)
     if call.uploaded.is_taken():
@@ -306,7 +310,7 @@ def _note_use(location: ServedLocation, record: KeyRecord) -> None:
 
 
 def _body_limit(store: Callable[[], MemoryStore] | None) -> int:
-    """Return the maximum size of a body for a memory store. JSON escapes can make a memory six times longer."""
+    """Return the maximum size of a request body in bytes. JSON escapes can make a memory six times longer."""
     if store is None:
         return MIN_BODY_BYTES
     longest = store().settings().max_memory_bytes
@@ -314,13 +318,13 @@ def _body_limit(store: Callable[[], MemoryStore] | None) -> int:
 
 
 def json_response(value: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an answer with a JSON object."""
+    """Return a response whose body is the JSON object `value`."""
     body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     return Response(body, status, headers, media_type="application/json")
 
 
 def error_response(scope: Scope, error: HttpError, routes: Mapping[str, Route] | Iterable[str] = ()) -> Response:
-    """Return the answer for an error, and store the error code for the request log."""
+    """Return the response for an error, and store the error code in `scope` for the request log."""
     scope["state"]["code"] = error.code
     headers = error.headers()
     if error.status == 405:
@@ -331,7 +335,7 @@ def error_response(scope: Scope, error: HttpError, routes: Mapping[str, Route] |
 
 
 class _Endpoint:
-    """ASGI application for one path. It gets requests with all methods."""
+    """ASGI application that handles the requests to one path, with any method."""
 
     def __init__(self, server: Server, routes: Mapping[str, Route]) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""Fields of requests: their types, how to read them from JSON or from a query, and their JSON schemas."""
+"""Fields of requests: their types, their JSON schemas, and functions that read them from a JSON body or a URL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FieldType:
     """Type of a field.
 
     `read` returns the validated value, or raises `InvalidInput` with a text such as "must be a string". `from_text`
-    converts a string from a query to the JSON value that `read` expects.
+    converts a string from the query of a URL to the JSON value that `read` expects.
     """
 
     schema: Mapping[str, object]
@@ -37,7 +37,7 @@ class FieldType:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Field of a JSON body or of a query."""
+    """Field in the JSON body of a request, or in the query of its URL."""
 
     name: str
     kind: FieldType
@@ -52,7 +52,7 @@ class Field:
 
     @property
     def argument(self) -> str:
-        """Name of the argument of the handler, such as `created_at_gte` for the field `created_at[gte]`."""
+        """Name of the handler's argument for the field, such as `created_at_gte` for the field `created_at[gte]`."""
         return self.name.replace("[", "_").replace("]", "")
 
 
@@ -235,7 +235,7 @@ def objects(most: int) -> FieldType:
 
 
 def read_query(fields: Sequence[Field], query: bytes) -> dict[str, object]:
-    """Return the arguments of a handler from the query of a URL. Raises `HttpError`."""
+    """Parse the query of a URL into the arguments of a handler. Raises `HttpError` 400 for an invalid query."""
     try:
         decoded = parse_qsl(
             query.decode("ascii"),
@@ -249,15 +249,15 @@ def read_query(fields: Sequence[Field], query: bytes) -> dict[str, object]:
     pairs = [(name, value) for name, value in decoded if name not in _IGNORED]
     given = dict(pairs)
     if len(given) != len(pairs):
-        raise invalid("the query of the URL has the same name twice")
+        raise invalid("the query of the URL contains the same name twice")
     known = {field.name: field.kind for field in fields}
     return _arguments(fields, {name: known[name].from_text(v) if name in known else v for name, v in given.items()})
 
 
 def read_fields(fields: Sequence[Field], given: Mapping[str, object]) -> dict[str, object]:
-    """Return the arguments of a handler from a JSON object.
+    """Convert `given`, the JSON object in a request body, to the arguments of a handler.
 
-    A field that is null counts as absent. Raises `HttpError`.
+    A field that is null counts as absent. Raises `HttpError` 400 if a field is unknown, missing or invalid.
     """
     return _arguments(fields, given)
 
@@ -265,7 +265,7 @@ def read_fields(fields: Sequence[Field], given: Mapping[str, object]) -> dict[st
 def _arguments(fields: Sequence[Field], given: Mapping[str, object]) -> dict[str, object]:
     unknown = sorted(given.keys() - {field.name for field in fields})
     if unknown:
-        raise invalid(f"{unknown[0][:80]}: unknown field")
+        raise invalid(f"{unknown[0][:80]}: this field is unknown")
     chosen = (field for field in fields if not field.is_patch or field.name in given)
     return {field.argument: _value(field, given.get(field.name)) for field in chosen}
 
@@ -273,7 +273,7 @@ def _arguments(fields: Sequence[Field], given: Mapping[str, object]) -> dict[str
 def _value(field: Field, value: object) -> object:
     if value is None:
         if field.required:
-            raise invalid(f"{field.name}: required")
+            raise invalid(f"{field.name}: this field is required")
         return field.default
     try:
         return field.kind.read(value)

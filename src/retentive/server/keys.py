@@ -1,4 +1,4 @@
-"""API keys: how their texts are made and checked, and what is stored for each key."""
+"""API keys: creation and verification of the text of a key, and the record that is stored for each key."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RESERVED_ACCOUNT = "svac_job_"
 
 
 class NewKey(NamedTuple):
-    """New key. Its record is stored; its text is shown once and never stored."""
+    """New API key: `record`, which is stored, and `text`, which is shown once and never stored."""
 
     record: KeyRecord
     text: str
@@ -49,12 +49,12 @@ class NewKey(NamedTuple):
 class KeyRecord:
     """Stored record of an API key.
 
-    `digest` is the SHA-256 of the text of the key. The text is random, so no slow hash is needed. `stores` lists ids of
-    memory stores, or patterns of their keys; if it is empty, the key sees all memory stores of its workspace. `paths`
-    lists patterns of the paths that the key may see and change; if it is empty, the key may see and change all paths.
-    `act_as` lists patterns of the actors that a request may name. `principal` is the actor that the key belongs to,
-    such as `user:ann`. `rate_limit` is a text such as `50/s`, `none` for no limit, or None for the default limit of the
-    server.
+    `digest` is the SHA-256 of the text of the key. The text is random, so no slow hash is needed. `stores` lists the
+    memory stores that the key may see: their ids, or patterns that match their store keys. If it is empty, the key sees
+    all memory stores of its workspace. `paths` lists patterns of the paths that the key may see and change; if it is
+    empty, these are all paths. `act_as` lists patterns of the actors that a request with the key may name. `principal`
+    is the actor that the key belongs to, such as `user:ann`. `rate_limit` is a text such as `50/s`, `none` for no
+    limit, or None for the default limit of the server.
     """
 
     id: str
@@ -85,7 +85,7 @@ class KeyRecord:
         return scope in self.scopes or "admin" in self.scopes
 
     def sees(self, store_id: str, store_key: str | None) -> bool:
-        """Return whether the key may see a memory store of its workspace."""
+        """Return whether the API key may see the memory store with this id and this store key in its workspace."""
         return in_patterns(self.stores, store_id, store_key)
 
     @property
@@ -99,12 +99,12 @@ class KeyRecord:
         return any(matches_actor(pattern, actor) for pattern in self.act_as)
 
     def to_text(self) -> str:
-        """Return the text that is stored."""
+        """Return the record as JSON, in the form in which it is stored."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> KeyRecord:
-        """Return the record in a stored text. Raises `Damaged`."""
+        """Parse a stored record. Raises `Damaged` if the text is malformed."""
         try:
             given: dict[str, Any] = json.loads(text)
             lists = {name: tuple(given.get(name, ())) for name in ("scopes", "stores", "act_as", "paths")}
@@ -142,7 +142,7 @@ def new_key(
     rate_limit: str | None = None,
     max_body_bytes: int | None = None,
 ) -> NewKey:
-    """Return a new key. Raises `InvalidInput` if an argument is invalid."""
+    """Create an API key, without storing it. Raises `InvalidInput` if an argument is invalid."""
     for pattern in stores:
         check_name_pattern(pattern)
     for pattern in act_as:
@@ -178,7 +178,7 @@ def new_key(
 
 
 def in_patterns(patterns: tuple[str, ...], store_id: str, store_key: str | None) -> bool:
-    """Return whether a pattern matches the id or the key of a memory store. If there are no patterns, return True."""
+    """Return whether `patterns` is empty, or one of them matches the id or the key of a memory store."""
     return not patterns or any(
         pattern == store_id or (store_key is not None and matches_actor(pattern, store_key)) for pattern in patterns
     )
@@ -195,19 +195,25 @@ def id_in(text: str) -> str | None:
 
 
 def matches(record: KeyRecord | None, text: str) -> bool:
-    """Return whether `text` is the key of a record. The time taken does not reveal whether the record is None."""
+    """Return whether `text` is the text of the key `record`. The duration does not reveal whether `record` is None."""
     known = _NO_DIGEST if record is None else record.digest
     return hmac.compare_digest(_digest(text), known) and record is not None
 
 
 def principal_of(given: Mapping[str, object] | None) -> str | None:
-    """Return the actor for a principal such as `{"type": "user_actor", "user_id": "ann"}`. Raises `InvalidInput`."""
+    """Convert the JSON object of a principal to an actor such as `user:ann`. Raises `InvalidInput`.
+
+    An example of a principal is `{"type": "user_actor", "user_id": "ann"}`.
+    """
     if given is None:
         return None
     for kind, (type_, field) in PRINCIPALS.items():
         if given.get("type") == type_ and set(given) == {"type", field} and isinstance(given[field], str):
             return f"{kind}:{given[field]}"
-    raise InvalidInput('principal must be {"type": "user_actor", "user_id": ...} or a service_account_actor')
+    raise InvalidInput(
+        'principal must be {"type": "user_actor", "user_id": ...} or '
+        '{"type": "service_account_actor", "service_account_id": ...}'
+    )
 
 
 PRINCIPALS = {
@@ -218,20 +224,22 @@ PRINCIPALS = {
 
 
 def check_principal(principal: str | None) -> None:
-    """Raise `InvalidInput` if an actor cannot be the principal of a key."""
+    """Raise `InvalidInput` if `principal` is an actor that cannot own an API key, such as a session."""
     actor = as_actor(principal)
     if actor is None:
         return
     if actor.kind not in PRINCIPALS:
         raise InvalidInput(f"the principal of a key must be a user or a service_account, not {actor.kind}")
     if actor.id.startswith(RESERVED_ACCOUNT):
-        raise InvalidInput(f"the service accounts {RESERVED_ACCOUNT}... are reserved for retentive itself")
+        raise InvalidInput(
+            f"ids of service accounts that begin with {RESERVED_ACCOUNT} are reserved for the jobs of the server"
+        )
 
 
 def _scopes(given: tuple[str, ...]) -> tuple[Scope, ...]:
     known = tuple(scope for scope in SCOPES if scope in given)
     if not given or set(given) - set(known):
-        raise InvalidInput(f"scopes must be some of {', '.join(SCOPES)}")
+        raise InvalidInput(f"scopes must be one or more of {', '.join(SCOPES)}")
     return known
 
 

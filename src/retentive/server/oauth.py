@@ -37,7 +37,7 @@ _MAX_CACHED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """Issuer of tokens, and how to read the rights of a caller from the claims of its tokens.
+    """Configured issuer of OAuth tokens, with the rules that derive the rights of a caller from the claims of a token.
 
     The workspace is either `workspace` or the value of the claim `workspace_claim`. That value must match one of the
     patterns in `workspaces`.
@@ -61,7 +61,7 @@ class Issuer:
         """Raise `InvalidInput` if fields are missing, invalid or contradictory."""
         check_url(self.issuer)
         if not self.audience:
-            raise InvalidInput("audience: required")
+            raise InvalidInput("audience: this field is required")
         if (self.workspace is None) == (self.workspace_claim is None):
             raise InvalidInput("specify `workspace` or `workspace_claim`, but not both")
         if (self.workspace_claim is None) == bool(self.workspaces):
@@ -75,7 +75,7 @@ class Issuer:
         check_principal(f"{self.actor_kind}:{self.actor_prefix}x")
 
     def record(self, claims: Mapping[str, Any], now: float) -> KeyRecord:
-        """Return the rights of a token, from its claims.
+        """Return the rights of a token with the claims `claims`, in the form of an API key record.
 
         Raises `InvalidInput`, `ValueError`, `KeyError` or `TypeError` if the token is not acceptable.
         """
@@ -149,7 +149,7 @@ class Tokens:
 
     @classmethod
     def from_file(cls, path: str) -> Tokens:
-        """Return the configuration in a TOML file with `resource` and tables `[[issuers]]`. Raises `InvalidInput`."""
+        """Configure the verifier from a TOML file with `resource` and tables `[[issuers]]`. Raises `InvalidInput`."""
         try:
             with open(path, "rb") as file:
                 given = tomllib.load(file)
@@ -157,22 +157,22 @@ class Tokens:
             resource = given.pop("resource")
             check_url(resource)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidInput(f"{os.path.basename(path)}: not an OAuth configuration ({error})") from None
+            raise InvalidInput(f"{os.path.basename(path)} is not a valid OAuth configuration: {error}") from None
         if given or not issuers or len({each.issuer for each in issuers}) < len(issuers):
             raise InvalidInput(
-                f"{os.path.basename(path)}: needs `resource`, [[issuers]] with different issuers, and nothing else"
+                f"{os.path.basename(path)} must contain only `resource` and tables [[issuers]] with different issuers"
             )
         return cls(resource, issuers)
 
     def challenge(self, path: str = "") -> str:
         """Return the value of the header `WWW-Authenticate`.
 
-        It refers to the metadata of the whole server or, with `path`, of one path.
+        The value refers to the OAuth metadata of the whole server or, with `path`, of one path.
         """
         return f'Bearer resource_metadata="{self.resource}{METADATA}{path}"'
 
     def metadata(self, path: str = "") -> Json:
-        """Return the metadata of the whole server or, with `path`, of one path (RFC 9728, section 3.1)."""
+        """Return the OAuth metadata of the whole server or, with `path`, of one path (RFC 9728, section 3.1)."""
         prefixes = {issuer.scope_prefix for issuer, _ in self._issuers.values()}
         return {
             "resource": self.resource + path,
@@ -182,14 +182,14 @@ class Tokens:
         }
 
     def cached(self, text: str) -> KeyRecord | None:
-        """Return the rights of a token that was verified recently. None if it is not in the cache."""
+        """Return the rights of a token from the cache, or None if the token was not verified within the last minute."""
         known = self._cached.get(hashlib.sha256(text.encode("latin-1", "replace")).digest())
         if known is None or known[0] <= self._monotonic() or _is_over(known[1], self._clock()):
             return None
         return known[1]
 
     def authenticated(self, text: str) -> KeyRecord | None:
-        """Return the rights of a valid token, or None for an invalid one.
+        """Verify a token. Return its rights, or None if it is invalid.
 
         Raises `HttpError` 503 if the keys of the issuer cannot be fetched.
         """
@@ -217,16 +217,16 @@ def _is_over(record: KeyRecord, now: float) -> bool:
 def _issuer(given: Mapping[str, Any]) -> Issuer:
     unknown = given.keys() - {each.name for each in fields(Issuer)}
     if unknown:
-        raise InvalidInput(f"{min(unknown)}: unknown field")
+        raise InvalidInput(f"{min(unknown)}: this field is unknown")
     lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
     for name, value in given.items():
         if not isinstance(value, list if name in {"workspaces", "act_as"} else str):
-            raise InvalidInput(f"{name}: has the wrong type")
+            raise InvalidInput(f"{name}: this field has the wrong type")
     return Issuer(**{**given, **lists})
 
 
 def _unverified(text: str) -> str:
-    """Return the issuer named in a token. The signature is not verified yet."""
+    """Return the issuer that a token names, without verifying the token."""
     part = text.split(".")[1]
     return _text(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))["iss"])
 

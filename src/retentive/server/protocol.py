@@ -30,7 +30,7 @@ BODY_S = 30.0
 """Time between two checks that a body arrives fast enough (`MIN_BYTES_PER_S`)."""
 MIN_BYTES_PER_S = 1 << 10
 WRITE_S = 60.0
-"""Time within which a client must read more of an answer. Otherwise the connection is closed."""
+"""Time within which a client must read more of a response. Otherwise the connection is closed."""
 SINGLE = frozenset(
     {
         b"anthropic-workspace-id",
@@ -49,7 +49,7 @@ SINGLE = frozenset(
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """One connection of a client."""
+    """HTTP/1.1 connection of a client, with deadlines and size limits."""
 
     headers_s, body_s, write_s = HEADERS_S, BODY_S, WRITE_S
 
@@ -72,7 +72,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._arm(self.headers_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timers."""
+        """Cancel the timers of the closed connection."""
         self._arm(None)
         self.resume_writing()
         super().connection_lost(exc)
@@ -105,19 +105,19 @@ class HttpProtocol(HttpToolsProtocol):
             self._arm(self.body_s if self._is_in_body else self.headers_s)
 
     def on_message_begin(self) -> None:
-        """Note that a request has begun. The parser does not call this for empty lines before a request."""
+        """Start to count the bytes of a request. The parser does not call this for empty lines before a request."""
         super().on_message_begin()
         self._unset_keepalive_if_required()
         self._is_in_headers, self._bytes, self._body_bytes, self._rated_bytes = True, 0, 0, 0
 
     def on_url(self, url: bytes) -> None:
-        """Add a part of the URL."""
+        """Add a part of the URL. Refuse the request if the URL is too long."""
         super().on_url(url)
         if len(self.url) > MAX_URL_BYTES:
             raise self._because(_too_large(414, "URL", MAX_URL_BYTES))
 
     def on_headers_complete(self) -> None:
-        """Check the headers, and start the request."""
+        """Refuse the request if its headers are invalid, else pass it to the application."""
         self._is_in_headers = False
         self._arm(None)
         refusal = self._checked()
@@ -133,31 +133,31 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End the deadline of the body."""
+        """Cancel the deadline of the body, which has arrived."""
         self._is_in_body = False
         self._arm(None)
         super().on_message_complete()
 
     def pause_writing(self) -> None:
-        """Start the deadline for a client that does not read its answer."""
+        """Start the deadline within which the client must read more of the response."""
         super().pause_writing()
         self._write_timer = self.loop.call_later(self.write_s, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """End the deadline for a client that did not read its answer."""
+        """Cancel the deadline, because the client has read more of the response."""
         super().resume_writing()
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
 
     def _checked(self) -> HttpError | None:
-        """Return the error if the headers of a request must be refused, else None."""
+        """Check the headers of a request. Return an error if the request must be refused, else None."""
         may_be_long = len(self.headers) > MAX_HEADERS or self._bytes + self._piece_bytes > MAX_HEADER_BYTES
         if may_be_long and (len(self.headers) > MAX_HEADERS or _size(self.headers) > MAX_HEADER_BYTES):
             return _too_large(431, "headers", MAX_HEADER_BYTES)
         single = [name for name, _ in self.headers if name in SINGLE]
         if len(set(single)) < len(single):
-            return _malformed("a header occurs twice")
+            return _malformed("a header that may occur only once occurs twice")
         version = self.parser.get_http_version()
         if version not in {"1.0", "1.1"}:
             return _malformed("only HTTP/1.1 and HTTP/1.0 are supported")
@@ -173,7 +173,7 @@ class HttpProtocol(HttpToolsProtocol):
         return None
 
     def _because(self, error: HttpError) -> HttpError:
-        """Store the error, and return it.
+        """Store the error for the response, and return it.
 
         The parser replaces an error raised in a callback with an error of its own.
         """
@@ -199,7 +199,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.close()  # nothing was sent
 
     def _end(self) -> None:
-        """Read no more requests. Close the connection after the last answer has been sent."""
+        """Read no more requests. Close the connection after the last response has been sent."""
         self._is_ended = True
         latest: RequestResponseCycle | None = self.cycle
         if latest is None or latest.response_complete:
@@ -208,7 +208,10 @@ class HttpProtocol(HttpToolsProtocol):
             latest.keep_alive = False
 
     def _refuse(self, error: HttpError) -> None:
-        """Answer a request with an error, without passing it to the application. Then close the connection."""
+        """Refuse a request: send `error` as its response, then close the connection.
+
+        `error` is not sent if the response has begun already, or if earlier requests still wait for their responses.
+        """
         self._arm(None)
         latest: RequestResponseCycle | None = self.cycle
         is_open = latest is not None and not latest.response_complete

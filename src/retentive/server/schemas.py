@@ -1,4 +1,4 @@
-"""JSON schemas of the objects in answers, for the OpenAPI document. Tests check all answers against them."""
+"""JSON schemas of the objects in responses, for the OpenAPI document. Tests check all responses against them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHA256: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 
 
 def ref(name: str) -> JsonSchema:
-    """Return a reference to a schema of the document."""
+    """Return a JSON reference to the schema `name` of the OpenAPI document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -43,7 +43,7 @@ def array(schema: JsonSchema) -> JsonSchema:
 
 
 def map_of(schema: JsonSchema) -> JsonSchema:
-    """Return the schema of an object that may have any names. All its values have the same schema."""
+    """Return the schema of an object with any names, whose values all have the schema `schema`."""
     return {"type": "object", "additionalProperties": schema}
 
 
@@ -395,7 +395,7 @@ def _with_secret(name: str, secret: str) -> JsonSchema:
 
 
 def all_schemas() -> dict[str, JsonSchema]:
-    """Return all schemas, by name."""
+    """Return all schemas of the OpenAPI document, by name."""
     return {
         **SCHEMAS,
         "new_api_key": _with_secret("api_key", "api_key"),

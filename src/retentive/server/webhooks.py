@@ -46,7 +46,11 @@ List: TypeAlias = Literal["pending", "dead"]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Stored endpoint. `stores` contains the patterns of the API key that created it."""
+    """Stored webhook endpoint, which receives events at a URL.
+
+    `stores` is copied from the API key that created the endpoint: the ids and patterns of the memory stores whose
+    events are sent. If it is empty, the events of all memory stores are sent.
+    """
 
     id: str
     workspace_id: str
@@ -61,7 +65,11 @@ class Endpoint:
     stores: tuple[str, ...] = ()
 
     def wants(self, event: str, info: StoreInfo, at: datetime) -> bool:
-        """Return whether the endpoint gets an event. It gets only events that happened after its creation."""
+        """Return whether an event of a memory store must be sent to the endpoint.
+
+        `info` describes the memory store, and `at` is the time of the event. Events from before the creation of the
+        endpoint are not sent.
+        """
         return (
             self.state == "enabled"
             and self.workspace_id == info.workspace_id
@@ -73,7 +81,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Stored event for one endpoint.
+    """Event to send to one webhook endpoint, as it is stored.
 
     `due` is the Unix time of the next attempt. `tried_at` and `error` describe the last attempt.
     """
@@ -94,12 +102,12 @@ class Delivery:
         return f"{self.endpoint_id}.{self.event_id}"
 
     def to_text(self) -> str:
-        """Return the text that is stored."""
+        """Return the delivery as JSON, in the form in which it is stored."""
         return json.dumps(asdict(self))
 
 
 class Webhooks:
-    """Webhooks of a location. Threads and processes may share them."""
+    """Webhook endpoints of a location, with their deliveries. Threads and processes may share them."""
 
     def __init__(self, opened: Retentive) -> None:
         self._opened = opened
@@ -108,7 +116,9 @@ class Webhooks:
     def create(self, workspace_id: str, url: str, events: tuple[str, ...], **options: Any) -> Endpoint:
         """Create an endpoint with a new secret. Raises `InvalidInput` if the workspace has too many endpoints."""
         if len(self.endpoints(workspace_id)) >= MAX_ENDPOINTS:
-            raise InvalidInput(f"a workspace has at most {MAX_ENDPOINTS} webhook endpoints")
+            raise InvalidInput(
+                f"the workspace already has {MAX_ENDPOINTS} webhook endpoints, the maximum; delete one first"
+            )
         now = datetime.now(UTC).isoformat()
         secret = SECRET + base64.b64encode(secrets.token_bytes(32)).decode()
         made = Endpoint(sortable_id("whep_", now_us(time.time)), workspace_id, url, events, secret, now, now, **options)
@@ -163,7 +173,7 @@ class Webhooks:
         raise NotFound("there is no such webhook delivery")
 
     def retry(self, endpoint_id: str, event_id: str) -> Delivery:
-        """Make a pending or dead delivery due now. It gets all its attempts again. Raises `NotFound`."""
+        """Make a pending or dead delivery due now, and set its number of attempts to 0. Raises `NotFound`."""
         _, before = self.delivery(endpoint_id, event_id)
         again = replace(before, due=0.0, attempts=0)
         self._records.put(PENDING, again.key, again.to_text())
@@ -175,7 +185,11 @@ class Webhooks:
         self._records.put(PENDING, delivery.key, None)
 
     def failed(self, before: Delivery, after: Delivery, *, is_dead: bool) -> None:
-        """Store the result of a failed attempt, unless another process has changed the delivery in the meantime."""
+        """Store a delivery after a failed attempt, unless another process has changed it in the meantime.
+
+        `before` is the delivery before the attempt, and `after` the delivery to store. With `is_dead`, it is not sent
+        again.
+        """
         if is_dead:
             self._records.put(DEAD, after.key, after.to_text())
         try:
@@ -199,7 +213,7 @@ class Webhooks:
             self._records.put(SEEN, info.id, _seen_text(info, ()))
 
     def announce(self, infos: Iterable[StoreInfo]) -> None:
-        """Queue the events of memory stores that were created or archived. Events queued earlier are left out.
+        """Queue the events "created" and "archived" of the memory stores `infos`. Skip events that were queued before.
 
         After a crash, an event may be queued twice, both times with the same id.
         """
@@ -218,11 +232,11 @@ class Webhooks:
                 self._records.put(SEEN, info.id, _seen_text(info, (*announced, *new)))
 
     def gone(self, present: set[str]) -> list[str]:
-        """Return the ids of recorded memory stores that no longer exist."""
+        """Return the ids of the memory stores that `note` or `announce` has recorded but that are not in `present`."""
         return [store_id for store_id, _ in self._records.list(SEEN) if store_id not in present]
 
     def announce_deleted(self, store_ids: Iterable[str]) -> None:
-        """Queue the events of memory stores that were deleted."""
+        """Queue the event "deleted" of each memory store in `store_ids` that was deleted."""
         endpoints = self.endpoints()
         for store_id in store_ids:
             found, text = self._opened.backend.get_store(store_id), self._records.get(SEEN, store_id)
@@ -235,7 +249,7 @@ class Webhooks:
             self._records.put(CURSOR, store_id, None)
 
     def announce_changes(self, info: StoreInfo, newest: str, at: datetime, endpoints: list[Endpoint]) -> None:
-        """Queue an event for the newest change of a memory store, unless it was queued before."""
+        """Queue an event for `newest`, the newest change of a memory store, unless that event was queued before."""
         if newest and self._records.get(CURSOR, info.id) != newest:
             self._queue(endpoints, CHANGED, info, at, last_event_id=newest)
             self._records.put(CURSOR, info.id, newest)

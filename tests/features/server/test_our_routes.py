@@ -128,7 +128,7 @@ def test_settings(api: Api, store: MemoryStore, at: str) -> None:
     back = api.post(f"{at}/settings", {"read_only": None}).body["settings"]
     assert (back["max_memories"], back["read_only"]) == (5, False)
     assert api.post(f"{at}/settings", {"max_memories": "5"}).status == 400
-    assert api.post(f"{at}/settings", {"max_memory": 5}).error["message"] == "max_memory: unknown field"
+    assert api.post(f"{at}/settings", {"max_memory": 5}).error["message"] == "max_memory: this field is unknown"
 
 
 def test_usage(api: Api, store: MemoryStore, at: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -10,14 +10,16 @@ from itertools import groupby
 from urllib.parse import urlencode
 
 from retentive.console.differences import Shown, of_memory
+from retentive.console.progress import Later
 from retentive.console.strips import strip_of
 from retentive.console.visits import HtmlPage, PageAnswer, Visit, not_found, tool_path
 from retentive.engine.operation import Read
-from retentive.errors import NotFound
+from retentive.errors import NotFound, RetentiveError
 from retentive.history.changes import LoggedChange
 from retentive.history.differences import Compare, Differences
 from retentive.history.reads import LogFilter
-from retentive.history.revisions import as_revision, parse_time
+from retentive.history.revisions import Revision, as_revision, parse_time
+from retentive.history.revisions import moment as moment_of
 from retentive.server.errors import invalid
 from retentive.server.objects import VERSION_ID, moment
 from retentive.storage.contract import Operation, Snapshot, Version
@@ -58,6 +60,23 @@ class ChangeRun:
         return bool(self.session) or self.actor.startswith("session:")
 
 
+@dataclass(frozen=True, slots=True)
+class ShownDifferences:
+    """Differences as a page shows them.
+
+    `found` is the comparison. `files` has the differences of the memories that the page shows, and `total` is the
+    number of all memories that differ. `later` has the newest versions of those memories that were changed again (see
+    `_changed_later`). `older` and `newer` are the revisions of the changes before and after the shown change.
+    """
+
+    found: Differences
+    files: Sequence[Shown]
+    total: int
+    later: Mapping[str, Version]
+    older: str | None = None
+    newer: str | None = None
+
+
 def is_pattern(name: str) -> bool:
     """Return whether an undo or a filter reads the name of an actor or a session as a pattern."""
     return any(char in name for char in "*?")
@@ -72,19 +91,39 @@ def show_versions(visit: Visit) -> PageAnswer:
         found = visit.store.history.differences(since=old, until=new)
     except NotFound:
         raise not_found("memory version") from None
-    return _page(visit, found, heading="Compare two versions")
+    return _page(visit, _read_before(visit, found), heading="Compare two versions")
 
 
 def show_change(visit: Visit) -> PageAnswer:
-    """Show the difference that one change made. The URL names the change by a revision or by the id of a version."""
+    """Show the difference that one change made. The URL names the change by a revision or by the id of a version.
+
+    The head of the page is sent before the versions of the change are read, because a change can have thousands.
+    """
+    core, named = core_of(visit.store), visit.ids["revision"]
+    with core.checking("diff"):
+        change = as_revision(named)
+    operation = Compare(change=change, actor=core.actor, limit=FILES)
+
+    def shown() -> ShownDifferences:
+        return _shown(visit, core.result_of(operation), has_neighbours=True)
+
+    if _is_known(visit.store, change):
+        later = Later(shown)
+    else:
+        try:
+            whole = shown()
+        except NotFound:
+            raise not_found("change") from None
+        later = Later(lambda: whole)
+    return _page(visit, later, heading=f"Change {named[-12:]}", change=named)
+
+
+def _is_known(store: MemoryStore, change: Revision) -> bool:
+    """Return whether the history has the change. If not, the comparison raises an error, whose status must be sent."""
     try:
-        core = core_of(visit.store)
-        with core.checking("diff"):
-            change = as_revision(visit.ids["revision"])
-        found = core.result_of(Compare(change=change, actor=core.actor, limit=FILES))
-    except NotFound:
-        raise not_found("change") from None
-    return _page(visit, found, heading=f"Change {visit.ids['revision'][-12:]}", change=visit.ids["revision"])
+        return core_of(store).peek(Read("diff", lambda found: moment_of(found, change, None).version is not None))
+    except RetentiveError:
+        return False
 
 
 def show_since(visit: Visit) -> PageAnswer:
@@ -103,7 +142,7 @@ def show_since(visit: Visit) -> PageAnswer:
         raise not_found("state") from None
     if path != ROOT:
         found = _below(found, path)
-    return _page(visit, found, heading=f"Now, compared with {at[-40:]}")
+    return _page(visit, _read_before(visit, found), heading=f"Now, compared with {at[-40:]}")
 
 
 def _below(found: Differences, path: str) -> Differences:
@@ -117,30 +156,48 @@ def _below(found: Differences, path: str) -> Differences:
 
 
 def show_actor(visit: Visit) -> PageAnswer:
-    """Show the differences that an actor made in the newest `LOOKED_AT` versions."""
+    """Show the differences that an actor made in the newest `LOOKED_AT` versions.
+
+    The head of the first page is sent before these versions are read.
+    """
     actor, until = visit.ids["actor"], visit.query.get("until", "")
     if until and not VERSION_ID.fullmatch(until):
         raise not_found("memory version")
     with core_of(visit.store).checking("diff"):
         only = LogFilter(actor=actor, since=time_of(visit.query.get("since", "")))
     core, end = core_of(visit.store), as_revision(until) if until else None
-    found = core.result_of(Compare(only=only, until=end, actor=core.actor, limit=FILES, most_read=LOOKED_AT))
-    return _page(visit, found, heading="Changes by this actor", actor=actor)
+    operation = Compare(only=only, until=end, actor=core.actor, limit=FILES, most_read=LOOKED_AT)
+    if until:
+        later = _read_before(visit, core.result_of(operation))
+    else:
+        later = Later(lambda: _shown(visit, core.result_of(operation)))
+    return _page(visit, later, heading="Changes by this actor", actor=actor)
 
 
-def _page(visit: Visit, found: Differences, *, heading: str, change: str = "", actor: str = "") -> HtmlPage:
-    shown = [of_memory(each, ignores_space=visit.query.get("w") == "1") for each in found.found[:FILES]]
+def _read_before(visit: Visit, found: Differences) -> Later[ShownDifferences]:
+    shown = _shown(visit, found)
+    return Later(lambda: shown)
+
+
+def _shown(visit: Visit, found: Differences, *, has_neighbours: bool = False) -> ShownDifferences:
+    files = [of_memory(each, ignores_space=_ignores_space(visit)) for each in found.found[:FILES]]
+    older, newer = _neighbours(visit, found.changes) if has_neighbours else (None, None)
+    total, later = len(found.found) + found.more, _changed_later(visit, found, files)
+    return ShownDifferences(found, files, total, later, older, newer)
+
+
+def _ignores_space(visit: Visit) -> bool:
+    return visit.query.get("w") == "1"
+
+
+def _page(
+    visit: Visit, delayed: Later[ShownDifferences], *, heading: str, change: str = "", actor: str = ""
+) -> HtmlPage:
     values = {
         "heading": heading,
-        "files": shown,
-        "later": _changed_later(visit, found, shown),
-        "ignores_space": visit.query.get("w") == "1",
-        "total": len(found.found) + found.more,
-        "unread": found.unread,
-        "hidden": found.hidden,
-        "changes": found.changes,
+        "delayed": delayed,
+        "ignores_space": _ignores_space(visit),
         "change": change,
-        **(_neighbours(visit, found.changes) if change else {"older": None, "newer": None}),
         "actor": actor,
         "is_pattern": is_pattern(actor),
         "is_split": visit.query.get("view") != "unified",
@@ -182,17 +239,17 @@ def _changed_later(visit: Visit, found: Differences, files: Sequence[Shown]) -> 
     return later
 
 
-def _neighbours(visit: Visit, changes: Sequence[LoggedChange]) -> dict[str, str | None]:
+def _neighbours(visit: Visit, changes: Sequence[LoggedChange]) -> tuple[str | None, str | None]:
     """Return the revisions of the changes before and after the shown change."""
     ids = [each.id for change in changes for each in change.versions]
     if not ids:
-        return {"older": None, "newer": None}
+        return None, None
     older = visit.store.history.page(after=min(ids), limit=1).items
     newer = visit.store.history.page(after=max(ids), oldest_first=True, limit=1).items
-    return {
-        "older": f"r{older[0].version.revision}" if older else None,
-        "newer": f"r{newer[0].version.revision}" if newer else None,
-    }
+    return (
+        f"r{older[0].version.revision}" if older else None,
+        f"r{newer[0].version.revision}" if newer else None,
+    )
 
 
 def show_activity(visit: Visit) -> PageAnswer:

@@ -23,7 +23,7 @@ The round must end when this process no longer leads or when the server stops.
 
 
 class Background:
-    """Threads that call each of `works` repeatedly while this process leads, with pauses of `every_s` seconds."""
+    """Threads that call each of `works` again and again, `every_s` seconds apart, while this process is the leader."""
 
     def __init__(
         self, leader: Leader, works: Sequence[Work], *, every_s: float = 1.0, on_stop: Callable[[], None] = lambda: None
@@ -49,7 +49,7 @@ class Background:
         self._leader.resign()
 
     def may_go_on(self) -> bool:
-        """Return whether this process still leads and is not stopping."""
+        """Return whether this process is still the leader and is not stopping."""
         return self._leader.leads and not self._stop.is_set()
 
     def _elect(self) -> None:

@@ -1,4 +1,4 @@
-"""Arguments of the handlers: the served location, the caller and the request."""
+"""Arguments of the route handlers: the served location, the caller and the request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OpenKey: TypeAlias = tuple[str, Actor, tuple[str, ...], str]
 
 
 class ServedLocation:
-    """Open location with its keys, webhooks and a cache of open memory stores. Threads may share it."""
+    """Open location with its API keys, its webhooks and a cache of open memory stores. Threads may share it."""
 
     def __init__(self, opened: Retentive, keys: KeyStore | None = None, *, webhooks_to_private: bool = False) -> None:
         self.opened = opened
@@ -82,7 +82,7 @@ class Caller:
 
     @property
     def recorded_key(self) -> str:
-        """Id of the API key to record with changes. Empty if the actor is the key, and for keys that are not stored."""
+        """Id of the API key to record with changes. Empty if the actor is this key, or for an OAuth token."""
         is_named = self.actor == Actor("api_key", self.key.id)
         return self.key.id if self.key.id.startswith(ID_PREFIX) and not is_named else ""
 
@@ -104,7 +104,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class RouteCall:
-    """One request. `ids` contains the ids in its path, such as `memory_store_id`."""
+    """Request to a route. `ids` contains the ids in the path of the URL, such as `memory_store_id`."""
 
     location: ServedLocation
     caller: Caller
@@ -152,9 +152,9 @@ class RouteCall:
         return info
 
     def answered_by(self, handler: Handler, fields: Mapping[str, object]) -> RouteAnswer:
-        """Return the answer of a handler.
+        """Call a handler with the arguments `fields`, and return its result.
 
-        If the handler fails because the memory store was erased meanwhile, raise `HttpError` 404 instead of its error.
+        If the handler fails because the memory store was erased meanwhile, `HttpError` 404 replaces its exception.
         """
         try:
             return handler(self, **fields)
@@ -170,7 +170,7 @@ class RouteCall:
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """Answer sent in pieces, such as an export."""
+    """Response that is sent in pieces, such as an export."""
 
     pieces: Generator[bytes]
     media_type: str
@@ -178,7 +178,7 @@ class Streamed:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Answer that streams the changes of a memory store as they happen.
+    """Response that streams the changes of a memory store as they happen.
 
     `after` is the part of a version id that sorts by time. The stream contains the changes after that version.
     `may_continue` is called before each batch of changes. The stream ends when it returns False.

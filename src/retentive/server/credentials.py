@@ -48,7 +48,7 @@ def is_token(text: str) -> bool:
 
 
 def check_workspace(headers: Headers, key: KeyRecord) -> None:
-    """Raise `HttpError` 403 if the header `Anthropic-Workspace-Id` names a workspace the key does not belong to."""
+    """Raise `HttpError` 403 if the header `Anthropic-Workspace-Id` does not name the workspace of the key."""
     if headers.get("anthropic-workspace-id", key.workspace_id) != key.workspace_id:
         raise forbidden("the API key does not belong to the workspace in the header Anthropic-Workspace-Id")
 
@@ -84,7 +84,7 @@ def named_actor(headers: Headers, key: KeyRecord) -> Actor:
 
 
 def read_request_key(headers: Headers, call: RouteCall, fields: Mapping[str, object]) -> RequestKey | None:
-    """Return the idempotency key of a request with a digest of the request, or None without the header.
+    """Return the value of the header `Idempotency-Key` and a digest of the request, or None without this header.
 
     Raises `HttpError` 400 if the header is malformed.
     """

@@ -17,7 +17,7 @@ _DIGEST_CHARS = 16
 
 
 def encode(place: Sequence[str], of: str) -> str:
-    """Return a cursor.
+    """Return the cursor of the next page of a list.
 
     `place` says where the next page begins. `of` identifies the list: memory store, route and filters.
     """
@@ -43,7 +43,7 @@ def decode(page: str, of: str, size: int) -> list[str]:
 
 
 def expired() -> HttpError:
-    """Return the error for a cursor whose list has changed so much that it cannot be continued completely."""
+    """Return the error for a list that has changed too much to be continued from a cursor."""
     return invalid("page: the list has changed and cannot be continued; start again without page", "cursor_expired")
 
 

@@ -1,4 +1,4 @@
-"""Sends webhooks. Only the leader does this.
+"""Sends webhooks. Only one server process of a location does this: the leader.
 
 A failed delivery is sent again after a pause. A periodic search finds events that no process has queued.
 """
@@ -49,7 +49,7 @@ Send = Callable[[Endpoint, Delivery], int]
 
 
 class Deliverer:
-    """Queues new events and sends the deliveries that are due. Each call runs one round."""
+    """Queues new webhook events and sends the deliveries that are due. Each call of the object runs one round."""
 
     def __init__(
         self,
@@ -71,7 +71,10 @@ class Deliverer:
         self._swept_at = 0.0
 
     def __call__(self, may_go_on: Callable[[], bool]) -> None:
-        """Run one round. A slow delivery may continue after the round; `close` waits for it."""
+        """Queue new events, and start the deliveries that are due until `may_go_on` returns False.
+
+        A slow delivery may continue after this call; `close` waits for it.
+        """
         endpoints = {each.id: each for each in self._webhooks.endpoints()}
         if not endpoints:
             return
@@ -170,7 +173,7 @@ class Deliverer:
 
 
 def send(endpoint: Endpoint, delivery: Delivery, timestamp: int, *, to_private: bool) -> int:
-    """Send a delivery, and return the status of the answer. Redirects are not followed.
+    """Send a delivery, and return the status of the response. Redirects are not followed.
 
     The connection uses the IP address that `resolve` has checked, so a later DNS change has no effect. Raises
     `OSError`, `HTTPException` or `ValueError`.
@@ -204,6 +207,6 @@ def send(endpoint: Endpoint, delivery: Delivery, timestamp: int, *, to_private: 
 
 
 def _cut(connection: socket.socket) -> None:
-    """End a connection that takes too long, for example because the receiver sends its answer one byte at a time."""
+    """End a connection that takes too long, for example because the receiver sends its response one byte at a time."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

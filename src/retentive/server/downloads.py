@@ -1,4 +1,4 @@
-"""Answers that are streamed, such as files."""
+"""Responses that are streamed, such as files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from starlette.types import Receive, Scope, Send
 
 
 class ClosingResponse(StreamingResponse):
-    """Streamed answer. Its generator is closed even if the client disconnects before the first piece was sent.
+    """Streamed response that closes its generator, even if the client disconnects before the first piece was sent.
 
-    After it, the generators in `also` are closed. Values in `also` that are not generators are ignored.
+    It then closes the generators in `also`. Values in `also` that are not generators are ignored.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class ClosingResponse(StreamingResponse):
         self._generators = [each for each in (pieces, *also) if isinstance(each, Generator)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer."""
+        """Send the response, then close the generators."""
         with ExitStack() as stack:
             for each in reversed(self._generators):
                 stack.callback(each.close)

@@ -1,4 +1,4 @@
-"""Wraps every request: adds headers to its answer, turns a bug into an answer with status 500, and logs the request."""
+"""Wraps every request: adds headers to the response, sends status 500 if there is a bug, and logs the request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BUGS = logging.getLogger("retentive.server")
 
 
 class Envelope:
-    """ASGI middleware around all routes."""
+    """ASGI middleware around all routes, which adds headers, handles bugs and logs requests."""
 
     def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
         self._app = app
@@ -51,7 +51,7 @@ class Envelope:
             _log(scope, state, time.perf_counter() - started)
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request to the application. Answer with status 500 if it raises an unexpected exception."""
+        """Pass a request to the application. If it raises an unexpected exception, send status 500."""
         state = scope["state"]
         try:
             await self._app(scope, receive, send)

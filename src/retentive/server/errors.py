@@ -47,7 +47,7 @@ BY_CODE: Mapping[str, tuple[int, str]] = {
 
 
 class HttpError(Exception):
-    """Error that becomes the answer to a request. `fields` are added to the error object in the body."""
+    """Error that becomes the response to a request. `fields` are added to the error object in the body."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class HttpError(Exception):
         self.retry_after_s = retry_after_s
 
     def body(self, request_id: str) -> dict[str, object]:
-        """Return the body of the answer."""
+        """Return the JSON object in the body of the response."""
         error = {"type": self.kind, "message": self.message, "details": {"error_code": self.code}, **self.fields}
         return {"type": "error", "error": error, "request_id": request_id}
 
@@ -108,7 +108,7 @@ def overloaded(message: str) -> HttpError:
 
 
 def api_error(error: RetentiveError) -> HttpError:
-    """Return the answer for an error of the library."""
+    """Convert an exception of the library to the error of the API."""
     status, kind = BY_CODE.get(error.code, (500, "api_error"))
     message, fields = str(error).removeprefix("Error: "), {}
     if kind == "memory_path_conflict_error":

@@ -33,14 +33,14 @@ class Run(Protocol):
     """Function that runs another function in a worker thread."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
-        """Return the result of `work`."""
+        """Run `work` in a worker thread, and return its result."""
 
 
 @dataclass(eq=False)
 class _Watch:
     """Open streams of one memory store, and the task that polls the memory store.
 
-    `streams` has one event for each open stream; setting the event wakes the stream. Setting `poke` wakes the task.
+    `streams` has one `asyncio.Event` for each open stream; setting it wakes the stream. Setting `poke` wakes the task.
     """
 
     streams: set[asyncio.Event] = field(default_factory=set)
@@ -49,10 +49,10 @@ class _Watch:
 
 
 async def arrived(news: asyncio.Event, within_s: float) -> bool:
-    """Wait at most `within_s` seconds for an event. Return whether it was set.
+    """Wait at most `within_s` seconds until `news` is set. Return whether it was set.
 
-    Source: `asyncio.wait_for` of Python 3.11 loses a cancellation that arrives at the same time as the event. The
-    stream of a disconnected client would then never end.
+    `asyncio.wait_for` is not used: in Python 3.11 it loses a cancellation that arrives at the same time as the event,
+    and the stream of a disconnected client would never end.
     """
     try:
         async with asyncio.timeout(within_s):
@@ -95,7 +95,7 @@ class Hub:
                 news.set()
 
     async def stream(self, events: Events) -> AsyncIterator[bytes]:
-        """Yield the bytes of a stream.
+        """Yield the server-sent events of one stream, as bytes.
 
         The stream ends when the server stops or when `events.may_continue` returns False.
         """

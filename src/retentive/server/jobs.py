@@ -52,7 +52,7 @@ class JobState:
     message: str = ""
 
     def to_text(self) -> str:
-        """Return the text that is stored."""
+        """Return the state as JSON, in the form in which it is stored."""
         return json.dumps(asdict(self))
 
 
@@ -90,7 +90,7 @@ class Scheduler:
         self._seen: dict[str, tuple[str, float]] = {}
 
     def __call__(self, may_go_on: MayGoOn) -> None:
-        """Run one round."""
+        """Run the jobs that are due, until `may_go_on` returns False."""
         for job in self._jobs:
             if not may_go_on():
                 return
@@ -118,7 +118,7 @@ class Scheduler:
         return begun
 
     def _is_alive(self, job: ScheduledJob, text: str) -> bool:
-        """Return whether a job is marked as running and its record has changed within the last lease."""
+        """Return whether a process runs the job: its record is marked as running and has changed within one lease."""
         if json.loads(text)["state"] != "running":
             return False
         seen, at = self._seen.get(job.name, ("", 0.0))
@@ -200,7 +200,7 @@ def _sweep(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
 
 
 def _collect(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
-    """Delete orphans from object storage."""
+    """Delete orphans from object storage. An orphan is an object that nothing refers to."""
     older_than_s = float(job.fields.get("older_than_hours", ORPHANS_HOURS)) * 3_600
     stores = deleted = 0
     for info, _ in _stores(opened, may_go_on):
@@ -210,7 +210,7 @@ def _collect(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
 
 
 def _anchor(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
-    """Anchor the audit log of each audited memory store, in a file of its own."""
+    """Append an anchor of each audit log to a file. Each memory store with an audit log has its own file."""
     anchored = unchanged = 0
     for info, store in _stores(opened, may_go_on):
         if store.settings().audit:
@@ -221,7 +221,7 @@ def _anchor(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
 
 
 def _back_up(opened: Retentive, job: ScheduledJob, may_go_on: MayGoOn) -> str:
-    """Back up all memory stores to a new file, then delete the oldest files."""
+    """Back up all memory stores to a new file, then delete all but the newest backup files."""
     from retentive.transfer.export import back_up  # noqa: PLC0415 - slow to import
 
     directory = Path(str(job.fields["directory"]))

@@ -31,7 +31,7 @@ LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def check_url(url: str) -> None:
-    """Raise `InvalidInput` unless a URL is https or names this machine.
+    """Raise `InvalidInput` if `url` is not an https URL. For a host on this machine, http is allowed too.
 
     Without TLS, an attacker on the network could replace a key and forge tokens.
     """
@@ -46,7 +46,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 class KeySource:
-    """Cached public keys of one issuer. Threads may share it."""
+    """Cached public keys of one OpenID issuer. Threads may share it."""
 
     def __init__(self, issuer: str, jwks_uri: str | None, monotonic: Callable[[], float]) -> None:
         self._issuer = issuer
@@ -58,7 +58,7 @@ class KeySource:
         self._lock = Lock()
 
     def find(self, algorithm: str, key_id: str) -> RSAKey | ECKey | None:
-        """Return the key with an id, or None. An unknown id makes it fetch the keys again.
+        """Return the public key with this algorithm and id, or None. For an unknown id, fetch the keys again first.
 
         Raises `HttpError` 503 if the issuer cannot be reached and the cached keys are too old.
         """
@@ -121,7 +121,7 @@ def verified(text: str, source: KeySource) -> Mapping[str, Any] | None:
 
 
 def _usable(given: Any) -> dict[tuple[str, str], RSAKey | ECKey]:
-    """Return `{(algorithm, id): key}`, or an empty dict if this code cannot verify tokens with the key."""
+    """Return `{(algorithm, id): key}` for a JSON Web Key, or an empty dict if the server does not support the key."""
     if not isinstance(given, dict) or given.get("use", "sig") != "sig" or not isinstance(given.get("kid"), str):
         return {}
     public = {name: given[name] for name in ("kty", "kid", "n", "e", "crv", "x", "y") if name in given}

@@ -59,7 +59,7 @@ class KeyStore:
         return datetime.fromtimestamp(self._clock(), UTC)
 
     def create(self, name: str, **options: Unpack[KeyOptions]) -> NewKey:
-        """Create a key. Raises `InvalidInput`."""
+        """Create an API key and store its record. Raises `InvalidInput` if an option is invalid."""
         made = new_key(name, now=self.now(), **options)
         self._records.put(KIND, _short(made.record.id), made.record.to_text(), expected=None)
         return made
@@ -83,7 +83,7 @@ class KeyStore:
         return made
 
     def get(self, key_id: str, workspace_id: str | None = None) -> KeyRecord:
-        """Return the record of a key. Raises `NotFound` if it does not exist or is not in the given workspace."""
+        """Return the record of a key. Raises `NotFound` if it does not exist or is in another workspace."""
         text = self._records.get(KIND, _short(key_id)) if _is_id(key_id) else None
         record = None if text is None else KeyRecord.from_text(text)
         if record is None or workspace_id not in {None, record.workspace_id}:
@@ -97,7 +97,7 @@ class KeyStore:
         return sorted(chosen, key=lambda record: (record.created_at, record.id), reverse=True)
 
     def last_uses(self) -> dict[str, str]:
-        """Return when each key was last used, by key id.
+        """Return the time of the last use of each API key, by key id.
 
         Keys that were never used are missing. Times may be a minute too early.
         """
@@ -154,7 +154,7 @@ class KeyStore:
         return record
 
     def is_active(self, key: KeyRecord) -> bool:
-        """Return whether a key or an OAuth token is active. The answer for a key may come from the cache."""
+        """Return whether an API key or OAuth token is active. For an API key, the result may be five seconds old."""
         if key.id.startswith(TOKEN_PREFIX):
             return key.status_at(self.now()) == "active"
         known = self._cached.get(key.id)
@@ -170,7 +170,7 @@ class KeyStore:
         return self._records.get(USED, _short(key_id))
 
     def is_use_due(self, key_id: str) -> bool:
-        """Return whether `note_use` would write to storage."""
+        """Return whether this process has not recorded a use of the key within the last minute."""
         return self._used.get(key_id, -USED_EVERY_S) + USED_EVERY_S <= self._monotonic()
 
     def note_use(self, key_id: str) -> None:

@@ -21,7 +21,7 @@ LEASE_S = 30
 RENEWED = 0.2
 """Time between two calls of `tick`, as a fraction of the lease.
 
-In it, the leader renews the record and others read it.
+At each call, the leader renews the record, and the other processes read it.
 """
 VALID = 0.6
 """Fraction of the lease for which a process leads, counted from the start of its last renewal."""
@@ -30,7 +30,7 @@ TAKEN = 0.75
 
 
 class Leader:
-    """This process as a member of the election. Call `tick` every `RENEWED * lease_s` seconds."""
+    """Takes part in the election for this process. Call `tick` every `RENEWED * lease_s` seconds."""
 
     def __init__(
         self, records: LocationRecords, *, lease_s: float = LEASE_S, monotonic: Callable[[], float] = time.monotonic
@@ -51,7 +51,7 @@ class Leader:
 
     @property
     def holder(self) -> str:
-        """Id of this process in the record."""
+        """Id of this process in the stored record of the election."""
         return self._holder
 
     def tick(self) -> bool:

@@ -117,7 +117,10 @@ class RateLimits:
         self._rates = {default: rate_of(default)}
 
     def check(self, key_id: str, own: str | None) -> None:
-        """Count a request with a key. Raises `HttpError` 429 if the key has sent too many requests."""
+        """Count a request with a key. Raises `HttpError` 429 if the key has sent too many requests.
+
+        `own` is the rate limit of the key. If it is None, the default applies.
+        """
         text = self._default if own is None else own
         if text is None or self._buckets is None:
             return
@@ -132,7 +135,7 @@ class RateLimits:
 
 
 class BodyBudget:
-    """Limit on the memory for the bodies that a process reads. Used by one event loop only."""
+    """Limit on the memory that the request bodies of a process may use. Used by one event loop only."""
 
     def __init__(self, max_bytes: int = BODY_BYTES) -> None:
         self._left = max_bytes

@@ -36,7 +36,7 @@ _MAX_WATCHED = 1_000
 
 
 class McpEndpoint:
-    """ASGI application of `/mcp`."""
+    """ASGI application that handles the requests of MCP clients to `/mcp`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -48,7 +48,7 @@ class McpEndpoint:
         self._changes: OrderedDict[str, StoreChanges] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request. If it fails, send an error response."""
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]  # RFC 9110, section 5.5
         request = Request(scope, receive)
         try:
@@ -59,9 +59,9 @@ class McpEndpoint:
             await self._server.refusal(scope, found, challenge=MCP)(scope, receive, send)
 
     async def _answer(self, request: Request, reserve: Callable[[int], None], send: Send) -> None:
-        """Check the caller and answer a request.
+        """Check the caller, then handle a request.
 
-        Raises `HttpError` only before the first byte of the answer is sent.
+        Raises `HttpError` only before the first byte of the response is sent.
         """
         caller = await self._server.admitted(request, MCP)
         _check_origin(request)
@@ -86,13 +86,13 @@ class McpEndpoint:
             await self._task
 
     async def _running(self) -> HttpSessions:
-        """Return the sessions of this process. The first call starts them."""
+        """Return the MCP sessions of this process. The first call starts them."""
         async with self._starting:
             if self._sessions is None:
                 try:
                     self._sessions = await asyncio.to_thread(_new_sessions, self._server.is_alone)
                 except ModuleNotFoundError:
-                    message = f"the server lacks the package for MCP; install it there: {pip_install('mcp')}"
+                    message = f"the server lacks the package `mcp`; install it on the server: {pip_install('mcp')}"
                     raise HttpError(404, "not_found_error", message, "not_found") from None
                 self._loop, has_begun = asyncio.get_running_loop(), asyncio.Event()
                 self._task = asyncio.create_task(self._hold(self._sessions, has_begun))
@@ -105,10 +105,10 @@ class McpEndpoint:
             await self._is_over.wait()
 
     def _store(self, caller: Caller, given: str | None) -> MemoryStore:
-        """Return the memory store of a request.
+        """Return the memory store that a request is for.
 
-        It is the memory store named in the URL, or else the only one that the key may see, or else the default one.
-        Raises `HttpError` 404 if it does not exist or the caller may not see it.
+        It is the memory store that the URL names (`given`), or else the only one that the API key may see, or else the
+        default one. Raises `HttpError` 404 if it does not exist or the caller may not see it.
         """
         name = given or _only(caller.key.stores) or DEFAULT_KEY
         location = self._server.location
@@ -159,7 +159,7 @@ class McpEndpoint:
             raise (Unavailable if is_read or error.status == 503 else OutcomeUnknown)(error.message) from None
 
     def _changes_of(self, store: MemoryStore) -> StoreChanges:
-        """Return the watcher of a memory store's changes. All listeners to the memory store share it."""
+        """Return the object that watches a memory store for changes. All MCP clients of the memory store share it."""
         from retentive.mcp.changes import StoreChanges  # noqa: PLC0415 - as above
 
         found = self._changes.get(store.id)
@@ -171,7 +171,7 @@ class McpEndpoint:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` function. Its first call returns `body`; each later call calls the given `receive`."""
+    """Return an ASGI `receive` function that first returns `body`, which was read before, and then calls `receive`."""
     read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:
@@ -192,7 +192,7 @@ def _page(store: str, _: str, memory_id: str) -> str:
 
 
 def _only(patterns: tuple[str, ...]) -> str | None:
-    """Return the only memory store that a key can see, or None if the key may see several."""
+    """Return the only memory store that `patterns` of an API key allow, or None if they allow several."""
     is_one = len(patterns) == 1 and not {"*", "?"} & set(patterns[0])
     return patterns[0] if is_one else None
 

@@ -52,7 +52,7 @@ class Metrics:
         self._streams.inc(change)
 
     def count_request(self, method: str, state: Mapping[str, Any], seconds: float) -> None:
-        """Count an answered request."""
+        """Count a finished request. `state` has its route, status and error code, and `seconds` is its duration."""
         route, code = state.get("route") or "other", state.get("code") or ""
         method = method if method in METHODS else "other"
         self._requests.labels(route, method, str(state["status"]), code).inc()
@@ -85,7 +85,7 @@ class Metrics:
 
     @property
     def media_type(self) -> str:
-        """Media type of `text`."""
+        """Media type of the bytes that `text` returns."""
         return CONTENT_TYPE_LATEST
 
 

@@ -1,4 +1,4 @@
-"""Converts values of the library to the JSON objects in answers."""
+"""Converts values of the library to the JSON objects in responses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def api_path(text: str) -> str:
 
 
 def tool_path(path: str, *, may_be_root: bool = True) -> str:
-    """Return the path of the memory tool for a path of the API. Raises `HttpError` if the path is not canonical."""
+    """Convert a path of the API, such as `/x`, to a path of the memory tool, such as `/memories/x`.
+
+    Raises `HttpError` 400 if the path is not canonical, or if it is `/` and `may_be_root` is False.
+    """
     if may_be_root and path == "/":
         return ROOT
     if not path.startswith("/"):
@@ -153,7 +156,7 @@ def store_event(given: StoreEvent, store_id: str) -> Json:
 
 
 def actor_with(kind: str, name: str) -> Actor | None:
-    """Return the actor with a kind and with the id shown by the API. None if the id is invalid."""
+    """Return the actor of the kind `kind` whose id the API shows as `name`, or None if the id is invalid."""
     if kind == "service_account" and name.startswith(RESERVED_ACCOUNT):
         kind, name = "job", name.removeprefix(RESERVED_ACCOUNT)
     try:
@@ -163,7 +166,10 @@ def actor_with(kind: str, name: str) -> Actor | None:
 
 
 def moment(at: str) -> str | datetime:
-    """Return the time, or the name of a revision, in a field `at`. Raises `HttpError` if it is neither."""
+    """Parse the field `at` of a request: a time, the id of a version, or the name of a change.
+
+    Only a time is converted; any other text is returned unchanged. Raises `HttpError` 400 if a time is malformed.
+    """
     if VERSION_ID.fullmatch(at) or not at[:4].isdecimal():
         return at
     try:
@@ -174,9 +180,9 @@ def moment(at: str) -> str | datetime:
 
 
 def prefix_of(path_prefix: str) -> str:
-    """Return the prefix of paths of the memory tool for a `path_prefix` of the API.
+    """Convert a `path_prefix` of the API, such as `/x/`, to a prefix for the memory tool, such as `/memories/x/`.
 
-    It ends with `/`. Raises `HttpError`.
+    Raises `HttpError` 400 if `path_prefix` is not canonical, or does not begin and end with `/`.
     """
     if not path_prefix.startswith("/") or not path_prefix.endswith("/"):
         raise invalid("path_prefix: must begin and end with /", "invalid_path")

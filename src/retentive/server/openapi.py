@@ -48,7 +48,7 @@ _IDEMPOTENCY_KEY: Final[Json] = {
 
 @cache
 def document() -> Json:
-    """Return the document. It is cached, so callers must not change it."""
+    """Return the OpenAPI document. It is cached, so callers must not change it."""
     paths: dict[str, dict[str, object]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -136,7 +136,7 @@ def _errors(route: Route) -> Json:
 
 
 def main() -> None:
-    """Print the document."""
+    """Print the OpenAPI document."""
     print(json.dumps(document(), indent=2, ensure_ascii=False))
 
 

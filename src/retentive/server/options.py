@@ -30,14 +30,14 @@ Default: TypeAlias = "str | int | bool | None"
 
 
 def option(default: Default, text: str, *, metavar: str = "", low: int = 0, high: int | None = None) -> Any:
-    """Return a field of `ServeOptions` with its description. For a number, `low` and `high` limit its value."""
+    """Return a field of `ServeOptions` that users can set. `text` describes it; `low` and `high` limit a number."""
     metadata = {"help": text, "metavar": metavar, "low": low, "high": high}
     return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """Location and options of the server. The fields made by `option` are settings that users can set."""
+    """Location and options of the server. The fields created with `option` are settings that users can set."""
 
     url: str
     key_file: str | None = None
@@ -73,7 +73,7 @@ class ServeOptions:
             return False
 
     def address(self, port: int) -> str:
-        """Return the URL of the server."""
+        """Return the URL of the server if it listens on `port`."""
         scheme = "http" if self.tls_cert is None else "https"
         return f"{scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
 

@@ -16,7 +16,10 @@ _RATE = re.compile(r"([1-9][0-9]{0,6})/([smh])", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Limit on requests, as a token bucket. It holds at most `burst` tokens, and gains `per_s` tokens each second."""
+    """Limit on requests, as a token bucket.
+
+    A request takes one token. The bucket holds at most `burst` tokens, and gains `per_s` tokens each second.
+    """
 
     burst: int
     per_s: float

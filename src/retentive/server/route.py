@@ -19,11 +19,11 @@ _NAMES = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route.
+    """Route of the API: an HTTP method and a path, with the function that handles the requests.
 
-    A key needs one of the `scopes`. The handler gets a `RouteCall` and one argument for each field. `answer` names the
-    schema of the answer. `list:NAME` stands for a page of objects with the schema NAME, and `stream:TYPE` for a stream
-    with the media type TYPE.
+    An API key needs one of the `scopes`. The handler gets a `RouteCall` and one argument for each field. `answer` is
+    the name of the response's schema, or `list:NAME` for a page of objects with the schema NAME, or `stream:TYPE` for a
+    stream with the media type TYPE.
     """
 
     method: Method
@@ -35,7 +35,7 @@ class Route:
     query: tuple[Field, ...] = ()
     body: tuple[Field, ...] = ()
     conflicts: bool = False
-    """True if the route can answer with status 409."""
+    """True if a response can have status 409."""
     upload: tuple[str, ...] = ()
     """Media types of the body if the body is a file.
 

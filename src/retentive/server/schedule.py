@@ -47,7 +47,7 @@ class ScheduledJob:
 
 
 def read_schedule(path: str) -> list[ScheduledJob]:
-    """Return the jobs in a file. Raises `InvalidInput`."""
+    """Return the jobs in a TOML file. Raises `InvalidInput` if the file is invalid."""
     try:
         found = tomllib.loads(Path(path).read_text("utf-8"))
     except OSError as error:
@@ -69,7 +69,9 @@ def _job(name: str, given: object) -> ScheduledJob:
     kinds = FIELDS[name]
     for key in fields.keys() ^ kinds.keys():
         if key not in kinds or key not in OPTIONAL:
-            raise InvalidInput(f"[{name}] {'has no field' if key not in kinds else 'needs the field'} {key}")
+            raise InvalidInput(
+                f"[{name}] {'does not support the field' if key not in kinds else 'needs the field'} {key}"
+            )
     for key, value in fields.items():
         if type(value) is not kinds[key] or (isinstance(value, int) and value < 1):
             raise InvalidInput(

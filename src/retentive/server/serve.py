@@ -54,9 +54,10 @@ With uvicorn's default of 5 s, clients with connection pools often send a reques
 
 
 class Started(TypedDict):
-    """Report that `serve` makes when it starts to listen.
+    """Values that `serve` passes to `on_start` when it starts to listen.
 
-    `first_key` is the text of the first admin key, if one was created. It is shown only once.
+    `url` is the address of the server. `first_key` is the text of the first admin key if `serve` created this key, else
+    None. The text cannot be read again later.
     """
 
     url: str
@@ -102,7 +103,7 @@ def serve(options: ServeOptions, *, on_start: Callable[[Started], None], on_prog
 
 
 def from_environment() -> ASGIApp:
-    """Return the ASGI application of a worker process."""
+    """Create the ASGI application of a worker process. The options come from an environment variable."""
     options = ServeOptions(**json.loads(os.environ[VARIABLE]))
     end_with_parent()
     return _application(retentive.open(options.url, keys=_keys(options), sweep=False), options)
@@ -111,7 +112,7 @@ def from_environment() -> ASGIApp:
 def serve_here(opened: Retentive, make: Callable[[Server], list[BaseRoute]], on_start: Callable[[str], None]) -> None:
     """Serve an open location from this process to this machine only, until SIGTERM or Ctrl-C.
 
-    `make` returns additional routes.
+    `make` returns additional routes. `on_start` is called with the URL when the server starts to listen.
     """
     options = ServeOptions("", port=0)
     server = server_of(ServedLocation(opened), telemetry=Telemetry())
@@ -155,7 +156,7 @@ def _application(opened: Retentive, options: ServeOptions) -> ASGIApp:
 
 
 def _more_routes(server: Server, options: ServeOptions) -> list[BaseRoute]:
-    """Return the routes made by the function that `options.pages` names. The layer above the server defines it."""
+    """Return additional routes, such as those of the console. `options.pages` names the function that creates them."""
     if options.pages is None:
         return []
     module, _, name = options.pages.partition(":")
@@ -212,7 +213,7 @@ def _listen(options: ServeOptions) -> socket.socket:
 
 
 def _tracing() -> tuple[Tracing, Callable[[], None]] | None:
-    """Return the result of `exporting()` if the environment names an OpenTelemetry endpoint, else None.
+    """Return a `Tracing` and a function that stops it, or None if the environment does not turn on OpenTelemetry.
 
     Raises `InvalidInput` if the packages of OpenTelemetry are not installed.
     """
@@ -224,4 +225,6 @@ def _tracing() -> tuple[Tracing, Callable[[], None]] | None:
         return exporting()
     except ImportError:
         packages = pip_install("telemetry")
-        raise InvalidInput(f"{ENDPOINTS[0]} is set; it needs the extra `telemetry` of retentive: {packages}") from None
+        raise InvalidInput(
+            f"{ENDPOINTS[0]} is set, but tracing needs the extra `telemetry` of retentive: {packages}"
+        ) from None

@@ -34,7 +34,7 @@ class OneProcess(uvicorn.Server):
         self._on_progress = on_progress
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop the server, and report it."""
+        """Stop the server. Report when the stop begins and when it ends."""
         self._on_progress(STOPPING)
         await super().shutdown(sockets)
         self._on_progress("Stopped.")

@@ -56,7 +56,7 @@ class Telemetry:
     def observed(
         self, route: Route, call: RouteCall, fields: Mapping[str, Any], work: Callable[[], RouteAnswer]
     ) -> Callable[[], RouteAnswer]:
-        """Return a function that calls `work` and records its wait for a thread, its span and its change."""
+        """Return a function that calls `work` and records its waiting time, its span and whether it made a change."""
         queued, metrics = time.perf_counter(), self.metrics
 
         def run() -> RouteAnswer:
@@ -109,7 +109,7 @@ class JsonLog(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line for a record."""
+        """Return a log record as one line of JSON."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, object] = {"time": at, "level": record.levelname.lower(), "logger": record.name}
         fields = getattr(record, "fields", None)

@@ -85,7 +85,7 @@ class Tracing:
 
     @contextmanager
     def operation(self, name: str, ids: Mapping[str, str], fields: Mapping[str, Any]) -> Iterator[_Operation]:
-        """Create the span of a memory operation, and yield it."""
+        """Create the span of the memory operation `name`. Yield an object that sets the attributes of the span."""
         started, kind = time.perf_counter(), {"gen_ai.operation.name": name}
         with self._tracer.start_as_current_span(
             name, kind=SpanKind.INTERNAL, attributes=kind, record_exception=False, set_status_on_exception=False
@@ -110,7 +110,7 @@ class _Operation:
         self._captures = captures
 
     def begin(self, ids: Mapping[str, str], fields: Mapping[str, Any]) -> None:
-        """Set the attributes that are known before the call."""
+        """Set the attributes of the span that are known before the operation runs."""
         for name, attribute in (("memory_store_id", "store"), ("memory_id", "record")):
             if name in ids:
                 self._span.set_attribute(f"gen_ai.memory.{attribute}.id", ids[name])
@@ -118,7 +118,7 @@ class _Operation:
             self._span.set_attribute("gen_ai.memory.query.text", fields["query"])
 
     def end(self, answer: object) -> None:
-        """Set the attributes that come from the answer."""
+        """Set the attributes of the span that depend on `answer`, the result of the operation."""
         if not isinstance(answer, Mapping):
             return
         if answer.get("is_error"):

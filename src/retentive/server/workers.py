@@ -149,7 +149,7 @@ class Workers:
                 job.future.set_exception(job.error)
 
     def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Answer the calls whose deadline has passed."""
+        """Let the calls whose deadline has passed fail with status 503 or 504."""
         now = loop.time()
         for job in [job for job in self._known if job.due <= now]:
             is_begun = job.is_taken()

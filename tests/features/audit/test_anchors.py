@@ -204,7 +204,7 @@ def test_files_that_are_not_anchors_are_refused(scene: Scene) -> None:
     first, second = lines = file.read_text().splitlines(keepends=True)
     other = str(scene.directory / "other")
     AnchorKey.create(other)
-    with pytest.raises(InvalidInput, match="another key"):
+    with pytest.raises(InvalidInput, match="a different key"):
         verify(anchor=scene.file, key=other)
     with pytest.raises(InvalidInput, match="can be read only with the key"):
         verify(anchor=scene.file)

@@ -84,7 +84,7 @@ def test_a_schedule(tmp_path: Path) -> None:
         ("[sweep]\nevery='1s'", "must look like"),
         ("[sweep]\nevery='0h'", "must look like"),
         ("[sweep]\nat='24:00'", "must look like"),
-        ("[sweep]\nevery='1h'\nx=1", "has no field x"),
+        ("[sweep]\nevery='1h'\nx=1", "does not support the field x"),
         ("[backup]\nevery='1h'", "needs the field directory"),
         ("[backup]\nevery='1h'\ndirectory='/nowhere/at/all'", "does not exist"),
         ("[backup]\nevery='1h'\ndirectory='/'\nkeep='x'", "a number of at least 1"),

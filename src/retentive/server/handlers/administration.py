@@ -30,9 +30,9 @@ def retrieve_settings(call: RouteCall) -> Json:
 
 
 def update_settings(call: RouteCall, **changes: object) -> Json:
-    """Change the settings in the request.
+    """Change settings of a memory store. `changes` maps the names of settings to their new values.
 
-    A setting with the value null gets its default. Other settings stay the same.
+    The value None restores the default of a setting.
     """
     store = call.store
     for name in changes:
@@ -80,7 +80,7 @@ def _entry(given: AuditEntry) -> Json:
 
 
 def export_audit(call: RouteCall, *, since: datetime | None) -> Streamed:
-    """Return all audit entries since a time with their paths, oldest first, in the form in which they are stored."""
+    """Stream the audit entries written at `since` or later, oldest first: the stored line and the paths of each."""
     found = core_of(call.store).read(lambda snapshot: list(stored_entries(snapshot, since)))
     return Streamed(_lines(found), "application/x-ndjson")
 

@@ -23,7 +23,7 @@ from retentive.values.records import Invocation, Recorded, Written
 from retentive.values.replies import Reply
 
 MAX_CHANGES = 1_000
-"""Maximum number of versions listed in an answer."""
+"""Maximum number of versions listed in a response."""
 
 
 def run_command(
@@ -35,10 +35,10 @@ def run_command(
     source: str | None,
     session: str | None,
 ) -> Json:
-    """Run one command, and return its reply with the error code and the new versions.
+    """Run one command, and return the reply, the error code and the new versions.
 
     The command is a command of the memory tool, or `write`, `append` or `clear`. If a change is sent again with the
-    same `id` within 24 hours, the handler returns the reply to the first one and changes nothing.
+    same `id` within 24 hours, the handler returns the first reply and changes nothing.
     """
     name = command.get("command") if isinstance(command, Mapping) else None
     scope: Scope = "read" if name == "view" else "write"
@@ -109,9 +109,9 @@ def _conflicting(found: Conflicting | None) -> Json:
 
 
 def _written(core: StoreCore, outcome: Outcome[CommandResult]) -> Json:
-    """Return the fields of an answer about the versions that a change recorded.
+    """Return the fields of a response that describe the versions that a change recorded.
 
-    A repeated request lists at most eight versions, because its record does not have more.
+    The response to a repeated request lists at most eight versions, because no more were stored for it.
     """
     recorded = outcome.recorded
     last = recorded[-1] if recorded else Recorded("", "")

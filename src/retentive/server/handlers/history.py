@@ -33,7 +33,7 @@ _STEPS = {"deleted": "deleted", "moved": "renamed", "made": "created", "changed"
 
 
 def diff_memory_version(call: RouteCall, *, against: str) -> Json:
-    """Compare the text of a version with the text of another version. Default: the previous version."""
+    """Compare the texts of two versions. `against` is the id of the second version, or `previous`."""
     version_id, history = call.ids["memory_version_id"], call.store.history
     if not VERSION_ID.fullmatch(version_id) or not (against == PREVIOUS or VERSION_ID.fullmatch(against)):
         raise missing(NO_VERSION)
@@ -74,7 +74,8 @@ def undo_change(
 ) -> Json:
     """Undo one change, all changes of an actor, or the caller's own change.
 
-    `memory_version_id` or `revision` names the change.
+    `memory_version_id` or `revision` names the one change, `actor` selects the changes of an actor, and `own` the
+    caller's own change.
     """
     history, origin = call.store.history, origin_of(source, session)
     if own:

@@ -31,7 +31,7 @@ def create_memory_store(
     if call.caller.key.paths:
         raise forbidden("an API key that is limited to some paths cannot create a memory store")
     if patterns and (key is None or not call.caller.key.sees("", key)):
-        raise forbidden("key: the patterns of the API key do not include this store")
+        raise forbidden("key: no pattern of the API key matches the key of the new memory store")
     made = new_store(
         call.location.opened.backend,
         name,
@@ -111,7 +111,7 @@ def retrieve_memory_store(call: RouteCall) -> Json:
 def update_memory_store(
     call: RouteCall, *, name: str | None, description: str | None, metadata: Mapping[str, str | None] | None
 ) -> Json:
-    """Change the name, the description or the metadata. The value null removes an entry of the metadata."""
+    """Change the name, description or metadata of a memory store. A metadata value of None removes the entry."""
     info = call.info
     return memory_store(
         call.location.opened.update_store(

@@ -1,4 +1,4 @@
-"""Handler of the tool route. The request is a tool_use block, the answer is a tool_result block."""
+"""Handler of the tool route. The request is a tool_use block, and the response is a tool_result block."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retentive.server.keys import Scope
 def run_tool(call: RouteCall, *, type: str, id: str, name: object, input: object, **_: object) -> Json:  # noqa: A002
     """Run the command in a tool_use block.
 
-    A block with the same id within 24 hours gets the result of the first block.
+    If a change is sent again with the same `id` within 24 hours, the first result is returned and nothing is changed.
     """
     is_view = isinstance(input, Mapping) and input.get("command") == "view"
     scope: Scope = "read" if is_view else "write"

@@ -50,7 +50,7 @@ def export_store(call: RouteCall, *, format: str, notes: bool) -> Streamed:  # n
 
 
 def pieces_of(raw: IO[bytes]) -> Generator[bytes]:
-    """Return a generator of the bytes of a file. It closes the file when it ends or when it is closed."""
+    """Return a generator of the bytes of a file. The generator closes the file when it ends or is closed."""
     found = _pieces(raw)
     next(found)
     return found
@@ -97,7 +97,7 @@ def import_memories(
 
 
 class _Uploaded:
-    """Source that is the body of a request. A damaged body is an error of the request, not damaged storage."""
+    """Source of an import that reads the body of a request. If the body is damaged, raises `HttpError` 400."""
 
     def __init__(self, source: TarSource | ArchiveSource) -> None:
         self._source = source
@@ -150,7 +150,7 @@ def _archive(raw: IO[bytes]) -> Iterator[Archive]:
 
 
 def import_memory_store(call: RouteCall, *, key: str | None) -> Json:
-    """Import a memory store from an export, with its history. `key` replaces the key that it had."""
+    """Import a memory store from an export, with its history. `key` replaces the key of the memory store."""
     with _archive(call.upload.file) as archive:
         header = archive.exported().header
         _check_store(call, header.id, header.key if key is None else key)

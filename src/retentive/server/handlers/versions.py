@@ -133,7 +133,7 @@ def _text(snapshot: Snapshot, version: Version) -> str | None:
 
 
 def retrieve_memory_version(call: RouteCall, *, view: str) -> Json:
-    """Return a version."""
+    """Return one version of a memory, with its content if `view` is `full`."""
     version_id, store = call.ids["memory_version_id"], call.store
     if not objects.VERSION_ID.fullmatch(version_id):
         raise missing(NO_VERSION)
@@ -145,7 +145,7 @@ def retrieve_memory_version(call: RouteCall, *, view: str) -> Json:
 
 
 def redact_versions(call: RouteCall, *, memory_version_ids: tuple[str, ...] | None, path: str | None) -> Json:
-    """Permanently remove the content of versions. Either their ids or a path selects them."""
+    """Permanently remove the content of versions. Pass either their ids, or the path of a memory or directory."""
     if (memory_version_ids is None) == (path is None):
         raise invalid("memory_version_ids: specify memory_version_ids or path, but not both")
     ids, all_of = memory_version_ids or (), None if path is None else tool_path(path)

@@ -15,7 +15,7 @@ from retentive.server.webhooks import Delivery, Endpoint, EndpointState, List, c
 def create_webhook_endpoint(
     call: RouteCall, *, url: str, enabled_events: tuple[str, ...], name: str | None, description: str | None
 ) -> Json:
-    """Create an endpoint. Only this answer contains the secret that signs its deliveries."""
+    """Create an endpoint. Only this response contains the secret that signs its deliveries."""
     made = call.location.webhooks.create(
         call.caller.workspace_id,
         _checked(call, url),
@@ -47,7 +47,7 @@ def update_webhook_endpoint(
     description: str | None,
     state: EndpointState | None,
 ) -> Json:
-    """Change an endpoint."""
+    """Change an endpoint. Arguments that are None change nothing."""
     endpoint = _found(call)
     changes = {
         "url": None if url is None else _checked(call, url),

@@ -156,7 +156,9 @@ class Tokens:
             issuers = [_issuer(each) for each in given.pop("issuers")]
             resource = given.pop("resource")
             check_url(resource)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except KeyError as error:
+            raise InvalidInput(f"{os.path.basename(path)}: the field {error} is missing") from None
+        except (OSError, ValueError, TypeError, AttributeError, InvalidInput) as error:
             raise InvalidInput(f"{os.path.basename(path)} is not a valid OAuth configuration: {error}") from None
         if given or not issuers or len({each.issuer for each in issuers}) < len(issuers):
             raise InvalidInput(

@@ -21,6 +21,7 @@ from retentive.server.errors import INVALID, HttpError
 LOG = logging.getLogger("retentive.server.requests")
 MAX_URL_BYTES = 16 << 10
 MAX_HEADER_BYTES = 64 << 10
+_LONG_HEADERS = f"the headers must have at most {MAX_HEADER_BYTES} bytes"
 MAX_HEADERS = 100
 MAX_FRAMING = 6
 """Maximum number of bytes on the wire per byte of a body. A chunk that contains one byte takes six bytes."""
@@ -100,7 +101,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Check the size of an incomplete request, and start its deadline."""
         framing = MAX_FRAMING * self._body_bytes if self._is_in_body else 0
         if self._bytes - self._body_bytes - framing > 2 * MAX_HEADER_BYTES:  # headers before or after the body
-            self._refuse(_too_large(431, "headers", MAX_HEADER_BYTES))
+            self._refuse(_too_large(431, _LONG_HEADERS))
         elif self._read_timer is None:
             self._arm(self.body_s if self._is_in_body else self.headers_s)
 
@@ -114,7 +115,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Add a part of the URL. Refuse the request if the URL is too long."""
         super().on_url(url)
         if len(self.url) > MAX_URL_BYTES:
-            raise self._because(_too_large(414, "URL", MAX_URL_BYTES))
+            raise self._because(_too_large(414, f"the URL must have at most {MAX_URL_BYTES} bytes"))
 
     def on_headers_complete(self) -> None:
         """Refuse the request if its headers are invalid, else pass it to the application."""
@@ -152,9 +153,10 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _checked(self) -> HttpError | None:
         """Check the headers of a request. Return an error if the request must be refused, else None."""
-        may_be_long = len(self.headers) > MAX_HEADERS or self._bytes + self._piece_bytes > MAX_HEADER_BYTES
-        if may_be_long and (len(self.headers) > MAX_HEADERS or _size(self.headers) > MAX_HEADER_BYTES):
-            return _too_large(431, "headers", MAX_HEADER_BYTES)
+        if len(self.headers) > MAX_HEADERS:
+            return _too_large(431, f"the request must have at most {MAX_HEADERS} headers")
+        if self._bytes + self._piece_bytes > MAX_HEADER_BYTES and _size(self.headers) > MAX_HEADER_BYTES:
+            return _too_large(431, _LONG_HEADERS)
         single = [name for name, _ in self.headers if name in SINGLE]
         if len(set(single)) < len(single):
             return _malformed("a header that may occur only once occurs twice")
@@ -250,5 +252,5 @@ def _malformed(message: str) -> HttpError:
     return HttpError(400, INVALID, message, "malformed_http")
 
 
-def _too_large(status: int, what: str, limit: int) -> HttpError:
-    return HttpError(status, "request_too_large", f"the {what} must have at most {limit} bytes", "header_too_large")
+def _too_large(status: int, message: str) -> HttpError:
+    return HttpError(status, "request_too_large", message, "header_too_large")

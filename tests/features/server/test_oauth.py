@@ -312,7 +312,7 @@ workspace = "wrkspc_default"
 )  # fmt: skip
 def test_wrong_configurations(tmp_path: Path, text: str) -> None:
     (tmp_path / "oauth.toml").write_text(text, "utf-8")
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match=r"^oauth\.toml"):
         Tokens.from_file(f"{tmp_path}/oauth.toml")
 
 

@@ -47,7 +47,7 @@ class Day(NamedTuple):
 
     @property
     def changes(self) -> int:
-        """Number of all changes of the day."""
+        """Number of changes on this day."""
         return self.created + self.modified + self.deleted
 
 
@@ -59,7 +59,10 @@ class Sized(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """Path of a memory, and the number of its changes in the last `window_days`. A deleted memory has its last path."""
+    """Number of changes of a memory in the period of the statistics.
+
+    If the memory was deleted, `path` is its last path.
+    """
 
     path: str
     changes: int
@@ -118,9 +121,9 @@ class Stats:
     """Statistics of one state of a memory store.
 
     `versions_bytes` is the total size of the texts of all versions. A rename stores no text. `days` has an entry for
-    each of the last `window_days`; the last entry is today. If versions were pruned or redacted, the entries of earlier
-    days are incomplete. `actors` and `most_changed` count the changes of the last `window_days`. `proposals` is the
-    number of proposals that wait for review.
+    each of the last `window_days` days; the last entry is today. If versions were pruned or redacted, the entries of
+    earlier days are incomplete. `actors` and `most_changed` count the changes of the last `window_days` days.
+    `proposals` is the number of proposals that wait for review.
     """
 
     store_id: str
@@ -158,7 +161,11 @@ def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
 
 @dataclass(frozen=True, slots=True)
 class ReadStats(ReadOperation[Stats]):
-    """Read operation that computes the statistics of a memory store. `now` is the current time, in Unix seconds."""
+    """Read operation that computes the statistics of a memory store.
+
+    `accessed` has the time of the last view of each memory, by memory id. `now` is the current time. Both times are in
+    Unix seconds. `window` is the number of days of the statistics.
+    """
 
     name = "stats"
     sees_all = True
@@ -208,9 +215,9 @@ def is_marked(version: Version) -> bool:
 
 
 def _flags(found: Memory | Version) -> Sequence[tuple[int, str]]:
-    """Return the numbers of the flagged lines, each with the kind of its flag.
+    """Return the number of each flagged line and the kind of its flag.
 
-    Most versions have no flags. Their provenance is not parsed, because that is slow.
+    The provenance of a version without flags is not parsed, because parsing is slow.
     """
     return found.provenance.flags if '"flags"' in (found.provenance_text or "") else ()
 
@@ -220,8 +227,8 @@ def flagged(
 ) -> Iterator[Flagged]:
     """Yield the lines of current texts that may contain sensitive values or read like instructions to the model.
 
-    `marked` has the ids of the memories with a version that was flagged for a sensitive value. Only the texts of these
-    memories are examined again for sensitive values.
+    `marked` contains the id of each memory that has a version with a flag for a sensitive value. Only the texts of
+    these memories are examined for sensitive values.
     """
     for memory in memories:
         found = [flag for flag in _flags(memory) if flag[1] == INSTRUCTIONS]
@@ -240,7 +247,10 @@ def _doubted(assessed: Assessment, memories: Iterable[Memory]) -> Iterator[Doubt
 
 
 class _Oldest(NamedTuple):
-    """The oldest version of a memory counted so far. If the version is redacted, `size_bytes` is an estimate."""
+    """Oldest version of a memory among the versions that were counted so far.
+
+    If the version is redacted, `size_bytes` is an estimate.
+    """
 
     day: date
     size_bytes: int
@@ -273,7 +283,7 @@ class _Past:
         self._grow(version, day)
 
     def _grow(self, version: Version, day: date) -> None:
-        """Add the growth from this version to the next newer version of its memory, on the day of the newer version."""
+        """Count the growth of a memory from this version to the next newer version, on the day of the newer version."""
         later = self._oldest.get(version.memory_id)
         size = version.size_bytes or 0
         if version.redacted_at is not None:  # the size is unknown; assume the size after the next change
@@ -286,7 +296,7 @@ class _Past:
         self._oldest[version.memory_id] = _Oldest(day, size, version)
 
     def days(self, size_bytes: int) -> tuple[Day, ...]:
-        """Return every day of the window, oldest first. `size_bytes` is the current total size of all memories."""
+        """Return the activity of each day, oldest first. `size_bytes` is the current total size of all memories."""
         growth = Counter(self._growth)
         for first in self._oldest.values():
             if first.version.operation == "created":  # otherwise the memory is older than the known history

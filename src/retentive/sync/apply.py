@@ -31,7 +31,7 @@ MOST_COPIES = 20
 MOST_IN_BATCH, MOST_BATCH_BYTES = 100, 500_000
 """Limits of one batch of changes that is sent to the store.
 
-The store accepts this number of commands. The size is half the size of a body that every server accepts.
+Each store accepts a batch of `MOST_IN_BATCH` commands. Each server accepts a body of twice `MOST_BATCH_BYTES`.
 """
 SyncBecame: TypeAlias = Literal[
     "pushed", "written", "merged", "conflict", "renamed", "deleted", "held", "refused", "proposed", "skipped", "waits",
@@ -41,9 +41,10 @@ SyncBecame: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class SyncOutcome:
-    """Outcome for one path.
+    """Result of a synchronisation for one path.
 
-    `side` is the side that was changed: `store`, `directory`, both, or none. `why` gives details.
+    `became` says what happened. `side` is the side that was changed: `store`, `directory`, both, or none. `why` gives
+    details.
     """
 
     path: str
@@ -56,7 +57,7 @@ class SyncOutcome:
 class SyncRound:
     """Applies the steps of one round, and collects the outcomes.
 
-    `files` and `memories` were read at the start of the round.
+    `files` and `memories` map each path to the file or memory that was there at the start of the round.
     """
 
     folder: Folder
@@ -116,7 +117,7 @@ class SyncRound:
                 self.folder.delete(file)
                 self._gone(path, "directory")
             case "hold":
-                why = "more than half of the files are gone; --confirm-deletes deletes the memories of these files too"
+                why = "more than half of the files are missing; to delete their memories too, use --confirm-deletes"
                 self._say(path, "held", "", why)
             case _:
                 self._rename(step)
@@ -132,7 +133,7 @@ class SyncRound:
         self._say(step.to, "renamed", "directory", f"from {step.path}")
 
     def _not_created(self, steps: Iterable[SyncStep]) -> list[tuple[SyncStep, str]]:
-        """Create memories in batches. Return the steps whose memories were not created, each with its text."""
+        """Create memories in batches. Return each step whose memory was not created, with the text of its file."""
         left: list[tuple[SyncStep, str]] = []
         batch: list[tuple[SyncStep, str]] = []
         size = 0
@@ -165,7 +166,7 @@ class SyncRound:
         return []
 
     def _was_offered(self, path: str) -> bool:
-        """Return whether the current text of the file was already sent for review. If so, report that."""
+        """Return whether the current text of the file was already sent for review. If so, add an outcome for it."""
         if self.state.offered.get(path) != self.files[path].sha256:
             return False
         self._say(path, "proposed", "store", "the change was sent for review")
@@ -210,7 +211,9 @@ class SyncRound:
         joined = texts.join(path, self._base_text(base), ours, theirs)
         if joined.is_conflict:
             if copy := self._copied(path, ours):
-                self._say(path, "conflict", "directory", f"the text of this file is now in {copy}; merge it yourself")
+                self._say(
+                    path, "conflict", "directory", f"the old text of the file is now in {copy}; merge it yourself"
+                )
             written = self.folder.write(path, theirs, file)
             self._keep(path, found, written)
             self.state.bases[path] = replace(self.state.bases[path], stamp=None)
@@ -230,22 +233,22 @@ class SyncRound:
         self._warn(path, joined.text)
 
     def _as_written(self, path: str, written: Written) -> Memory:
-        """Return the memory that was written. Raises `FileChanged` if it has changed again since then."""
+        """Load the memory that `written` describes. Raises `FileChanged` if the memory has changed again since then."""
         memory, _ = self.store.load(path)
         if memory.version_id != written.version_id:
             raise FileChanged
         return memory
 
     def _recorded(self, path: str, memory: Memory, versions: list[str]) -> Written:
-        """Write the text of the file and then the merged text, in one change. The history then has both."""
+        """Write each text in `versions` to the memory, in one batch, so that the history contains all of them."""
         commands: list[dict[str, object]] = [{"command": "write", "path": path, "file_text": text} for text in versions]
         commands[0]["if_version"] = memory.version_id
         return self.store.batch(commands)[-1]
 
     def _copied(self, path: str, text: str) -> str:
-        """Write a conflict copy, and return its path.
+        """Write `text` to a conflict copy of the file at `path`, and return the path of the copy.
 
-        Return "" if the same copy exists already. Raises `FileChanged`.
+        Return "" if a copy with this text exists already. Raises `FileChanged` if all names for a copy are in use.
         """
         for more in range(MOST_COPIES):  # the first name is in use if somebody has edited an earlier copy
             copy = conflict_name(path, f"{self.machine}{f'-{more}' if more else ''}", text)
@@ -308,7 +311,7 @@ class SyncRound:
 
 
 def conflict_name(path: str, machine: str, text: str) -> str:
-    """Return the path for the conflict copy of a text. The path is always the same for the same text."""
+    """Return the path for a conflict copy of the file at `path`. It contains `machine` and a hash of `text`."""
     stem, dot, suffix = path.rpartition(".")
     if not dot or "/" in suffix:
         stem, dot, suffix = path, "", ""

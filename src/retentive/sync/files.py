@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class FileChanged(Exception):
-    """Error: a file changed during the round. The next round reads it again."""
+    """Raised if another program changes a file during a round. The next round reads the file again."""
 
     def __str__(self) -> str:
         return "another program changed the file, or another file has its name"
@@ -24,9 +24,10 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """File of the directory.
+    """File of the synchronised directory.
 
-    `name` is its path in the directory as the file system spells it, perhaps not in Unicode NFC.
+    `name` is the path of the file, relative to the directory. It is spelled as in the file system, perhaps not in
+    Unicode NFC. `sha256` is the hash of the content.
     """
 
     name: str
@@ -36,11 +37,11 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True)
 class FolderScan:
-    """Result of a scan.
+    """Result of a scan of the synchronised directory.
 
-    `files` maps the path of a memory to its file. `skipped` maps each path that is left out to the reason. `waiting`
-    contains paths that cannot be read or are still being written. Files below a skipped or waiting path are unknown:
-    they do not count as deleted.
+    `files` maps each path of a memory to the file for it. `skipped` maps each path that is not synchronised to the
+    reason. `waiting` contains paths that cannot be read or are still being written. Files below a skipped or waiting
+    path do not count as deleted, because the scan may not have found them.
     """
 
     files: Mapping[str, LocalFile]
@@ -50,9 +51,10 @@ class FolderScan:
 
 @dataclass(frozen=True, slots=True)
 class FileStamps:
-    """Stamps of all files in a directory, by name, and the ignore patterns.
+    """Sizes, times and inodes of all files in a directory, and its ignore patterns.
 
-    A directory that cannot be read has the stamp None.
+    `ignored` contains the ignore patterns. `stamps` maps the relative name of each file to its size, time and inode. It
+    maps the name of each unreadable directory to None.
     """
 
     ignored: tuple[str, ...]

@@ -39,7 +39,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Folder:
-    """Open directory. Not thread-safe."""
+    """Open directory whose files are synchronised. Not thread-safe."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -61,10 +61,11 @@ class Folder:
     def scan(
         self, known: Mapping[str, tuple[str, Stamp | None]], ignored: tuple[str, ...], most_bytes: int
     ) -> FolderScan:
-        """Scan the directory, and return what was found.
+        """Scan the directory, and return its files with their hashes.
 
-        `known` maps paths to a hash and a stamp. A file that still has this stamp is not read again. A file that
-        changed very recently is not read yet, unless this object wrote it.
+        `known` maps the path of each file to its hash and stamp in an earlier scan. If the file still has this stamp,
+        it is not read again. A file that changed very recently is not read yet, unless this object wrote it. `ignored`
+        contains the ignore patterns. Files larger than `most_bytes` are skipped.
         """
         files: dict[str, LocalFile] = {}
         skipped: dict[str, str] = {}
@@ -96,12 +97,12 @@ class Folder:
         return FolderScan(files, skipped, frozenset(waiting))
 
     def stamps(self) -> FileStamps:
-        """Return the stamps of all files, also of ignored files. No file is read."""
+        """Return the size, time and inode of all files, including ignored files. Reads only the ignore file."""
         stamps = {name: None if entry is None else _stamp(entry) for name, entry in self._walk("")}
         return FileStamps(self.patterns(), stamps)
 
     def text(self, file: LocalFile) -> str:
-        """Return the text of a scanned file. Raises `FileChanged` if it is no longer the same."""
+        """Return the text of a scanned file. Raises `FileChanged` if the file has changed since the scan."""
         with _as_changed():
             data, _ = self._read(file.name)
         if hashlib.sha256(data).hexdigest() != file.sha256:
@@ -109,9 +110,9 @@ class Folder:
         return data.decode()
 
     def write(self, path: str, text: str, old: LocalFile | None) -> LocalFile:
-        """Replace the file `old`, or create a new file at a path.
+        """Replace the text of the file `old`. If `old` is None, create a file at `path`.
 
-        Raises `FileChanged` if the content there is not as expected.
+        Raises `FileChanged` if `old` has changed since the scan, or if the new file exists already.
         """
         name = _name_of(path) if old is None else old.name
         data = text.encode()
@@ -132,9 +133,9 @@ class Folder:
         return LocalFile(name, hashlib.sha256(data).hexdigest(), stamp)
 
     def delete(self, file: LocalFile) -> None:
-        """Delete a scanned file, and directories that become empty.
+        """Delete a scanned file, and each directory above it that becomes empty.
 
-        Raises `FileChanged` if the file is no longer the same.
+        Raises `FileChanged` if the file has changed since the scan.
         """
         parent, last = os.path.split(file.name)
         with _as_changed(), self._parent(parent) as directory:
@@ -169,23 +170,23 @@ class Folder:
             os.fsync(after)
 
     def marker(self) -> bytes | None:
-        """Return the content of the marker file, or None if it is missing."""
+        """Return the content of the marker file `.retentive-sync`, or None if the file is missing or unreadable."""
         try:
             return self._read(MARKER)[0]
         except (OSError, FileChanged):
             return None
 
     def mark(self, data: bytes) -> None:
-        """Write the marker file."""
+        """Write `data` to the marker file `.retentive-sync`."""
         temporary = self._temporary(data, self.descriptor)
         os.rename(temporary, MARKER, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         os.fsync(self.descriptor)
 
     def clean(self, is_stored: Callable[[str], bool]) -> None:
-        """Remove temporary files that a killed process has left.
+        """Remove temporary files that a killed process left in the directory.
 
-        If the store does not have the text of such a file, the file is kept under a visible name. `is_stored` takes the
-        sha256 of a text.
+        A complete file whose text is not in the store is not removed, but renamed to a visible name. `is_stored` takes
+        the sha256 of a text, and returns whether the store has this text.
         """
         for below, name in self._leftovers(""):
             with self._parent(below) as directory, suppress(FileNotFoundError, FileChanged):
@@ -228,10 +229,10 @@ class Folder:
         return found
 
     def _exchange(self, temporary: str, last: str, directory: int, expected: str) -> None:
-        """Replace an old file with a new one. Raises `FileChanged` if the old file does not have the hash `expected`.
+        """Replace the file `last` with the file `temporary`.
 
-        The old file is removed only after its hash was compared. If the process is killed before that, `clean` handles
-        the file.
+        Raises `FileChanged` if the hash of the file `last` is not `expected`. The old file is removed only after its
+        hash was compared. If the process is killed before the removal, `clean` later removes or recovers the old file.
         """
         with _as_changed():
             if self._sha256_at(last, directory) != expected:
@@ -245,7 +246,10 @@ class Folder:
             os.unlink(temporary, dir_fd=directory)
 
     def _walk(self, below: str) -> Iterator[tuple[str, os.stat_result | None]]:
-        """Yield the name and the attributes of each file. A directory that cannot be read is yielded with None."""
+        """Yield the name and the attributes of each file in the directory `below` and its subdirectories.
+
+        If a subdirectory cannot be read, yield its name and None.
+        """
         try:
             with self._parent(below) as directory, os.scandir(directory) as entries:
                 listed = sorted(entry.name for entry in entries if not entry.name.startswith("."))
@@ -282,9 +286,10 @@ class Folder:
         return f"{prefix}{secrets.token_hex(8)}"
 
     def _read(self, name: str) -> tuple[bytes, Stamp]:
-        """Return the content and the stamp of a regular file.
+        """Return the content of a regular file, and its stamp: the size, time and inode.
 
-        Raises OSError, or `FileChanged` if it changes while it is read.
+        Raises `FileChanged` if the file changes during the read or is not a regular file. Raises OSError if the file
+        cannot be read.
         """
         parent, last = os.path.split(name)
         with self._parent(parent) as directory, _regular(last, directory) as (file, before):
@@ -294,13 +299,20 @@ class Folder:
         return data, before
 
     def _settled_sha256(self, name: str, stamp: Stamp, known: tuple[str, Stamp | None] | None) -> str | None:
-        """Return the hash of a file. Return None if the file may be incomplete, and "" if it is not text."""
+        """Return the hash of a file. Return None if the file may be incomplete, and "" if it is not text.
+
+        `known` contains the hash and stamp of the file in an earlier scan. If the stamp is the same, the file is not
+        read.
+        """
         if self._written.get(name) != stamp and abs(time.time_ns() - stamp.mtime_ns) < SETTLE_S * 1e9:
             return None
         return known[0] if known is not None and known[1] == stamp else self._sha256(name, stamp)
 
     def _sha256(self, name: str, stamp: Stamp) -> str | None:
-        """Read a file, and return its hash. Return None if it no longer has the stamp, and "" if it is not text."""
+        """Read a file, and return its hash. Return "" if the file is not text.
+
+        Return None if the file cannot be read, or if its stamp is no longer `stamp`.
+        """
         try:
             data, read = self._read(name)
         except (OSError, FileChanged):
@@ -315,7 +327,7 @@ class Folder:
 
     @contextmanager
     def _parent(self, name: str, *, make: bool = False) -> Iterator[int]:
-        """Open a directory inside this directory, without following links. With `make`, create it if it is missing."""
+        """Open the subdirectory `name` without following links. If `make` is True, create missing directories."""
         descriptor = os.dup(self.descriptor)
         try:
             for part in filter(None, name.split("/")):
@@ -332,9 +344,9 @@ class Folder:
 
 @contextmanager
 def _regular(name: str, directory: int) -> Iterator[tuple[IO[bytes], Stamp]]:
-    """Open a regular file for reading, and yield it with its stamp.
+    """Open a regular file in an open directory for reading. Yield the file and its stamp.
 
-    Raises OSError, or `FileChanged` for other kinds of files.
+    Raises `FileChanged` if it is not a regular file, and OSError if it cannot be opened.
     """
     descriptor = os.open(name, _READ, dir_fd=directory)
     try:
@@ -350,8 +362,8 @@ def _regular(name: str, directory: int) -> Iterator[tuple[IO[bytes], Stamp]]:
 def is_ignored(name: str, patterns: tuple[str, ...]) -> bool:
     """Return whether a file is ignored.
 
-    A file is ignored if a part of its relative name starts with a period, or if the name or a part of it matches a
-    pattern.
+    `name` is the path of the file, relative to the synchronised directory. The file is ignored if a component of `name`
+    starts with a period, or if `name`, the path of a directory above it, or a single component matches a pattern.
     """
     parts = name.split("/")
     if any(part.startswith(".") for part in parts):
@@ -364,7 +376,7 @@ def _unfit(entry: os.stat_result, most_bytes: int) -> str | None:
     if stat.S_ISLNK(entry.st_mode):
         return "the file is a link"
     if not stat.S_ISREG(entry.st_mode):
-        return "not a regular file"
+        return "the path is not a regular file"
     return f"the file is larger than {most_bytes:,} bytes" if entry.st_size > most_bytes else None
 
 
@@ -397,7 +409,7 @@ def _shown(name: str) -> str:
 
 @contextmanager
 def _as_changed() -> Iterator[None]:
-    """Convert errors of the operating system that show that another program removed, created or replaced a file."""
+    """Raise `FileChanged` in place of an OSError if another program removed, created or replaced the file."""
     try:
         yield
     except (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError):

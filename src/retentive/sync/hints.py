@@ -1,4 +1,4 @@
-"""Notices changes of files with the package `watchfiles`, if it is installed.
+"""Notices changed files by means of the package `watchfiles`, if the package is installed.
 
 Some changes are not noticed, for example on a network file system or after the directory was renamed. The caller must
 therefore also scan the directory regularly.
@@ -14,7 +14,7 @@ from retentive.sync.folder import ASIDE, MARKER, NEW
 
 
 class Hints:
-    """Waits for changes in a directory. Without `watchfiles` it notices none, so that only scans find them."""
+    """Waits for changes of files in a directory. Notices no changes if the package `watchfiles` is not installed."""
 
     def __init__(self, path: str) -> None:
         self._path = path

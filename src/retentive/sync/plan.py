@@ -30,7 +30,7 @@ MOST_UNCONFIRMED = 2
 
 @dataclass(frozen=True, slots=True)
 class SyncStep:
-    """One step at a path. `to` is the new path of a rename."""
+    """One step of a plan, for one path. `to` is the new path if the step is a rename."""
 
     act: Act
     path: str
@@ -45,10 +45,11 @@ def plan(
     *,
     confirmed: bool,
 ) -> list[SyncStep]:
-    """Plan the steps for all paths. `deleted` yields the ids of memories that the history shows as deleted.
+    """Plan the steps that make the files and the memories the same.
 
-    If one side edits and the other side deletes, the edit wins. If more than half of the files are gone, their memories
-    are deleted only with `confirmed`.
+    `bases` maps each path to its last common state. `deleted` yields the ids of memories that were deleted according to
+    the history. If a text was edited on one side and deleted on the other side, the edit wins. If more than half of the
+    files are missing, their memories are deleted only if `confirmed` is True.
     """
     gone = frozenset(deleted)
     steps = _renamed_memories(bases, files, memories)
@@ -140,7 +141,8 @@ def _first_of_each(steps: list[SyncStep]) -> list[SyncStep]:
 def alike(paths: Iterable[str], known: Iterable[str]) -> set[str]:
     """Return the paths that differ from another path, or from one of its directories, only in upper and lower case.
 
-    Some file systems can store only one of them. Paths in `known`, which were synchronised before, are not returned.
+    Some file systems can store only one of two such paths. Paths in `known` are not returned, because they were
+    synchronised before.
     """
     spellings: defaultdict[str, set[str]] = defaultdict(set)
     listed, kept = list(paths), frozenset(known)

@@ -38,8 +38,9 @@ FULL_ROUND_S = 600.0
 class SyncOptions:
     """Options of a synchronisation.
 
-    `ignored` contains patterns in addition to the ignore file. `confirmed` permits the deletion of more than half of
-    the memories. `machine` is used in the names of conflict copies. `states` is the folder for the state files.
+    `ignored` contains patterns in addition to those in the ignore file. `confirmed` permits the deletion of more than
+    half of the memories. `dry_run` reports the steps without applying them. `machine` is used in the names of conflict
+    copies. `states` is the folder for the state files.
     """
 
     ignored: tuple[str, ...] = ()
@@ -51,7 +52,10 @@ class SyncOptions:
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """Outcomes, sorted by path. `is_settled` is False if files or memories still changed in the last round."""
+    """Result of a synchronisation: its outcomes, sorted by path.
+
+    `is_settled` is False if files or memories still changed in the last round.
+    """
 
     outcomes: tuple[SyncOutcome, ...]
     is_settled: bool = True
@@ -65,9 +69,9 @@ class SyncReport:
 
 @dataclass
 class SyncSession:
-    """Directory and memory store that are being synchronised. `opened` creates it.
+    """Synchronisation of a directory with a memory store. The function `opened` creates a session.
 
-    `newest` is the newest version that the store had right before the last round listed its memories.
+    `newest` is the id of the newest version in the store. It was read right before the last round listed the memories.
     """
 
     folder: Folder
@@ -81,7 +85,8 @@ class SyncSession:
     def run(self, progress: Callable[[int], None] = lambda _: None) -> SyncReport:
         """Run rounds until nothing is left to do, and return the outcomes.
 
-        Raises `RetentiveError` if the store is unreachable.
+        After each round, `progress` is called with the number of outcomes so far. Raises `RetentiveError` if the store
+        is unreachable.
         """
         found: dict[tuple[str, ...], SyncOutcome] = {}
         for _ in range(MOST_ROUNDS):
@@ -103,7 +108,10 @@ class SyncSession:
         return SyncReport(tuple(sorted(found.values(), key=lambda each: (each.path, each.became))), is_settled)
 
     def _round(self, *, dry: bool) -> tuple[FolderScan, list[SyncOutcome], bool]:
-        """Run one round. Return the scan, the outcomes, and whether another round may find more to do."""
+        """Run one round. Return the scan, the outcomes, and whether another round may find more to do.
+
+        If `dry` is True, nothing is changed.
+        """
         bases = self.state.bases
         ignored = (*self.options.ignored, *self.folder.patterns())
         known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
@@ -124,7 +132,7 @@ class SyncSession:
         )
         outcomes = [SyncOutcome(path, "skipped", "", why) for path, why in scan.skipped.items()]
         outcomes += [
-            SyncOutcome(path, "skipped", "", "the path differs from another path only in case") for path in clash
+            SyncOutcome(path, "skipped", "", "another path differs only in upper and lower case") for path in clash
         ]
         if dry:
             return scan, outcomes + [_planned(step) for step in steps], False
@@ -155,9 +163,9 @@ class SyncSession:
     def _deleted(
         self, bases: Mapping[str, object], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
     ) -> Iterator[str]:
-        """Yield the ids of missing memories that were deleted, according to the history.
+        """Yield the ids of memories that are missing because they were deleted, according to the history.
 
-        A memory can also be missing because the memory store was restored from an older backup.
+        Other memories may be missing because the store was restored from an older backup. Their ids are not yielded.
         """
         present = {memory.id for memory in memories.values()}
         for path in bases:
@@ -173,9 +181,10 @@ class SyncSession:
 
 @contextmanager
 def opened(store: MemoryStore, directory: str, options: SyncOptions | None = None) -> Iterator[SyncSession]:
-    """Open a directory for synchronisation.
+    """Open a directory, and yield a session that synchronises it with a memory store.
 
-    Raises `InvalidInput` or `NotFound`, or `Unavailable` if another process uses it.
+    Raises `InvalidInput`, `NotFound` or `PermissionDenied` if the directory cannot be synchronised, and `Unavailable`
+    if another process is synchronising it.
     """
     given = options or SyncOptions()
     states = given.states or state_folder(os.environ)
@@ -192,13 +201,17 @@ def opened(store: MemoryStore, directory: str, options: SyncOptions | None = Non
 
 @contextmanager
 def opened_folder(directory: str) -> Iterator[Folder]:
-    """Open a directory. Raises `InvalidInput`, `NotFound` or `PermissionDenied`."""
+    """Open the directory, yield it, and close it at the end.
+
+    Raises `NotFound` if the directory does not exist, `InvalidInput` if it is a file, and `PermissionDenied` if it
+    cannot be read.
+    """
     try:
         folder = Folder(expanded(directory))
     except FileNotFoundError:
         raise NotFound("the directory does not exist; create it first") from None
     except NotADirectoryError:
-        raise InvalidInput("this is a file; only a directory can be synchronised") from None
+        raise InvalidInput("the path is a file; only a directory can be synchronised") from None
     except OSError:
         raise PermissionDenied("the directory cannot be read") from None
     try:
@@ -208,20 +221,20 @@ def opened_folder(directory: str) -> Iterator[Folder]:
 
 
 def sync_once(store: MemoryStore, directory: str, options: SyncOptions | None = None) -> SyncReport:
-    """Make a directory and a memory store the same, apart from differences in the report.
+    """Make a directory and a memory store the same, apart from differences that the returned report lists.
 
-    Can be repeated after a crash.
+    After a crash, call this function again.
     """
     with opened(store, directory, options) as session:
         return session.run()
 
 
 def watch(session: SyncSession, hints: Callable[[float], bool], report: Callable[[SyncReport], None]) -> None:
-    """Synchronise until `hints` raises an exception.
+    """Synchronise repeatedly until `hints` raises an exception. Pass the result of each synchronisation to `report`.
 
     `hints` waits for a number of seconds, and returns True if it noticed that a file changed. It may miss changes, so
-    the stamps of the files are also compared regularly. Such a comparison takes a hundredth of the time of a round. If
-    the store cannot be reached, this is reported and tried again.
+    this function also compares the sizes, times and inodes of the files regularly. Such a comparison takes a hundredth
+    of the time of a round. If the store cannot be reached, `report` gets the error, and the function tries again.
     """
     seen, looked, full = Glance(), float("-inf"), float("-inf")
     while True:
@@ -264,28 +277,28 @@ def machine_name() -> str:
 
 
 def is_inside(path: str, directory: str) -> bool:
-    """Return whether `path` is the directory or below it."""
+    """Return whether `path` is `directory`, or is below `directory`."""
     real, above = os.path.realpath(path), os.path.realpath(directory)
     return os.path.commonpath([real, above]) == above
 
 
 def _is_in(path: str, left_out: frozenset[str]) -> bool:
-    """Return whether a path, or a directory above it, is left out."""
+    """Return whether a path, or a directory above it, is in `left_out`."""
     while path and path not in left_out:
         path = path.rpartition("/")[0]
     return path != ""
 
 
 def _key(outcome: SyncOutcome) -> tuple[str, ...]:
-    """Return the key of an outcome.
+    """Return the key of an outcome. A later outcome with the same key replaces an earlier outcome.
 
-    A later outcome with the same key replaces an earlier one. Each warning has its own key.
+    Two different warnings never have the same key.
     """
     return outcome.path, outcome.became, outcome.side, outcome.why if outcome.became == "warning" else ""
 
 
 def _is_stored(store: MemoryStore, sha256: str) -> bool:
-    """Return whether a recent version has this hash. Older versions are not checked; the caller then keeps the text."""
+    """Return whether one of the newest `MOST_LOOKED_AT` versions in a store has the hash `sha256`."""
     return any(version.sha256 == sha256 for version in store.versions(limit=MOST_LOOKED_AT))
 
 
@@ -296,7 +309,9 @@ def _planned(step: SyncStep) -> SyncOutcome:
         case "pull":
             return SyncOutcome(step.path, "written", "directory")
         case "merge":
-            return SyncOutcome(step.path, "merged", "store and directory", "or a conflict, if both changed a line")
+            return SyncOutcome(
+                step.path, "merged", "store and directory", "or a conflict, if both changed the same line"
+            )
         case "delete_memory":
             return SyncOutcome(step.path, "deleted", "store")
         case "delete_file":
@@ -306,5 +321,5 @@ def _planned(step: SyncStep) -> SyncOutcome:
         case "rename_file":
             return SyncOutcome(step.to, "renamed", "directory", f"from {step.path}")
         case "hold":
-            return SyncOutcome(step.path, "held", "", "more than half of the files are gone")
+            return SyncOutcome(step.path, "held", "", "more than half of the files are missing")
     return SyncOutcome(step.path, "skipped", "", "both sides are the same")

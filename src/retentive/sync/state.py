@@ -24,10 +24,10 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Memory and file of one path, when they were last the same.
+    """State of the memory and the file at one path after their last synchronisation.
 
-    `sha256` is the hash of the version, and `local_sha256` the hash of the file. They differ if guards have changed the
-    text. `stamp` is None if the file must be read again.
+    `sha256` is the hash of the memory, and `local_sha256` is the hash of the file. The hashes differ if a guard changed
+    the text when it was written to the store. `stamp` is None if the file must be read again.
     """
 
     version_id: str
@@ -39,10 +39,11 @@ class Base:
 
 @dataclass(slots=True)
 class SyncState:
-    """Last common state of all paths.
+    """Last common state of a directory and a memory store.
 
-    `token` names the state file, and is stored in the marker of the directory. `offered` maps the path of each file
-    that was sent for review to the sha256 of its text.
+    `token` is the name of the state file. It is stored in the marker file `.retentive-sync` of the directory. `bases`
+    maps each path to its last common state. `offered` maps the path of each file that was sent for review to the sha256
+    of its text.
     """
 
     token: str
@@ -62,8 +63,9 @@ def state_folder(environment: Mapping[str, str]) -> str:
 def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool) -> Iterator[SyncState]:
     """Yield the state of a directory and a memory store, while a lock keeps other processes from synchronising them.
 
-    If the directory was synchronised before and its marker is missing, raises `InvalidInput`; with `confirmed`, the
-    directory counts as new instead. Raises `Unavailable` if another process has the lock.
+    `states` is the folder for the state files. Raises `InvalidInput` if the directory was synchronised before, but its
+    marker file is missing. If `confirmed` is True, such a directory counts as new, without an error. Raises
+    `Unavailable` if another process has the lock.
     """
     make_directory(states)
     directory = os.path.realpath(folder.path)
@@ -79,7 +81,7 @@ def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool)
     lock = LockFile(os.path.join(states, f"{token}.lock"))
     try:
         if not lock.try_to_acquire():
-            raise Unavailable("another process synchronises this directory")
+            raise Unavailable("another process is synchronising this directory")
         state = _load(states, token) or SyncState(token, store_id, directory)
         state.directory = directory
         if folder.marker() is None or token != _marked(folder):
@@ -95,7 +97,10 @@ def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool)
 
 
 def saved_state(folder: Folder, states: str, store_id: str) -> tuple[SyncState | None, float | None]:
-    """Return the state, and the time when it was saved in seconds since 1970. Takes no lock."""
+    """Return the saved state, and the time of saving in seconds since 1970. Takes no lock.
+
+    Return None for both if no state was saved for this directory and memory store.
+    """
     token = _marked(folder)
     found = None if token is None else _load(states, token)
     if found is None or found.store_id != store_id:
@@ -118,8 +123,8 @@ def save(state: SyncState, states: str) -> None:
 def _token(folder: Folder, states: str, store_id: str, directory: str) -> str | None:
     """Return the token that names the state file, or None if the directory has no marker.
 
-    Return a new token if the marker cannot belong to this pair: its state file is missing, belongs to another memory
-    store, or belongs to another directory that still exists.
+    Return a new token if the state file of the marker is missing, belongs to another memory store, or belongs to
+    another directory that still exists.
     """
     token = _marked(folder)
     found = None if token is None else _load(states, token)
@@ -141,7 +146,7 @@ def _marked(folder: Folder) -> str | None:
 
 
 def _load(states: str, token: str) -> SyncState | None:
-    """Return the state in the state file of a token. Return None if the file is missing or cannot be read."""
+    """Return the state in the state file that `token` names, or None if the file is missing or cannot be read."""
     try:
         with open(os.path.join(states, f"{token}.json"), encoding="utf-8") as file:
             kept = json.load(file)

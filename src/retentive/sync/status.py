@@ -81,6 +81,6 @@ def _settled_scan(
 def _differing(
     old: Mapping[str, str], new: Mapping[str, str], ignored: tuple[str, ...], left_out: set[str]
 ) -> tuple[str, ...]:
-    """Return the paths whose values differ, without paths that are not synchronised."""
+    """Return the paths whose values in `old` and `new` differ, except for paths that are not synchronised."""
     changed = (path for path in sorted({*old, *new} - left_out) if old.get(path) != new.get(path))
     return tuple(path for path in changed if not is_ignored(path.removeprefix(f"{ROOT}/"), ignored))

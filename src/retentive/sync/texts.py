@@ -20,7 +20,8 @@ _KEPT_BY_CLIENT = re.compile(r"^([ \t]*)(modified|originSessionId):.*\n", re.MUL
 class Joined:
     """Result of a merge.
 
-    `is_conflict` is True if both sides changed the same lines. Then the other text must be kept in a copy.
+    `is_conflict` is True if both sides changed the same lines. In this case `text` is the text of the memory, and the
+    caller must keep the text of the file in a copy.
     """
 
     text: str
@@ -28,11 +29,12 @@ class Joined:
 
 
 def join(path: str, base: str | None, ours: str, theirs: str) -> Joined:
-    """Merge a file (`ours`) with a memory (`theirs`). Both are edits of `base`; None if there is no common text.
+    """Merge the text of a file (`ours`) with the text of a memory (`theirs`).
 
-    If the edits conflict, the result is the text of the memory. In the index of Claude Code's auto memory (MEMORY.md),
-    edits never conflict: all lines that either side added are kept. The lines `modified` and
-    `originSessionId` of the front matter, which every client rewrites, are taken from the later edit.
+    Both texts are edits of the text `base`. If no earlier text of both sides is known, `base` is None. If the edits
+    conflict, the result is the text of the memory. In the index of Claude Code's auto memory (MEMORY.md), edits never
+    conflict: all lines that either side added are kept. The lines `modified` and `originSessionId` of the front matter,
+    which every client rewrites, are taken from the later edit.
     """
     ours, theirs = _with_later_front(ours, theirs)
     merged = merge(base or "", ours, theirs)
@@ -44,7 +46,7 @@ def join(path: str, base: str | None, ours: str, theirs: str) -> Joined:
 
 
 def warnings(path: str, text: str) -> list[str]:
-    """Return warnings if the text is the index and Claude Code would not load all of it."""
+    """Return warnings if `path` is the index of Claude Code's auto memory and Claude Code does not load all of it."""
     if path != INDEX:
         return []
     count, size = len(lines(text)), len(text.encode())
@@ -65,7 +67,7 @@ def _union(base: str, ours: str, theirs: str) -> str:
 
 
 def _with_later_front(ours: str, theirs: str) -> tuple[str, str]:
-    """Return both texts with the same front matter lines `modified` and `originSessionId`: those of the later edit."""
+    """Copy the front matter lines `modified` and `originSessionId` from the later edit to the other. Return both."""
     fronts = _FRONT.match(ours), _FRONT.match(theirs)
     if fronts[0] is None or fronts[1] is None:
         return ours, theirs

@@ -121,7 +121,7 @@ def show_change(visit: Visit) -> PageAnswer:
 def _is_known(store: MemoryStore, change: Revision) -> bool:
     """Return whether the history has the change. If not, the comparison raises an error, whose status must be sent."""
     try:
-        return core_of(store).peek(Read("diff", lambda found: moment_of(found, change, None).version is not None))
+        return core_of(store).peek(Read("log", lambda found: moment_of(found, change, None).version is not None))
     except RetentiveError:
         return False
 

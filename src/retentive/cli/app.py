@@ -1,4 +1,4 @@
-"""The command `retentive`. It imports a subcommand when it is used, and suggests names similar to an unknown one."""
+"""The command `retentive`. It imports only the subcommand that runs, and suggests similar names for an unknown one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ class App(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the subcommand that the arguments name. Raises `UsageError` with similar names for an unknown one."""
+        """Return the name of the subcommand in `args`, the subcommand itself, and the arguments after its name.
+
+        If the subcommand is unknown, raises `UsageError` with similar names.
+        """
         if not ctx.resilient_parsing and args[0] not in ALIASES and args[0] not in COMMANDS and args[0][:1] != "-":
             raise click.UsageError(f"No such command {args[0]!r}.{_suggestion(args[0])}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
@@ -48,7 +51,7 @@ class App(click.Group):
         return name, command, rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the subcommands in their sections, and then the options."""
+        """Write the help of all subcommands, grouped in sections, and then the options."""
         for title, rows in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(_WIDTH), text) for name, (_, text) in rows.items()])

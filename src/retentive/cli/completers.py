@@ -46,7 +46,7 @@ def stores(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
 
 
 def versions(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Complete the id of one of the newest versions. The help of a completion is the operation and the path."""
+    """Return the newest versions whose id starts with `incomplete`, each with its operation and path as help text."""
     newest = Read("versions", lambda snapshot: list(snapshot.versions(limit=MAX_VERSIONS)))
 
     def work(location: Location, opened: Retentive) -> list[CompletionItem]:

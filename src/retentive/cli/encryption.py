@@ -130,7 +130,7 @@ def _add_key(location: Location) -> str:
 
     path = location.key_file
     if path is None:
-        raise InvalidInput("no key file given: pass --keys FILE, or set RETENTIVE_KEYS_FILE")
+        raise InvalidInput("this command needs a key file: pass --keys FILE, or set RETENTIVE_KEYS_FILE")
     with naming("Key file", path):
         return add_key(path)
 
@@ -139,5 +139,5 @@ def _sealed(found: Retentive) -> SealedBackend:
     from retentive.storage.sealed.backend import SealedBackend  # noqa: PLC0415 - imports cryptography
 
     if not isinstance(found.backend, SealedBackend):
-        raise InvalidInput("no keys given: pass --keys FILE, or set RETENTIVE_KEYS_FILE")
+        raise InvalidInput("this command needs keys: pass --keys FILE, or set RETENTIVE_KEYS_FILE")
     return found.backend

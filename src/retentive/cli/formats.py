@@ -11,7 +11,7 @@ from io import StringIO
 def ndjson(result: str, rows: str | None) -> str:
     """Return one line of JSON for each record of a result.
 
-    `result` is JSON. `rows` names its field with the records; None if the result has no such field.
+    `result` is JSON. `rows` is the name of the field that contains the records, or None if there is no such field.
     """
     return "".join(f"{json.dumps(each)}\n" for each in _records(result, rows))
 
@@ -19,7 +19,7 @@ def ndjson(result: str, rows: str | None) -> str:
 def as_csv(result: str, rows: str | None) -> str:
     """Return CSV: a line with the names of all fields, and one line for each record of a result.
 
-    The arguments are those of `ndjson`.
+    The arguments have the same meaning as in `ndjson`.
     """
     records = _records(result, rows)
     found = [each if isinstance(each, Mapping) else {"value": each} for each in records]
@@ -35,7 +35,7 @@ def as_csv(result: str, rows: str | None) -> str:
 def _records(result: str, rows: str | None) -> list[object]:
     """Return the records of a result: the list in its field `rows`, or the result itself if it is a list.
 
-    Any other result is the only record.
+    If the result is neither, it is returned as the only record.
     """
     value = json.loads(result)
     if rows is not None and isinstance(value, dict) and rows in value:

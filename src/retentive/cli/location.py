@@ -65,9 +65,10 @@ class Location:
                 yield store
 
     def chosen(self, found: Retentive) -> MemoryStore:
-        """Return the memory store in an opened location. Raises `NotFound` if it does not exist.
+        """Return the memory store with the key `store_key` in an opened location.
 
-        If a directory has plain files that retentive has not recorded yet, they are the memories of its default store.
+        Raises `NotFound` if the store does not exist. If a directory has plain files that retentive has not recorded
+        yet, these files are the memories of its default store.
         """
         if is_remote(found):
             try:
@@ -85,7 +86,7 @@ class Location:
         )
 
     def named_store(self) -> str:
-        """Return the key or id given by --store on the command line. Raises `UsageError` if it was not given there.
+        """Return the value of --store. Raises `UsageError` if the command line does not contain this option.
 
         Commands that remove a whole store use this method, so that no store is removed by default.
         """
@@ -94,9 +95,10 @@ class Location:
         return self.store_key
 
     def _becomes_store(self) -> bool:
-        """Return whether the default store can be opened although it is not recorded.
+        """Return whether the default store can be opened although the location has no record of it.
 
-        This is so for a directory with plain files, which become its memories, and for an in-memory database.
+        This is possible for a directory with plain files, which become the memories of the store, and for an in-memory
+        database.
         """
         scheme, path = parse_location(self.url)
         if scheme is not None:
@@ -116,10 +118,9 @@ class Location:
             yield found.store(self.store_key).through(INTEGRATION)
 
     def _keeps_ids(self) -> bool:
-        """Return whether memories keep the ids that earlier reads have shown.
+        """Return whether the plain files of a directory, once recorded, keep the ids that earlier reads returned.
 
-        This concerns a directory of plain files that retentive has never opened. With encryption keys, or another
-        store than the default one, the ids cannot be kept.
+        The ids cannot be kept if encryption keys are used, or if the store is not the default store.
         """
         return self.store_key == DEFAULT_KEY and self.given_keys() is None and self._becomes_store()
 
@@ -127,7 +128,7 @@ class Location:
     def opened(self, *, create: bool = False, sweep: bool = False) -> Iterator[Retentive]:
         """Open the location with all its memory stores.
 
-        If it does not exist, it is created if `create` is true; otherwise `NotFound` is raised.
+        If the location does not exist, it is created if `create` is true. If `create` is false, raises `NotFound`.
         """
         if is_url_of_server(self.url):
             with self._server(create=create) as found:
@@ -172,7 +173,10 @@ class Location:
 
     @property
     def actor_name(self) -> str:
-        """The actor given by --actor, or else the user who runs this process. Raises `InvalidInput`."""
+        """The actor given by --actor, or else the user who runs this process.
+
+        Raises `InvalidInput` if --actor is invalid.
+        """
         return str(as_actor(self.actor or _login()))
 
     def given_keys(self) -> Keys | None:
@@ -210,7 +214,7 @@ def key_ring() -> type[KeyRing]:
 
 @contextmanager
 def naming(label: str, name: str, *, codes: Collection[str] | None = None) -> Iterator[None]:
-    """Context manager that adds a line, such as `File: backup.tar`, to errors with these codes.
+    """Context manager that adds a line, such as `File: backup.tar`, to errors whose code is in `codes`.
 
     If `codes` is None, the line is added to all errors. Messages of the library do not contain names of local files,
     because models and remote users read them. A person at the shell needs these names.
@@ -270,7 +274,7 @@ def take_over(store: MemoryStore) -> None:
 
 @contextmanager
 def _explaining(store: MemoryStore) -> Iterator[None]:
-    """If a memory is read-only, add the name of the setting that makes it so to the error."""
+    """Context manager that adds, to an error about a read-only memory, the setting that makes the memory read-only."""
     try:
         yield
     except ReadOnly as error:

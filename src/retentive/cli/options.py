@@ -60,7 +60,7 @@ class GlobalOption(click.Option):
 
 
 def global_options(*, taken: Collection[str] = (), root: bool = False) -> list[click.Parameter]:
-    """Return the global options, without the names in `taken`. They have defaults only if `root` is true."""
+    """Return the global options, except those in `taken`. The options have defaults only if `root` is true."""
     found: list[click.Parameter] = []
     for flag, given in GLOBAL_OPTIONS.items():
         if flag not in taken:
@@ -119,7 +119,7 @@ def _remember(ctx: click.Context, option: click.Parameter, given: Any) -> None:
 
 
 def choose_format(ctx: click.Context, _option: click.Parameter, given: str | bool) -> None:
-    """Store the format of the output: a name, or True for JSON."""
+    """Store the output format in the context. `given` is the name of a format, or True for JSON."""
     if given:
         ctx.meta[_FORMAT] = "json" if given is True else given
 
@@ -127,7 +127,7 @@ def choose_format(ctx: click.Context, _option: click.Parameter, given: str | boo
 def chosen_format() -> str | None:
     """Return the format that the user chose for the current command.
 
-    None means that no format was chosen: plain lines in a pipe, and tables on a terminal.
+    Return None if the user chose no format. The command then prints plain lines in a pipe, and tables on a terminal.
     """
     context = click.get_current_context(silent=True)
     return None if context is None else context.meta.get(_FORMAT)

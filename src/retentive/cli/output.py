@@ -79,7 +79,10 @@ def command(
 
 
 class Group(click.Group):
-    """Command with subcommands. If no subcommand is given, it runs the one named `default`, or prints its help."""
+    """Command with subcommands. Without a subcommand, it runs the subcommand with the name `default`.
+
+    If `default` is empty, it prints its help instead.
+    """
 
     def __init__(self, *args: Any, default: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -97,7 +100,7 @@ class Group(click.Group):
             return command.invoke(inner)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the subcommands, and then the examples and options, as for a command."""
+        """Write the subcommands, the examples, the options, and a line with the names of the global options."""
         with formatter.section("Commands"):
             helps = {name: each.get_short_help_str(200) for name, each in self.commands.items()}
             if self.default:
@@ -228,7 +231,7 @@ def failure(error: RetentiveError) -> Reply:
 
 
 def attributes(value: object, *names: str) -> dict[str, object]:
-    """Return the attributes of a value with these names, as a JSON object."""
+    """Return a dictionary with the attributes of `value` that have the given names."""
     return {name: getattr(value, name) for name in names}
 
 
@@ -286,7 +289,7 @@ def coloured(text: str, colour: str | None) -> str:
 
 
 def note(text: str, *, colour: str | None = None) -> None:
-    """Print a line to standard error. On a terminal it has the given colour."""
+    """Print a line to standard error. On a terminal, the line has the colour `colour`."""
     click.echo(coloured(harmless(text), colour) if _is_terminal(sys.stderr) else text, err=True)
 
 
@@ -373,7 +376,7 @@ def write_line(text: str) -> None:
 
 
 def write_text(text: str) -> None:
-    """Print a text without a newline at the end. Lone surrogates are escaped."""
+    """Print a text, without adding a newline. Lone surrogates are escaped."""
     write(text.encode("utf-8", "backslashreplace"))
 
 

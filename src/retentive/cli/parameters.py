@@ -36,7 +36,7 @@ def _moment(_ctx: click.Context, _param: click.Parameter, given: str | None) -> 
 
 
 def revision(text: str) -> Revision:
-    """Parse the name of a revision, such as `r1234`, `HEAD~2` or `2h`. Raises `BadParameter`."""
+    """Parse the name of a revision, such as `r1234`, `HEAD~2` or `2h`. Raises `BadParameter` for an invalid name."""
     from retentive.history.revisions import parse  # noqa: PLC0415 - slow to import
 
     try:
@@ -82,14 +82,14 @@ def _is_path(word: str) -> bool:
 
 
 def user_by_default(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:
-    """Return the actor or the pattern of actors. A plain name, such as `ann`, becomes `user:ann`."""
+    """Convert the value of an option to an actor or a pattern of actors. A plain name, `ann`, becomes `user:ann`."""
     return given if given is None or {":", "*", "?"} & set(given) else f"user:{given}"
 
 
 def line_range(_ctx: click.Context, _param: click.Parameter, given: str | None) -> tuple[int, int] | None:
-    """Convert a range of lines to the `view_range` of the tool.
+    """Convert a range of lines to the parameter `view_range` of the memory tool.
 
-    The range is `A:B`, or `A:` for all lines from A, or `A` for one line. Raises `BadParameter`.
+    The range is `A:B`, or `A:` for all lines from A, or `A` for one line. Raises `BadParameter` for other values.
     """
     if given is None:
         return None
@@ -162,7 +162,7 @@ class StoreType(TextType):
 
 
 class RevisionOrPathType(TextType):
-    """The name of a revision, or the path of a memory. `revisions_and_path` decides which one it is."""
+    """The name of a revision, or the path of a memory. `revisions_and_path` tells them apart."""
 
     name = "revision or path"
 
@@ -186,16 +186,16 @@ ARGUMENT_TYPES: Mapping[str, TextType] = {
 
 
 def text_options(command: F) -> F:
-    """Decorator that adds the argument TEXT and the option --file to a command, which passes them to `given_text`."""
+    """Decorator that adds the argument TEXT and the option --file to a command. Pass their values to `given_text`."""
     option = click.option("--file", metavar="FILE", help="Read the text from this file; - is standard input.")
     return click.argument("text", required=False)(option(command))
 
 
 def given_text(text: str | None, file: str | None) -> str:
-    """Return the text given as an argument, or the text of a file.
+    """Return `text`, or the text of the file with the name `file`.
 
-    If neither is given, or if the given one is `-`, the text is read from standard input. Raises `UsageError` if both
-    are given, if the file cannot be read, or if neither is given and standard input is a terminal.
+    If both are None, or if one of them is `-`, the text is read from standard input. Raises `UsageError` if neither is
+    None, if the file cannot be read, or if both are None and standard input is a terminal.
     """
     if text is not None and file is not None:
         raise click.UsageError("A text was passed twice, as an argument and as a file.")

@@ -35,8 +35,8 @@ CHANGE = VIEW.replace("}.", ', "changes"}; changes is a list of {"path", "memory
 class Done:
     """Result of a command: its reply, the path, and the versions it read or recorded.
 
-    `read` is the version that a view showed. `changes` is None for a command that only reads. It is empty if the output
-    format does not show changes.
+    `read` is the version that a view showed. `changes` contains the versions that the command recorded. It is empty if
+    the output format does not show changes, and None for a command that only reads.
     """
 
     reply: Reply
@@ -47,9 +47,10 @@ class Done:
 
 
 def perform(store: MemoryStore, if_version: str | None = None, /, **given: object) -> Done:
-    """Run a command of the memory tool. `given` is its raw input. Errors of input and storage become error replies.
+    """Run a command of the memory tool. Errors of input and storage become error replies.
 
-    Nothing is changed if `if_version` is not the newest version of the memory.
+    `given` contains the fields of the command. If `if_version` is given but is not the id of the newest version of the
+    memory, nothing is changed.
     """
     there = remote_store(store)
     if there is not None:

@@ -194,7 +194,7 @@ def _to_erase(target: Target, path: MemoryPath | None, found: Snapshot) -> dict[
 
 
 def _below(path: MemoryPath, found: Snapshot) -> list[str]:
-    """Return the ids of the memories below a directory, and of deleted memories whose last path was there."""
+    """Return the ids of the memories below a directory, and of deleted memories whose last path was below it."""
     last: dict[str, Version] = {}
     for version in all_versions(found):
         last.setdefault(version.memory_id, version)

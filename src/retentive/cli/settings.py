@@ -76,14 +76,14 @@ def _each_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise InvalidInput(f"{next(name for name in names if names.count(name) > 1)!r} is given more than once")
+        raise InvalidInput(f"the name {next(n for n in names if names.count(n) > 1)!r} is given more than once")
     return found
 
 
 def _parsed(change: str) -> tuple[str, object]:
     name, equals, value = change.partition("=")
     if not equals:
-        raise InvalidInput(f"{change!r} is not NAME=VALUE, such as max_memories=500")
+        raise InvalidInput(f"{change!r} does not have the form NAME=VALUE, such as max_memories=500")
     try:
         return name, json.loads(value, object_pairs_hook=_each_once)
     except ValueError:

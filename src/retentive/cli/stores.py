@@ -141,7 +141,7 @@ def archive(location: Location, store: str, *, workspace: str) -> None:
 def _metadata(given: tuple[str, ...]) -> dict[str, str | None]:
     pairs = [each.partition("=") for each in given]
     if len({name for name, _, _ in pairs}) < len(pairs):
-        raise InvalidInput("an entry of the metadata is given more than once")
+        raise InvalidInput("--meta gives the same entry of the metadata more than once")
     return {name: value if equals else None for name, equals, value in pairs}
 
 

@@ -288,7 +288,7 @@ def _take_over(location: Location) -> None:
 
 
 def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:
-    """Return the stores given by --store, after the command or before it. Returns an empty sequence for all stores."""
+    """Return the stores named with --store, before or after the command. An empty sequence means all stores."""
     return stores or ((location.store_key,) if "store" in location.typed else ())
 
 

@@ -120,7 +120,7 @@ _FORCE_RESTORE = "--force restores the earlier state and deletes the memories in
 
 
 def _advice(store: MemoryStore, operation: Undo | Restore, *, dry_run: bool = False) -> list[str]:
-    """Return a sentence for each option with which the operation would have no conflicts."""
+    """Return advice about a conflict: a sentence for each option, such as --force, that avoids the conflict."""
     if remote_store(store) is not None:
         return []
     core = core_of(store)
@@ -205,7 +205,7 @@ def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: Sequence[st
 
 
 def _grouping(outcome: RestoreOutcome) -> list[str]:
-    """Return a note that names the undone changes, if they have more than one version."""
+    """Return a note that names the undone changes. Return an empty list if they have only one version in total."""
     changes, versions = outcome.undone, sum(len(change.versions) for change in outcome.undone)
     if versions < 2 or outcome.conflicts:
         return []

@@ -303,7 +303,7 @@ def test_the_command_line_shows_and_sets_them(tmp_path: Path) -> None:
     [
         (["max_memories=many"], "the setting max_memories must be an integer from 0"),
         (["colour=red"], "unknown settings ['colour']; the known settings are view_chars"),
-        (["max_memories"], "is not NAME=VALUE"),
+        (["max_memories"], "does not have the form NAME=VALUE"),
         ([], "specify a setting to change"),
         (["--file", "missing.json"], "cannot read the settings file missing.json"),
         (["--file", "broken.json"], "is not JSON"),

@@ -159,7 +159,7 @@ def test_a_dry_run_has_the_status_of_the_run(environment: dict[str, str], tmp_pa
 def test_mistakes_name_the_remedy(environment: dict[str, str], tmp_path: Path) -> None:
     at = f"--at={tmp_path}/memory"
     (tmp_path / "file").touch()
-    for directory, status, text in (("none", 3, "does not exist"), ("file", 2, "this is a file")):
+    for directory, status, text in (("none", 3, "does not exist"), ("file", 2, "the path is a file")):
         done = run(environment, at, "sync", str(tmp_path / directory))
         assert done.returncode == status
         assert text in done.stderr

@@ -11,7 +11,7 @@ from retentive.values.diff import NOWHERE, DiffLine, unified
 
 
 def diffs(store: MemoryStore, changes: Sequence[Version]) -> Iterator[DiffLine]:
-    """Yield the diffs of these versions, one memory after the other.
+    """Yield the diffs of the versions in `changes`, grouped by memory.
 
     Consecutive versions of a memory are combined into one diff.
     """

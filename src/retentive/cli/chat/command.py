@@ -173,7 +173,7 @@ def _saved(
 
 
 def _hints(location: Location, session: Session) -> list[str]:
-    """Return hints with the commands that revert the changes of the conversation and that continue it."""
+    """Return hints: a command that reverts the changes of the conversation, and a command that continues it."""
     number, actor = len({version.revision for version in session.changes()}), session.actor
     hints = []
     if number:
@@ -201,7 +201,7 @@ def _command(location: Location, *words: str) -> str:
 def _follow(
     lines: Lines, session: Session, commands: Commands, screen: Screen | JsonLines, *, on_keyboard: bool
 ) -> int:
-    """Answer all lines. Returns the exit status of the last message that got no answer, or 0.
+    """Answer each message and slash command in `lines`. Returns the exit status of the last failed message, or 0.
 
     On Ctrl-C, raises `KeyboardInterrupt` unless the input is a keyboard.
     """

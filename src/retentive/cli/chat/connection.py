@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from anthropic import Anthropic
 
 _NO_KEY = (
-    "no API key: set ANTHROPIC_API_KEY, or specify another endpoint with --base-url.\n"
+    "the chat needs an API key: set ANTHROPIC_API_KEY, or specify another endpoint with --base-url.\n"
     "`retentive demo` needs no key: it shows an agent with a memory, and a scripted Claude."
 )
 _SLOW_IMPORTS = ("retentive.agent.loop", "rich.live", "rich.markdown", "rich.spinner")
 
 
 class LazyClient:
-    """Client of the API that is created when it is first used."""
+    """Client of Anthropic's API. It is created when it is first used."""
 
     def __init__(self, base_url: str | None) -> None:
         self._base_url = base_url
@@ -60,8 +60,8 @@ class LazyClient:
 def connection(base_url: str | None) -> Iterator[LazyClient]:
     """Context manager that yields a client and closes it at the end.
 
-    If neither an environment variable nor a base URL is given, the SDK is imported at once: it may find credentials in
-    files. Raises `InvalidInput` without credentials or without the SDK.
+    If neither an environment variable with a key nor a base URL is given, the client is created at once, because the
+    SDK may find credentials in files. Raises `InvalidInput` if there are no credentials or the SDK is not installed.
     """
     if find_spec("anthropic") is None:
         raise InvalidInput(f"`retentive chat` needs the extra `anthropic` of retentive: {pip_install('anthropic')}")

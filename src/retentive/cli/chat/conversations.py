@@ -106,7 +106,7 @@ def opened(store_id: str, name: str | None) -> Iterator[SavedChat]:
 
 
 def newest(store_id: str) -> str:
-    """Return the name of the conversation that was saved last. Raises `NotFound`."""
+    """Return the name of the conversation that was saved last. Raises `NotFound` if no conversation is saved."""
     with suppress(OSError):
         files = [entry for entry in os.scandir(_directory(store_id)) if entry.name.endswith(_SUFFIX)]
         if files:

@@ -26,7 +26,7 @@ class MarkdownBlocks:
         return self._rendered("\n".join(lines[:end]))
 
     def end(self) -> str:
-        """End the answer, and return its rendered rest. The next piece of text begins a new answer."""
+        """End the answer, and return the rest of its text, rendered. The next piece of text begins a new answer."""
         rest, self._text = self._text, ""
         shown = self._rendered(rest) if rest.strip() else ""
         self._is_first = True

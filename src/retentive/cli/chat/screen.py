@@ -276,7 +276,7 @@ def edited(edit: AppliedEdit) -> str:
 
 
 def compacted(summary: str | None) -> str:
-    """Return a short description of the result of a compaction. `summary` is None if it failed."""
+    """Return a short description of the result of a compaction. `summary` is None if the compaction failed."""
     if summary is None:
         return "the compaction failed; the conversation is unchanged"
     return f"the conversation was replaced by a summary of {len(summary):,} characters"

@@ -237,8 +237,8 @@ class Session:
     def _mark_undone(self, *revisions: int) -> None:
         """Mark revisions as undone, and save the conversation.
 
-        With --actor, the undo is recorded with the same actor as Claude's changes. Its own revision is therefore marked
-        too.
+        With --actor, the undo is recorded with the same actor as Claude's changes. Therefore the revision of the undo
+        is marked too.
         """
         last = max(revisions)
         self._undone |= set(revisions) | {version.revision for version in self.changes() if version.revision > last}

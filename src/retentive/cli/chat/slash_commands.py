@@ -44,7 +44,10 @@ _NEXT = {"role": "user", "content": "?"}  # some models reject a conversation th
 
 @dataclass(frozen=True, slots=True)
 class ContextCounter:
-    """Counts the tokens of the next request, by asking the API. The fields are parts of every request."""
+    """Counts the tokens of the next request, by asking the API.
+
+    `client` returns the client of the API. The other fields are parts of every request.
+    """
 
     client: Callable[[], Anthropic]
     model: str
@@ -69,7 +72,7 @@ class ContextCounter:
 
 
 def is_command(line: str) -> bool:
-    """Return whether a line is a slash command, known or unknown. A line that starts with a memory path is not."""
+    """Return whether a line has the form of a slash command. A line that starts with a memory path does not have it."""
     return _COMMAND.fullmatch(line) is not None
 
 
@@ -98,7 +101,7 @@ class Commands:
             return _error(str(error))
 
     def completions(self, line: str) -> list[str]:
-        """Return the lines that complete a line: slash commands, and after `/view` the paths of memories."""
+        """Return possible completions of an incomplete line: slash commands, or after `/view` the paths of memories."""
         if line.startswith("/view "):
             typed = line.removeprefix("/view ")
             below = "" if typed.startswith("/") else f"{ROOT}/"

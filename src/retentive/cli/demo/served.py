@@ -27,7 +27,11 @@ _KEY, _URL = re.compile(r": (rtv_\w+)$", re.MULTILINE), re.compile(r" at (http:/
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A running server. With `agent_key`, a client may read and write the memories of one store, as any session."""
+    """A running server.
+
+    `agent_key` is an API key for agents. It permits an agent to read and write the memories of one store, and to act as
+    any session.
+    """
 
     process: subprocess.Popen[str]
     url: str
@@ -66,7 +70,7 @@ def _prepared(process: subprocess.Popen[str], store_key: str) -> Service:
         printed += line
     first = _KEY.search(printed)
     if first is None:
-        raise click.ClickException("a server already ran at this location, so the first API key is not shown again")
+        raise click.ClickException("a server ran at this location before; its first API key is shown only once")
     url, admin_key = listening[1], first[1]
     store = _post(f"{url}/v1/memory_stores", admin_key, {"name": "Demo", "key": store_key})
     agent = {"name": "agent", "scopes": ["read", "write"], "stores": [store["id"]], "act_as": ["session:*"]}
@@ -82,10 +86,10 @@ def _post(url: str, key: str, body: Mapping[str, object]) -> dict[str, Any]:
 
 
 class ServedMemory:
-    """Memory of an agent, on a server. The client of the SDK sends each command to the server, with the id of its call.
+    """Memory of an agent, on a server. Sends each command to the server with the id of its tool call.
 
-    If the connection is lost, the client may send the command again. The server does not run a call with a known id
-    again; it returns the earlier result.
+    If the connection is lost, the client of the SDK may send the command again. If the server has already run a call
+    with this id, it does not run the call again, but returns the earlier result.
     """
 
     def __init__(self, url: str, key: str, store_id: str) -> None:

@@ -63,7 +63,7 @@ def counted(text: str) -> Counter[str]:
 
 
 def named(counts: Counter[str]) -> str:
-    """Return the counts in the format of the memory and of the answer: `Aurora 3, Borealis 0, Corona 7`."""
+    """Return the counts as text, in the format of the memory and the answer: `Aurora 3, Borealis 0, Corona 7`."""
     return ", ".join(f"{lamp} {counts[lamp]}" for lamp in LAMPS)
 
 
@@ -88,7 +88,7 @@ class Notes:
         return f"Weeks done: {self.done} of {self.total}. {then}\nSo far: {named(self.counts)}."
 
     def after(self, tickets: str) -> Notes:
-        """Return the notes after the next week, whose tickets are added to the counts."""
+        """Return the notes after one more week. The returns in `tickets`, the text of this week, are counted."""
         return Notes(self.done + 1, self.total, self.counts + counted(tickets))
 
 
@@ -132,7 +132,7 @@ def _save(before: Notes, after: Notes) -> Turn:
 
 
 def _known(prompt: Prompt) -> Notes | None:
-    """Return the progress that was last written to the memory or read from it. Returns None before the first one."""
+    """Return the progress that Claude last wrote to the memory or read from it. Returns None if there is none yet."""
     for call in reversed([call for call in prompt.calls if call.name == "memory"]):
         text = str(call.input.get("new_str") or call.input.get("file_text") or _text(call))
         _text(call)  # raises if the call failed

@@ -58,9 +58,9 @@ class Hook:
         return None if self.directory is None else push.start(self.location, self.directory)
 
     def synchronise(self) -> int | None:
-        """Start to synchronise the directory, and wait at most `longest_wait_s` for the end.
+        """Start a process that synchronises the directory, and wait until it ends, at most `longest_wait_s` seconds.
 
-        Returns the exit status. Returns None if the process still runs, or if there is no directory.
+        Returns the exit status of the process. Returns None if it still runs, or if there is no directory.
         """
         process = self.start()
         return None if process is None or not push.is_done(process, longest_wait_s(os.environ)) else process.returncode

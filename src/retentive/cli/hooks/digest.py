@@ -83,13 +83,13 @@ def change_lines(versions: Iterable[Version], *, actor: str, since: str | None) 
 
 
 def listed(view: str) -> list[str]:
-    """Return a line with size and path for each memory in the view of a directory."""
+    """Return a line with the size and the path of each memory that `view`, the view of a directory, lists."""
     rows = [line.partition("\t") for line in view.splitlines()]
     return [f"{size}\t{path}" for size, tab, path in rows if tab and not path.endswith("/") and path != "/memories"]
 
 
 def new_lines(view: str, before: str) -> list[str]:
-    """Return the lines of a memory that the earlier text `before` does not contain. `view` is a view of the memory."""
+    """Return the lines of a memory that the text `before` does not contain. `view` is the memory with line numbers."""
     known = set(before.splitlines())
     rows = [line.partition("\t") for line in view.splitlines()]
     return [line for number, tab, line in rows if tab and number.strip().isdigit() and line and line not in known]

@@ -53,7 +53,7 @@ def read_session(stream: IO[bytes]) -> HookSession:
 
 
 def as_id(given: object) -> str:
-    """Return a session id. Returns an empty string if it is invalid."""
+    """Return `given` if it is a valid session id. Otherwise, return an empty string."""
     return given if isinstance(given, str) and _ID.fullmatch(given) else ""
 
 

@@ -172,7 +172,7 @@ class TranscriptStore:
 def _add(
     tx: Transaction, *, key: SessionKey, entries: Sequence[SessionStoreEntry], token: str, now: int, known: _Seen
 ) -> tuple[_Seen, set[str]]:
-    """Add the entries that the transcript does not have. Returns the ids of the earlier and of the added entries.
+    """Add new entries to a transcript. Return the ids of its earlier entries, and the ids of the added entries.
 
     The transaction may run again after a commit whose reply was lost. The second run finds its own `token` and adds
     nothing. The ids of added entries are returned separately, because they are not committed yet.

@@ -66,7 +66,7 @@ def _frames_of_package() -> int:
 
 
 def announce(kind: DeprecatedKind, name: str, say: Callable[[str], object]) -> None:
-    """If a name is deprecated, call `say` with the text of the warning. Each process does this once for a name."""
+    """If a name is deprecated, call `say` with the text of the warning, once for each name in a process."""
     found = find(kind, name)
     if found is not None and found not in _announced:
         _announced.add(found)

@@ -41,14 +41,14 @@ class _Trigger:
 
 @dataclass(frozen=True, slots=True)
 class InputTokens(_Trigger):
-    """Trigger of a context edit: a number of input tokens."""
+    """Trigger of a context edit, given as a number of input tokens."""
 
     type: ClassVar[str] = "input_tokens"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUses(_Trigger):
-    """Trigger of a context edit: a number of tool uses in the conversation."""
+    """Trigger of a context edit, given as a number of tool uses in the conversation."""
 
     type: ClassVar[str] = "tool_uses"
 
@@ -59,7 +59,7 @@ class ClearToolUses:
 
     The newest `keep` tool uses, and all uses of `exclude_tools`, are not cleared. If the edit would free fewer than
     `clear_at_least` tokens, nothing is cleared. With `clear_tool_inputs=True`, the inputs of the cleared tool uses are
-    cleared too. With a tuple of tool names, only the inputs for these tools are cleared.
+    cleared too. If `clear_tool_inputs` is a list of tool names, only the inputs of these tools are cleared.
     """
 
     type: ClassVar[str] = "clear_tool_uses_20250919"
@@ -214,8 +214,8 @@ def memory_context(
 def default_context() -> ContextManagement:
     """Return the context edits that an agent uses by default: clear old tool results, then compact.
 
-    Clearing alone does not keep a conversation within the context window, because texts and memory results are not
-    cleared.
+    Clearing tool results does not always keep a conversation within the context window, because texts and results of
+    the memory tool are not cleared.
     """
     return memory_context(clear_at_least=CLEAR_AT_LEAST_TOKENS, compact=True)
 

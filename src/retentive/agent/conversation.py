@@ -51,7 +51,7 @@ class Response:
 
     @property
     def content(self) -> list[MessageDict]:
-        """The blocks without blank text blocks. Models sometimes write such blocks, but the API rejects them."""
+        """All blocks except blank text blocks. Models sometimes write blank text blocks, but the API rejects them."""
         return [block for block in self.blocks if block["type"] != "text" or block["text"].strip()]
 
 
@@ -150,7 +150,7 @@ def add_result(messages: list[MessageDict], result: MessageDict) -> None:
 def tool_result(tool_use_id: str, content: object, *, is_error: bool = False) -> MessageDict:
     """Build a tool_result block that the API accepts.
 
-    Blank text blocks are left out. An error result without text gets a text.
+    Blank text blocks are left out. If an error result has no text, a default text is added.
     """
     if content is None or isinstance(content, str):
         kept: Any = replace_surrogates(content or "")
@@ -168,9 +168,10 @@ def _newest_response(messages: Sequence[MessageDict]) -> int | None:
 
 
 def without_server_calls(blocks: Sequence[MessageDict], later: Iterable[Mapping[str, Any]] = ()) -> list[MessageDict]:
-    """Return the blocks without calls of server tools that have no result in `blocks` or in the messages `later`.
+    """Return `blocks` without the calls of server tools whose result is missing.
 
-    `later` is read only if `blocks` does not contain all results.
+    A result is missing if it is neither in `blocks` nor in the messages `later`. If `blocks` contains all results,
+    `later` is not read.
     """
     open_ids = {block.get("id") for block in blocks if block.get("type") in SERVER_CALLS}
     for each in chain([blocks], map(blocks_of, later)):

@@ -64,9 +64,9 @@ class ConnectionLost(AgentError):
 
 
 class Stopped(AgentError):
-    """`ask` has no answer, because the run ended before Claude had finished.
+    """`Agent.ask` cannot return an answer, because the run ended before Claude had finished.
 
-    `reason` is copied from the event `Finished`.
+    `reason` is the reason in `Finished`, the last event of the run.
     """
 
     code = "stopped"
@@ -77,6 +77,6 @@ class Stopped(AgentError):
 
 
 class NotSaved(AgentError):
-    """The memories of a project could not be written. The message is the reply of the memory to the failed command."""
+    """The memories of a project could not be written. The message gives the reason."""
 
     code = "not_saved"

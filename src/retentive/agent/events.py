@@ -22,7 +22,7 @@ class Text:
 class ToolCall:
     """Tool call from Claude. The call is already in the conversation, but it has not run yet.
 
-    It runs when the next event of this run is read. If the run ends before that, it runs at the start of the next run.
+    It runs when the next event of this run is read. If the run ends first, the call runs at the start of the next run.
     """
 
     id: str
@@ -66,8 +66,8 @@ class ServerToolResult:
 class ToolReply:
     """Result of a tool call. The result is already in the conversation.
 
-    In `text`, content that is not text is shown as `[type]`. Tool calls in a truncated or refused response do not run;
-    they get an error result that gives the reason.
+    `text` is the text of the result. Other content is shown as its type, for example `[image]`. Tool calls in a
+    truncated or refused response do not run; they get an error result that gives the reason.
     """
 
     id: str
@@ -78,7 +78,7 @@ class ToolReply:
 
 @dataclass(frozen=True, slots=True)
 class EditsApplied:
-    """Context edits that the API applied before Claude read the conversation. `agent.messages` keeps the full content.
+    """Context edits that the API applied before Claude read the conversation. `agent.messages` keeps everything.
 
     With `stream=True`, this event comes after the texts, because the API reports the edits at the end of a stream.
     """
@@ -108,10 +108,11 @@ class StreamRestarted:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Token usage of one response, of the steps of the response, and of the run so far (`total_tokens`).
+    """Token usage of one response, and total number of tokens of the run so far.
 
-    `iterations` is empty if the API reports no steps. Tokens read from and written to the prompt cache are fields of
-    `usage`.
+    `usage` counts the tokens of the response. It also has the tokens that were read from and written to the prompt
+    cache. `iterations` has the usage of each step of the response, such as a compaction. It is empty if the API reports
+    no steps.
     """
 
     turn: int
@@ -127,8 +128,8 @@ class Finished:
     Values of `reason`:
 
     - "end_turn": Claude has finished.
-    - "budget": a limit of the `Budget` is reached; `detail` names the limit. `run()` without a message continues,
-      unless it is a limit of the whole conversation.
+    - "budget": a limit of the `Budget` is reached; `detail` names the limit. `run()` without a message continues the
+      conversation, except if the limit applies to the whole conversation.
     - "refusal": the model declined. Its response is not in `agent.messages`.
     - "pause": the run stopped after a compaction, because `pause_after_compaction` is set or `compact()` was called.
       `run()` without a message continues.
@@ -184,6 +185,6 @@ def block_events(block: Mapping[str, Any]) -> list[Event]:
 
 
 def call_input(block: Mapping[str, Any]) -> Mapping[str, object]:
-    """Return the input of a tool call as a dict. Models sometimes send other input; it becomes `{"input": value}`."""
+    """Return the input of a tool call as a dict. If the model sent another value, return `{"input": value}`."""
     value = block.get("input")
     return dict(value) if isinstance(value, Mapping) else {"input": value}

@@ -34,12 +34,12 @@ def function_tool(
 ) -> FunctionTool:
     """Create a function tool for a memory. Raises `InvalidInput`.
 
-    `memory` is a `MemoryStore`, `Mounts`, another object with a method `execute`, or a location, opened or not. For a
-    location, `store` selects a memory store by its key or id. If this function opens the location, it is closed when
-    the process ends.
+    `memory` is a `MemoryStore`, `Mounts`, another object with a method `execute`, or a location (a directory, a URL or
+    an opened location). For a location, `store` selects a memory store by its key or id. If this function opens the
+    location, it is closed when the process ends.
 
-    With `protocol`, the description of the tool includes the memory protocol: it tells the model to view its memory
-    first and to record its progress. The API adds this protocol itself, but only for Claude's built-in memory tool.
+    With `protocol`, the description of the tool includes the memory protocol. This text tells the model to view its
+    memory first and to record its progress. The API adds this text itself, but only for Claude's built-in memory tool.
     `strict` is for OpenAI's strict mode, in which every field is required: a field that a command does not use is null.
 
     `actor`, `source` and `session` are recorded with each change.

@@ -62,7 +62,7 @@ _Run: TypeAlias = list[weakref.ref[Any]]
 
 
 class _Conversation(Generic[C, R]):
-    """Base class of both agents. It has the state of the conversation and the steps of its runs."""
+    """Base class of `Agent` and `AsyncAgent`: state of the conversation, and steps of its runs."""
 
     _new_client: Callable[[], C]
     _is_async: ClassVar[bool]
@@ -138,12 +138,12 @@ class _Conversation(Generic[C, R]):
     def compact(self, *, instructions: str | None = None) -> R:
         """Replace the conversation so far with a summary now. Return an iterator over the events, as `run` does.
 
-        Tool calls without a result run first. The last event is a `Finished`. If there is a summary, its reason is
-        "pause"; otherwise the conversation is unchanged. `agent.messages` keeps the earlier messages. `instructions`
+        Tool calls without a result run first. The last event is a `Finished`. Its `reason` is "pause" if there is a
+        summary; otherwise the conversation is unchanged. `agent.messages` keeps the earlier messages. `instructions`
         replace the API's own summary prompt.
 
         After a summary, the agent no longer sends the context edit `Compact`, because the API rejects it. Call this
-        method again when the conversation has grown. Needs a model with the beta `compact-2026-09-04`.
+        method again when the conversation has grown. The model must support the beta `compact-2026-09-04`.
         """
         config = compaction_config(instructions)
         return self._start(lambda run: self._compact(config, run))

@@ -43,7 +43,7 @@ class ProjectFiles:
         return None if entry.memory is None else decoded(entry.data)
 
     def put(self, name: str, text: str) -> None:
-        """Write a memory. Raises `Refused`, which names the path of the memory. A refused write records nothing."""
+        """Write the memory `name`. Raises `Refused`, which names the path. A refused write changes nothing."""
         path = self._path(name)
         try:
             HANDLERS[Write](self._tx, self._writer, Write(path, text))
@@ -67,7 +67,7 @@ class ChangeProject(WriteOperation[T], Generic[T]):
     work: Callable[[ProjectFiles], T]
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> T:
-        """Call `work`."""
+        """Call `work` with access to the memories of the project, and return its result."""
         return self.work(ProjectFiles(tx, writer, self.path))
 
 
@@ -80,6 +80,6 @@ def change_project(
 
 
 def error_of_refusal(memory: MemoryStore | Mounts, directory: str, refusal: Refused) -> RetentiveError:
-    """Convert a refusal to an error whose message is the text of the reply."""
+    """Convert a refusal to an error. The message of the error is the text that a model would get as the reply."""
     core, path = place_of(memory, directory, operation=ChangeProject.name)
     return core.error(refusal, AuditOnly(ChangeProject.name, written=(path,)))

@@ -24,9 +24,9 @@ _MORE = "- older files are not listed\n"
 class LogPlan:
     """Plan for fitting a new session into the log.
 
-    `share` is the fraction of the size limit to use; less than 1 leaves room, because guards may lengthen a text. If
-    `rolls_over` is True, older sessions move to files. Otherwise they are dropped from the log. If `shrinks` is True,
-    so many sessions are dropped that the log gets smaller than before, which every limit allows.
+    `share` is the fraction of the size limit to use. A fraction below 1 leaves room, because guards may lengthen the
+    text. If `rolls_over` is True, older sessions move to files. Otherwise they are dropped from the log. If `shrinks`
+    is True, enough sessions are dropped to make the log smaller than before. Every limit allows a smaller log.
     """
 
     share: float = 1.0
@@ -45,7 +45,7 @@ def split_log(log: str) -> tuple[str, list[str]]:
 
 
 def add_entry(files: ProjectFiles, name: str, entry: str, day: str, plan: LogPlan) -> None:
-    """Add a session to the log `name`. Raises `Refused` if it does not fit with this plan."""
+    """Add the session `entry` to the log `name` as `plan` says. Raises `Refused` if a limit of the store forbids it."""
     log = files.read(name) or ""
     head, old = split_log(log)
     entries = [entry, *old]

@@ -243,7 +243,7 @@ def _new_checklist(features: Iterable[Feature | str]) -> list[dict[str, Any]]:
 
 
 def _mark_features(text: str | None, path: str, verified: Sequence[str], broken: Sequence[str]) -> str:
-    """Set `passes` of the features. Everything else in the checklist is kept."""
+    """Return the checklist `text` with `passes` set to true for `verified` features, and to false for `broken` ones."""
     content, features = _parse_checklist(text)
     if features is None:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""System prompts about the memory, quoted from the public documentation in each language that it is published in."""
+"""System prompts about the memory. They are quoted from the public documentation, in each of its languages."""
 
 from __future__ import annotations
 

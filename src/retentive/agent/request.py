@@ -62,9 +62,9 @@ def request_of(
 ) -> dict[str, Any]:
     """Return the fields of a request with these messages. With `compaction`, the request asks for a summary.
 
-    The API signs a summary only if it was requested with `compaction`. If the messages contain a signed summary, the
-    API rejects the context edit `Compact`. In a request with `compaction`, it rejects all context edits. Source:
-    "Compaction on demand", limits and interactions with other features.
+    Context edits that the API would reject are left out: all edits in a request with `compaction`, and the edit
+    `Compact` if the messages contain a signed summary. The API signs a summary only if it was requested with
+    `compaction`. Source: "Compaction on demand", limits and interactions with other features.
     """
     summaries = [block for message in messages for block in message["content"] if block["type"] == "compaction"]
     signed = [block for block in summaries if block.get("signature")]
@@ -92,7 +92,7 @@ def compaction_config(instructions: str | None) -> dict[str, Any]:
 
 
 def _without_reply_fields(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the fields that only shape a reply, because the API rejects them in a request with `compaction`."""
+    """Remove the fields that only shape a reply, because the API rejects them in a request with `compaction`."""
     kept = {name: value for name, value in request.items() if name not in ("stop_sequences", "output_format")}
     if isinstance(choice := kept.get("tool_choice"), Mapping) and choice.get("type") in ("any", "tool"):
         del kept["tool_choice"]

@@ -64,8 +64,8 @@ class TokenUsage:
 class ConversationUsage:
     """Number of responses and tokens in all runs of a conversation.
 
-    Responses that were not recorded in the conversation and tokens of compactions are included. A response whose stream
-    was interrupted is not.
+    Compactions are included, and also responses that were not recorded in the conversation. A response whose stream
+    was interrupted is not included.
     """
 
     turns: int = 0
@@ -118,9 +118,9 @@ def usage(response: object) -> TokenUsage:
 
 
 def iterations(response: object) -> tuple[TokenUsage, ...]:
-    """Return the token usage of each step of a message: compactions and rounds of server tools.
+    """Return the token usage of each step of a message. A step is a compaction or a round of server tools.
 
-    Empty if the API reports no steps.
+    The result is empty if the API reports no steps.
     """
     return tuple(_usage(step, "unknown") for step in items(field(field(response, "usage"), "iterations")))
 
@@ -135,7 +135,7 @@ def _billed(response: object) -> tuple[TokenUsage, ...]:
 
 
 def token_count(response: object) -> TokenCount:
-    """Convert a response of `count_tokens`."""
+    """Convert a response of the API method `count_tokens` to a `TokenCount`."""
     original = field(field(response, "context_management"), "original_input_tokens")
     return TokenCount(_count(field(response, "input_tokens")) or 0, _count(original))
 

@@ -102,7 +102,10 @@ def lost_after_the_end() -> suppress:
 
 @contextmanager
 def request_errors() -> Iterator[None]:
-    """Extend `api_errors` to errors in building a request (`InvalidInput`) and in parsing a response (`ApiFailed`).
+    """Convert exceptions of a request: failures of the API or the network, invalid requests and malformed responses.
+
+    Failures of the API and the network become `AgentError`, as in `api_errors`. If the SDK cannot build the request,
+    `InvalidInput` is raised. If the SDK cannot parse the response, `ApiFailed` is raised.
 
     The SDK tries to parse each response with status 200, even a malformed one, and may then raise a `TypeError` or
     another exception that is not its own.

@@ -88,7 +88,7 @@ def _leave_out_final_thinking(sent: list[MessageDict]) -> None:
 
 
 def _answer_calls(sent: list[MessageDict]) -> None:
-    """Add an error result for each call in the last response that has no result."""
+    """Add an error result for each tool call of the last response whose result is missing."""
     missing = [tool_result(call["id"], UNKNOWN_OUTCOME, is_error=True) for call in _open_calls(sent)]
     if not missing:
         return

@@ -29,9 +29,9 @@ _LOG = logging.getLogger("retentive.agent")
 
 
 class Tools:
-    """Runs the tool calls of one agent, on its memory and with the application's tools.
+    """Runs the tool calls of one agent: commands of its memory, and calls of the application's tools.
 
-    The tools must have been checked with `tool_list`. `definitions` are the entries for the `tools` list of a request.
+    `tools` must be the result of `tool_list`. `definitions` are the entries for the `tools` list of a request.
     Thread-safe if the application's tools are thread-safe.
     """
 

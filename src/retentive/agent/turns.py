@@ -129,8 +129,8 @@ class Turns:
     def answered(self) -> Finished | None:
         """Return the last event of the run if the conversation already ends with an answer. Otherwise return None.
 
-        This can happen after a crash. The API would refuse to continue such a conversation without a new message. It
-        does continue a turn that it paused, and a response that ends with a server tool or a compaction.
+        A conversation can end with an answer after a crash. Without a new message, the API would refuse to continue it.
+        The API does continue a turn that it paused, and a response that ends with a server tool or a compaction.
         """
         newest = self._messages[-1]
         blocks = blocks_of(newest)
@@ -200,7 +200,7 @@ class Turns:
         return self._finished(reason, response, _refusal(response.raw) if reason == "refusal" else stop_reason)
 
     def over_budget(self, used: ConversationUsage) -> Finished | None:
-        """Return the last event of the run if a limit of the budget is reached before the first request."""
+        """Return the last event of the run if a limit is reached before the first request. Otherwise return None."""
         limit = self._exceeded_limit(used)
         return Finished("budget", "", self._turns, self._tokens, limit) if limit else None
 
@@ -230,7 +230,7 @@ def runs_tools(response: Response) -> bool:
 
 
 def answer_of(finished: list[Finished]) -> str:
-    """Return the text of a finished run. Raises `Stopped` if the run ended before Claude had finished."""
+    """Return the text of the last event in `finished`. Raises `Stopped` if the run ended before Claude had finished."""
     last = finished[-1]
     if last.reason != "end_turn":
         detail = f" ({last.detail})" if last.detail else ""

@@ -50,15 +50,16 @@ _CHUNK = 100  # changes in one batch
 class AdkMemoryService(BaseMemoryService):
     """Memory service with one memory store for each user of each app. Threads and processes may share a location.
 
-    `memory` is a location, opened or not. It can also be a function that takes an app name and a user id and returns a
-    memory store. `actor` is recorded with each change.
+    `memory` is a location: a directory, a URL or an opened location. It can also be a function that takes an app name
+    and a user id and returns a memory store. `actor` is recorded with each change.
 
     Each event with text becomes one memory. An event is added only once: if its session is added again, an edited
     memory is not overwritten, and a deleted memory is not restored. A search returns the best `limit` memories that
     contain any word of the query, in any word form.
 
-    The argument `custom_metadata` of a method raises `NotImplementedError`, but the metadata of an entry is stored. Ids
-    that cannot be file names, and contents over the limits of the store, raise `InvalidInput`.
+    The methods raise `NotImplementedError` for their argument `custom_metadata`. The field `custom_metadata` of a
+    `MemoryEntry` is stored. Ids that cannot be file names, and contents over the limits of the store, raise
+    `InvalidInput`.
     """
 
     def __init__(self, memory: MemoryLocation | StoreOfUser, *, actor: ActorLike = None, limit: int = 10) -> None:
@@ -114,7 +115,7 @@ class AdkMemoryService(BaseMemoryService):
             await settled(lambda: until_no_conflict(lambda: self._delete(app_name, user_id, memory_id)))
 
     def _store(self, app_name: str, user_id: str) -> MemoryStore:
-        """Return the store of a user, created on first use. Its key contains the quoted names, so it is unique."""
+        """Return the memory store of a user of an app. In a location, it is created on first use."""
         location = self._location
         found = (
             location.store(_key(app_name, user_id)) if isinstance(location, Retentive) else location(app_name, user_id)
@@ -187,7 +188,8 @@ def _key(app_name: str, user_id: str) -> str:
 def _refuse(custom_metadata: Mapping[str, object] | None) -> None:
     if custom_metadata:
         raise NotImplementedError(
-            "`custom_metadata` is not supported here; set it on each entry. To expire memories, set `expire_after_days`"
+            "`custom_metadata` is not supported as an argument; set the field `custom_metadata` of each `MemoryEntry`. "
+            "To expire memories, use the setting `expire_after_days`"
         )
 
 

@@ -115,7 +115,7 @@ class _MemoryTool(_OpenedStore, Generic[R]):
     def _files(self) -> Path:
         root = self.tree.directory()
         if root is None:
-            raise AttributeError("only tools on a directory of plain files have base_path and memory_root")
+            raise AttributeError("`base_path` and `memory_root` exist only if memories are plain files in a directory")
         return Path(root)
 
     def call(self, input: object) -> R:  # noqa: A002 - the SDK's name
@@ -123,7 +123,7 @@ class _MemoryTool(_OpenedStore, Generic[R]):
         raise NotImplementedError
 
     def execute(self, command: BetaMemoryTool20250818Command) -> R:
-        """Run a command given as an SDK command object."""
+        """Run a command that is an object of the SDK."""
         return self.call(_fields(command))
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> R:
@@ -168,7 +168,7 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
 
     @property
     def base_path(self) -> Path:
-        """Directory that the tool was opened with."""
+        """Directory that was passed to the tool as its location."""
         return self._files().parent
 
     @property
@@ -181,7 +181,7 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
         return text_or_error(self._named.execute(input, actor=self.actor, **self.origin))
 
     def clear_all_memory(self) -> str:
-        """Delete all memories. Each store is cleared in one transaction, and the memories remain in its history."""
+        """Delete all memories. Each store is cleared in one transaction. Its history keeps the memories."""
         return text_or_error(self._named.clear(actor=self.actor, **self.origin))
 
 
@@ -193,7 +193,7 @@ class AsyncMemoryTool(_MemoryTool[Coroutine[Any, Any, str]], BetaAsyncAbstractMe
 
     @property
     def base_path(self) -> anyio.Path:
-        """Directory that the tool was opened with."""
+        """Directory that was passed to the tool as its location."""
         return anyio.Path(self._files().parent)
 
     @property
@@ -206,7 +206,7 @@ class AsyncMemoryTool(_MemoryTool[Coroutine[Any, Any, str]], BetaAsyncAbstractMe
         return text_or_error(await aio.execute(self._named, input, actor=self.actor, **self.origin))
 
     async def clear_all_memory(self) -> str:
-        """Delete all memories. Each store is cleared in one transaction, and the memories remain in its history."""
+        """Delete all memories. Each store is cleared in one transaction. Its history keeps the memories."""
         return text_or_error(await aio.clear(self._named, actor=self.actor, **self.origin))
 
 
@@ -247,8 +247,8 @@ class _SearchTool(_OpenedStore):
 class MemorySearchTool(_SearchTool, BetaBuiltinFunctionTool):
     """Search tool for models: `tool_runner(tools=[MemoryTool(store), MemorySearchTool(store)])`. Thread-safe.
 
-    `location` is an open `MemoryStore` or `Mounts`, usually the one that the memory tool uses. It can also be a
-    location as for `retentive.open`, opened or not. For a location, `store` selects a memory store by its key or id.
+    `location` is an open `MemoryStore` or `Mounts`, usually the object that the memory tool uses. It can also be a
+    location: a directory, a URL or an opened location. For a location, `store` selects a memory store by its key or id.
     Memories that are hidden from `actor` are not found. An invalid call raises the SDK's `ToolError`. A search without
     matches is an ordinary reply.
     """
@@ -271,7 +271,7 @@ def _memory(
     base_path: str | os.PathLike[str] | None,
     store: str | MemoryTree | None,
 ) -> tuple[MemoryLocation | MemoryTree, str | None]:
-    """Return the memory to use and the key of a store in it, or None if no store was given.
+    """Return the memory to use, and the key or id of the store in it. The key is None if the caller chose no store.
 
     Raises `InvalidInput` for an argument that would have no effect.
     """

@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 
 
 class MemoryBackend(BackendProtocol):
-    """Files of a deep agent as memories: `/a.md` is `/memories/a.md`. Threads and processes may share it.
+    """Backend that stores the files of a deep agent as memories: the file `/a.md` is the memory `/memories/a.md`.
 
     Use it as a route: `CompositeBackend(default=StateBackend(), routes={"/memories/": MemoryBackend(...)})`. Do not use
     it as the default, because large tool results go to the default. Mistakes of the model and storage failures are
-    returned as error results. An edit applies to the newest text, even if another writer has just changed it.
+    returned as error results. An edit applies to the newest text, even if another writer has just changed it. Threads
+    and processes may share a backend.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class MemoryBackend(BackendProtocol):
         return utils.grep_matches_from_files(files, pattern, path or "/", glob, max_count=max_count)
 
     def glob(self, pattern: str, path: str | None = None) -> GlobResult:
-        """Find files whose names match a pattern, newest first."""
+        """Find the files below `path` that match the glob pattern `pattern`, newest first."""
         base = "/" if path is None else f"/{path.strip('/')}"
         try:
             is_match = utils.compile_grep_include_glob(pattern)
@@ -212,7 +213,7 @@ def _data(memory: Memory, text: str) -> FileData:
 
 
 def _code(error: RetentiveError) -> str:
-    """Error code in the deepagents protocol. If the protocol has no code for the error, its message."""
+    """Return the code that the deepagents protocol has for an error, or the message of the error if it has none."""
     if isinstance(error, ReadOnly | PermissionDenied):
         return "permission_denied"
     return "invalid_path" if isinstance(error, InvalidInput) and error.code == "invalid_path" else str(error)

@@ -23,7 +23,7 @@ _ATTEMPTS: Final = 50  # a conflict means that another writer succeeded, so only
 
 
 def segment(kind: str, name: str, suffix: str = "") -> str:
-    """Convert a name that a framework gives to one segment of a path. Error messages call the name `kind`.
+    """Convert a name from a framework to one segment of a path. Error messages call the name `kind`.
 
     Raises `InvalidInput` if a path cannot contain the name unchanged, because two names must never share a path.
     """
@@ -72,7 +72,7 @@ def json_object(path: str, text: str) -> dict[str, Any]:
 def memories_below(store: MemoryStore, under: str) -> Iterator[tuple[Memory, str]]:
     """Yield the memories below a directory with their texts, sorted by path.
 
-    All pages show the state at the time of the first page.
+    All of them are in the state that the store has when the first is read.
     """
     page = store.list_memories(under, limit=_PAGE, texts=True)
     while True:
@@ -109,9 +109,9 @@ def ranked(store: MemoryStore, query: str, texts: Iterable[tuple[Memory, str]]) 
 
 
 def until_no_conflict(work: Callable[[], T]) -> T:
-    """Run a function that reads, then writes with `if_version`. After a conflict with another writer, run it again.
+    """Run `work`, and run it again if it raises `Conflict`. `work` must read the memories and write with `if_version`.
 
-    After 50 attempts, the `Conflict` is raised.
+    After 50 attempts, `Conflict` is raised.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
@@ -122,7 +122,7 @@ def until_no_conflict(work: Callable[[], T]) -> T:
 
 
 async def settled(work: Callable[[], T]) -> T:
-    """Run a function that writes in a worker thread. If the caller is cancelled, wait until the function has ended."""
+    """Run `work` in a worker thread. If the caller is cancelled, first wait until `work` has ended."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)

@@ -49,11 +49,11 @@ _SUFFIX = ".json"
 
 
 class LangGraphStore(BaseStore):
-    """LangGraph store whose items are in a memory store. Threads may share it.
+    """LangGraph store that keeps its items as memories. Threads may share it.
 
-    `memory` is a `MemoryStore` or a location, opened or not. For a location, `store` selects a memory store by its key
-    or id. `actor` is recorded with each change. All writes of one `batch` are one atomic change. The reads of a batch
-    return the state before its writes.
+    `memory` is a `MemoryStore` or a location (a directory, a URL or an opened location). For a location, `store`
+    selects a memory store by its key or id. `actor` is recorded with each change. All writes of one `batch` are one
+    atomic change. The reads of a batch return the state before its writes.
 
     The option `index` raises `NotImplementedError`, because search ranks by words, not by meaning. The option `ttl`
     raises it too, because items do not expire. Keys, labels and values that a memory cannot hold unchanged raise
@@ -142,7 +142,7 @@ class LangGraphStore(BaseStore):
             self._store.batch(commands)
 
     def _version(self, path: str) -> str | None:
-        """Newest version of an item to delete, for `if_version`. None for a directory, which must not be deleted."""
+        """Return the id of the newest version of the item at `path`, or None if `path` is a directory or missing."""
         try:
             return self._store.load(path)[0].version_id
         except NotFound:

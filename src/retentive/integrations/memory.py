@@ -38,8 +38,8 @@ class SupportsExecute(Protocol):
     def execute(self, command: object, *, actor: Actor | str | None = None) -> Reply:
         """Run a command, given as the raw input of a tool call.
 
-        If the method also has an argument `tool_use_id`, it gets the id of the call. After a crash, a call may be
-        repeated with the same id; the repeated call must change nothing.
+        If the method also has a parameter `tool_use_id`, the id of the tool call is passed to it. After a crash, a call
+        may be repeated with the same id; the repeated call must change nothing.
         """
 
 
@@ -57,8 +57,8 @@ def open_memory(
     """Open `memory` if it is a location.
 
     Returns two values. The first is an object that has the method named `method`. The second is a function that closes
-    the location if it was opened here; call it at the end. Raises `InvalidInput` for an option without effect, and
-    storage errors.
+    the location if this call opened it. Raises `InvalidInput` for an option that would have no effect, and storage
+    errors.
     """
     memory = unwrapped(memory)
     if store is not None and not isinstance(store, str):
@@ -76,7 +76,8 @@ def open_memory(
             opened.close()
             raise
     if isinstance(memory, Retentive):
-        _refuse(given, "an opened location", f"opened.store({store or opening.DEFAULT_KEY!r}).read_only()")
+        key = store or opening.DEFAULT_KEY
+        _refuse(given, "an opened location", f"`retentive.open(...).store({key!r}).read_only()`")
         return memory.store(store), _close_nothing
     if not callable(getattr(memory, method, None)):
         raise InvalidInput(
@@ -89,14 +90,15 @@ def open_memory(
             f"`store` has no effect on {kind}, because `store` selects a memory store in a location; pass a location "
             f"instead, for example MemoryTool('./memory', store={store!r})"
         )
-    _refuse(given, kind, "store.read_only()" if kind == "a memory store" else "Mounts of stores from store.read_only()")
+    of_mounts = "a `Mounts` of read-only stores, which `MemoryStore.read_only()` returns"
+    _refuse(given, kind, "the result of its method `read_only()`" if kind == "a memory store" else of_mounts)
     return memory, _close_nothing
 
 
 def id_option(memory: SupportsExecute, tool_use_id: str | None) -> dict[str, str]:
     """Return the argument `tool_use_id` for a call of `execute`, as a dict.
 
-    The dict is empty without an id, and if `execute` does not accept this argument.
+    The dict is empty if `tool_use_id` is None, or if `memory.execute` does not accept this argument.
     """
     if tool_use_id is None or not _accepts_id(memory.execute):
         return {}
@@ -117,7 +119,7 @@ def unwrapped(memory: Any) -> Any:
 def memory_of_run(
     memory: MemoryLocation | SupportsExecute | Callable[[Any], SupportsExecute], store: str | None
 ) -> SupportsExecute | Callable[[Any], SupportsExecute]:
-    """Return the memory, or the function that returns the memory for each run.
+    """Open `memory`, or return it unchanged if it is a function that returns the memory of a run.
 
     Raises the same errors as `open_memory`.
     """
@@ -126,7 +128,7 @@ def memory_of_run(
         return opened
     if store is not None:
         raise InvalidInput(
-            f"`store` has no effect if `memory` is a function; return `opened.store({store!r})` from the function"
+            f"`store` has no effect if `memory` is a function; return the memory store {store!r} from the function"
         )
     return memory
 
@@ -153,7 +155,7 @@ class AuthorOfRun:
         _author(*given)
 
     def of(self, context: object) -> Author:
-        """Return the actor, source and session for a call in the run with this context. Raises `InvalidInput`."""
+        """Return the actor, source and session for a call in the run that has this `context`. Raises `InvalidInput`."""
         given = (each(context) if callable(each) else each for each in (self.actor, self.source, self.session))
         return _author(*given)
 
@@ -165,7 +167,7 @@ def _author(actor: ActorLike, source: object, session: object) -> Author:
 def _refuse(given: Mapping[str, object], kind: str, read_only: str) -> None:
     """Raise `InvalidInput` if any option is given, because options have no effect on a memory that is already open."""
     for name in given:
-        instead = f"pass `{read_only}`" if name == "read_only" else f"pass it to `retentive.open`: {name}=..."
+        instead = f"pass {read_only}" if name == "read_only" else f"pass it to `retentive.open`: {name}=..."
         raise InvalidInput(f"`{name}` has no effect on {kind}; {instead}")
 
 

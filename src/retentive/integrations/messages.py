@@ -35,7 +35,7 @@ def tool_result(
 ) -> dict[str, Any]:
     """Run the command of a tool_use block, given as a dict or an SDK object, and return the tool_result block.
 
-    The id of the block is an idempotency key: if the same block is sent again, for example after a crash, nothing
+    The id of the block is an idempotency key: if the same block is run again, for example after a crash, nothing
     changes and the result is the same. Invalid input from the model gets a result with `is_error`.
 
     `memory` is a `MemoryStore`, `Mounts`, or an opened location. For a location, `store` selects a memory store by its
@@ -43,7 +43,7 @@ def tool_result(
     """
     if isinstance(memory, str | os.PathLike):
         raise InvalidInput(
-            "`tool_result` needs an opened location; open the location once with `retentive.open`, and pass the result"
+            "`memory` must be an opened location; open the location once with `retentive.open`, and pass the result"
         )
     memory = unwrapped(memory)
     if store is not None or not hasattr(memory, "execute"):
@@ -54,7 +54,7 @@ def tool_result(
 def run_block(
     store: MemoryTree, block: object, *, actor: Actor | str | None = None, **origin: Unpack[Origin]
 ) -> dict[str, Any]:
-    """Run a tool_use block as `tool_result` does. `store` already has the name of the integration for its audit log."""
+    """Run a tool_use block as `tool_result` does. `store` must be the result of `named`."""
     name, block_id, command = (_field(block, field) for field in ("name", "id", "input"))
     if not isinstance(block_id, str):
         reject(store, "`block` must be a tool_use block with an id", actor=actor)

@@ -15,7 +15,7 @@ M = TypeVar("M")
 
 
 def named(memory: M, integration: str) -> M:
-    """Return the memory with `integration` as the name that its audit log records.
+    """Return a view of the memory. For calls through this view, the audit log records the name `integration`.
 
     An object that is neither a memory store nor mounts is returned unchanged.
     """
@@ -33,6 +33,6 @@ def refused(memory: object, error: Refused, *, actor: Actor | str | None) -> Rep
 
 
 def reject(memory: object, problem: str, *, actor: Actor | str | None) -> NoReturn:
-    """Raise `InvalidInput` for a call without an id. The call is recorded in the audit log as in `refused`."""
+    """Raise `InvalidInput` with the text `problem` for a call that has no id, and record the call in the audit log."""
     with core_of_tree(memory).checking(None, actor) if isinstance(memory, MemoryStore | Mounts) else nullcontext():
         raise InvalidInput(problem)

@@ -41,10 +41,13 @@ if TYPE_CHECKING:
 class MemoryCapability(AbstractCapability[AgentDepsT]):
     """Memory tool for `Agent(capabilities=[...])`. Raises `InvalidInput`.
 
-    `memory` is a `MemoryStore`, `Mounts`, or a location, opened or not. For a location, `store` selects a memory store
-    by its key or id. For an agent that serves several users, pass functions as `memory`, `actor`, `source` and
-    `session`: each takes the `RunContext` and returns the value for that run. `actor`, `source` and `session` are
-    recorded with each change. With `native=False`, Claude gets the function tool instead of its built-in memory tool.
+    `memory` is a `MemoryStore`, `Mounts`, or a location (a directory, a URL or an opened location). For a location,
+    `store` selects a memory store by its key or id. `actor`, `source` and `session` are recorded with each change.
+
+    For an agent that serves several users, pass functions as `memory`, `actor`, `source` and `session`. Each function
+    takes the `RunContext` and returns the value for that run.
+
+    With `native=False`, Claude gets the function tool instead of its built-in memory tool.
     """
 
     memory: MemoryLocation | SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute]

@@ -75,8 +75,8 @@ def search_tool(
 ) -> FunctionTool:
     """Create a search tool for a memory, for any model and client. Raises `InvalidInput`.
 
-    `memory` is a `MemoryStore`, `Mounts`, or a location, opened or not. For a location, `store` selects a memory store
-    by its key or id. Memories that are hidden from `actor` are not found.
+    `memory` is a `MemoryStore`, `Mounts`, or a location (a directory, a URL or an opened location). For a location,
+    `store` selects a memory store by its key or id. Memories that are hidden from `actor` are not found.
     """
     who = as_actor(actor)
     found, _ = open_memory(memory, store, method="search")

@@ -54,10 +54,13 @@ def memory_tool(
 ) -> PythonAgentTool:
     """Create the memory tool, for `Agent(tools=[...])`. Each call runs in a worker thread. Raises `InvalidInput`.
 
-    `memory` is a `MemoryStore`, `Mounts`, or a location, opened or not. For a location, `store` selects a memory store
-    by its key or id. For an agent that serves several users, pass functions as `memory`, `actor`, `source` and
-    `session`: each takes the invocation state, a dict, and returns the value for that run. `actor`, `source` and
-    `session` are recorded with each change. An error reply is a result with the status "error".
+    `memory` is a `MemoryStore`, `Mounts`, or a location (a directory, a URL or an opened location). For a location,
+    `store` selects a memory store by its key or id. `actor`, `source` and `session` are recorded with each change.
+
+    For an agent that serves several users, pass functions as `memory`, `actor`, `source` and `session`. Each function
+    takes the invocation state, a dict, and returns the value for that run.
+
+    An error reply is a result with the status "error".
     """
     calls = MemoryCalls.of("strands", memory, store=store, actor=actor, source=source, session=session)
     return _tool(NAME, DESCRIPTION, INPUT_SCHEMA, lambda use, state: calls.reply(state, use["input"], use["toolUseId"]))

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def is_remote(opened: object) -> bool:
-    """Return whether an open memory store or location is on a server. Imports nothing."""
+    """Return whether an open memory store or location is on a server. This check imports no module."""
     return hasattr(type(opened), "described")
 
 
 def remote_store(store: object) -> RemoteStore | None:
-    """Return the memory store if it is on a server, else None."""
+    """Return `store` if it is a memory store on a server. Otherwise return None."""
     return cast("RemoteStore", store) if is_remote(store) else None
 
 
 def remote_location(opened: object) -> RemoteLocation | None:
-    """Return the location if it is on a server, else None."""
+    """Return `opened` if it is a location on a server. Otherwise return None."""
     return cast("RemoteLocation", opened) if is_remote(opened) else None

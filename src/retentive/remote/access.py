@@ -17,7 +17,8 @@ HOSTED = "api.anthropic.com"
 class Access:
     """API key and options for connecting to a server.
 
-    If `hosted` is None, the host name decides whether the server has only the routes of the hosted memory stores.
+    `hosted` says whether the server has only the routes of Anthropic's hosted memory stores. If it is None, the host
+    name decides.
     """
 
     api_key: str | None = field(default=None, repr=False)
@@ -26,7 +27,7 @@ class Access:
     hosted: bool | None = None
 
     def is_hosted(self, host: str) -> bool:
-        """Return whether the server has only the routes of the hosted memory stores."""
+        """Return whether the server at `host` has only the routes of Anthropic's hosted memory stores."""
         return host == HOSTED if self.hosted is None else self.hosted
 
     def key(self) -> str:
@@ -36,7 +37,7 @@ class Access:
         """
         found = self.api_key if self.api_key is not None else os.environ.get(VARIABLE, "")
         if not found:
-            raise InvalidInput(f"a server needs an API key: pass api_key, or set {VARIABLE}")
+            raise InvalidInput(f"to connect to a server, pass an API key as `api_key`, or set {VARIABLE}")
         if not found.isascii() or not found.isprintable() or " " in found:
             raise InvalidInput("the API key contains an invalid character")
         return found
@@ -52,7 +53,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str, *, insecure: bool = False) -> Address:
-        """Return the address in a URL. Raises `InvalidInput`.
+        """Parse the URL of a server. Raises `InvalidInput`.
 
         The error does not contain the URL, because the URL may contain a password.
         """
@@ -65,7 +66,8 @@ class Address:
             raise InvalidInput("the URL of the server is invalid; use https://host or https://host:port")
         if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
             raise InvalidInput(
-                f"the URL of a server must not have a user, query or fragment; pass api_key, or set {VARIABLE}"
+                "the URL of a server must not have a user, query or fragment; "
+                f"pass the API key as `api_key`, or set {VARIABLE}"
             )
         if parts.scheme == "http" and not insecure and not _is_loopback(host):
             raise InvalidInput("http sends the API key and all memories unencrypted; use https, or pass insecure=True")

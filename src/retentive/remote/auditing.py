@@ -34,12 +34,12 @@ class RemoteAudit(Audit):
 
     @exchange
     def entries(self, since: datetime | None = None) -> HttpExchange[Iterator[AuditEntry]]:
-        """Return the entries since a time, oldest first."""
+        """Return the audit entries, oldest first. With `since`, return only entries since that time."""
         return iter([entry for _, entry in (yield from self._exported(since))])
 
     @exchange
     def export(self, since: datetime | None = None) -> HttpExchange[Iterator[str]]:
-        """Return the entries since a time as they are stored. Each is one line of JSON."""
+        """Return the audit entries as lines of JSON, unchanged. With `since`, return only entries since that time."""
         return iter([stored for stored, _ in (yield from self._exported(since))])
 
     def _exported(self, since: datetime | None) -> HttpExchange[list[tuple[str, AuditEntry]]]:

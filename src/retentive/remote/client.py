@@ -50,7 +50,7 @@ class Client:
         self._process = os.getpid()
 
     def run(self, exchange: HttpExchange[T]) -> T:
-        """Run an exchange in this thread, and return its result. Raises `RetentiveError`."""
+        """Send the requests of an exchange in this thread. Return the exchange's result. Raises `RetentiveError`."""
         try:
             request = next(exchange)
             while True:
@@ -65,7 +65,7 @@ class Client:
             return result
 
     async def run_async(self, exchange: HttpExchange[T]) -> T:
-        """Run an exchange on the event loop, and return its result. Raises `RetentiveError`.
+        """Send the requests of an exchange on the event loop. Return the exchange's result. Raises `RetentiveError`.
 
         If the caller is cancelled, the exchange first runs to its end.
         """
@@ -230,7 +230,7 @@ def _answer(response: httpx2.Response) -> HttpAnswer:
 
 
 def _failure(error: httpx2.HTTPError) -> HttpFailure:
-    """Return the failure of a request for an error of the HTTP client. The message does not contain the address."""
+    """Convert an error of the HTTP client to an `HttpFailure`. The message does not contain the server's address."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -19,7 +19,7 @@ Befores = Mapping[str, Version | None]
 
 
 def versions_of(base: str, query: JsonBody, most: int | None = None) -> HttpExchange[list[Version]]:
-    """Return the versions that a query selects, newest first."""
+    """Return the versions that `query` selects, newest first. Without `most`, return all of them."""
     found = yield from pages(f"{base}/memory_versions", most=most, **query)
     return [objects.version(each) for each in found]
 
@@ -27,7 +27,7 @@ def versions_of(base: str, query: JsonBody, most: int | None = None) -> HttpExch
 def named(base: str, query: JsonBody, revision: Revision) -> HttpExchange[LoggedChange]:
     """Return the change that a revision names.
 
-    It contains only the versions that the query selects. Raises `NotFound`.
+    The change contains only the versions that `query` selects. Raises `NotFound`.
     """
     if isinstance(revision.base, VersionId) and not revision.back and len(revision.base.text) == FULL_ID:
         version, _ = yield from version_with_text(base, revision.base.text)
@@ -62,7 +62,7 @@ def version_with_text(base: str, version_id: str) -> HttpExchange[tuple[Version,
 
 
 def befores(base: str, versions: Iterable[Version]) -> HttpExchange[Befores]:
-    """Return the previous version of each of the given versions."""
+    """Return, for each version, the previous version of the same memory."""
     found: dict[str, Version | None] = {}
     for memory_id in dict.fromkeys(each.memory_id for each in versions if each.operation != "created"):
         listed = yield from versions_of(base, {"memory_id": memory_id})
@@ -73,13 +73,13 @@ def befores(base: str, versions: Iterable[Version]) -> HttpExchange[Befores]:
 def differences(base: str, versions: Sequence[Version], before: Befores) -> HttpExchange[tuple[MemoryDifference, ...]]:
     """Return the difference that each version made to its memory, oldest first.
 
-    `versions` must be sorted from newest to oldest. `before` contains their previous versions.
+    `versions` must be sorted from newest to oldest. `before` maps the id of each version to the previous version.
     """
     found: list[MemoryDifference] = []
     for version in reversed(versions):
         earlier = before.get(version.id)
         if earlier is None and version.operation != "created":
-            raise InvalidInput(f"the version before {version.id} was pruned (setting keep_versions_days)")
+            raise InvalidInput(f"the version that precedes {version.id} was pruned (setting keep_versions_days)")
         found.append((yield from difference(base, earlier, version)))
     return tuple(found)
 
@@ -118,7 +118,7 @@ def _moved(versions: Iterable[Version], before: Befores) -> dict[str, str]:
 
 
 def befores_in(versions: Iterable[Version]) -> Befores:
-    """Return the previous version of each version. The list must contain all versions of its memories, newest first."""
+    """Return the previous version of each version. `versions` must be complete for each memory, and newest first."""
     later: dict[str, Version] = {}
     found: dict[str, Version | None] = {}
     for each in versions:

@@ -1,4 +1,4 @@
-"""Core of a memory store on a server. It only checks arguments and renders errors in them."""
+"""Core of a memory store on a server. It only checks arguments, and formats the errors that it finds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retentive.values.records import Actor
 from retentive.values.replies import REPLIES, Replies, Reply
 
 SAY = Say(REPLIES, lambda text: text)
-"""Renders errors of the connection. Their messages contain paths as the caller gave them."""
+"""Formats errors of the connection. Their messages contain paths as the caller wrote them."""
 
 
 class RemoteCore:
@@ -26,11 +26,11 @@ class RemoteCore:
         return REPLIES
 
     def checking(self, name: str | None, actor: Actor | str | None = None) -> AbstractContextManager[None]:
-        """Return a context that writes no audit entry. The server writes entries for the calls that reach it."""
+        """Return a context manager that does nothing. The server writes audit entries for the calls that reach it."""
         return nullcontext()
 
     def parsed(self, path: str) -> MemoryPath:
-        """Return the path in an argument of a program. Raises `InvalidPath`."""
+        """Parse a path that the caller passed as an argument. Raises `InvalidPath`."""
         return parsed(path)
 
     def redacted(self, text: str) -> str:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class RemoteHistory(History):
-    """History over HTTP. Operations that have no route raise `InvalidInput`."""
+    """History over HTTP. Operations for which the server has no route raise `InvalidInput`."""
 
     def __init__(self, store: RemoteStore) -> None:
         self._store = store
@@ -120,7 +120,10 @@ class RemoteHistory(History):
     def changes(
         self, path: str | None = None, *, only: LogFilter | None = None, limit: int | None = None
     ) -> HttpExchange[list[LoggedChange]]:
-        """Return the versions of `log`, grouped by the command that wrote them, newest first. `limit` counts groups."""
+        """Return the versions of `log`, grouped by the command that wrote them. The newest group is the first.
+
+        `limit` is the maximum number of groups.
+        """
         base, query = self._store.base, (yield from self._query(path, None, only or LogFilter()))
         if query is None:
             return []
@@ -239,7 +242,7 @@ class RemoteHistory(History):
     ) -> HttpExchange[RestoreOutcome]:
         """Undo a change that the actor of this request has made.
 
-        Without `change`, this is the newest change of that actor. With `path`, only changes at or below the path count.
+        Without `change`, undo the newest change of that actor. With `path`, consider only changes at or below `path`.
         """
         at = None if path is None else objects.api_path(objects.parsed(path))
         body = {"revision": None if change is None else as_revision(change).text, "path": at, "own": True}
@@ -256,7 +259,7 @@ class RemoteHistory(History):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> HttpExchange[RestoreOutcome]:
-        """Undo all changes of an actor from newest to oldest, as one change."""
+        """Undo all changes of the actors that match the pattern `by`, newest first, as one change."""
         body = {"actor": by, "since": objects.time_text(since)}
         return (yield from self._changed("undo", body, mode, actor, origin, dry_run=dry_run))
 
@@ -286,7 +289,7 @@ class RemoteHistory(History):
     ) -> HttpExchange[Removed]:
         """Permanently remove the text, path, size and hash of several versions.
 
-        If one of them fails, none is changed.
+        If one version cannot be redacted, no version is changed.
         """
         if isinstance(version_ids, str):
             version_ids = (version_ids,)
@@ -309,7 +312,7 @@ class RemoteHistory(History):
 
     @exchange
     def text_at(self, path: str, at: Named) -> HttpExchange[tuple[Version, str]]:
-        """Return the version and the text of the memory at a path, as it was at a time or revision.
+        """Return the version and the text that the memory at `path` had at the time or revision `at`.
 
         Raises `NotFound`.
         """
@@ -367,9 +370,10 @@ class RemoteHistory(History):
 
     @exchange
     def feed(self, after: str = "", *, limit: int = 500) -> HttpExchange[Feed]:
-        """Return all changes of the memory store after a cursor, oldest first.
+        """Return the changes of the memory store after the cursor `after`, oldest first.
 
-        A change that created no version is returned as an event.
+        `limit` is the maximum number of changes; the server returns at most 500. A change that created no version is
+        returned as an event.
         """
         found = yield from self._fed(after, limit)
         items = (

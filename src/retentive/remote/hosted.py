@@ -128,7 +128,7 @@ class HostedStore(RemoteStore):
                 said = {"content": f"Error: {error}", "error_code": error.code}
                 return self._result(operation, refused, []) | said
             return self._result(operation, outcome, sent)
-        raise Conflict("other clients kept changing the memory; nothing was changed, so try again")
+        raise Conflict("other clients kept changing the memory, so this command changed nothing; try again")
 
     def loaded(self, path: str) -> HttpExchange[tuple[Memory, str]]:
         """Return the memory at a path and its text. Raises `NotFound`."""
@@ -287,7 +287,7 @@ class HostedHistory(RemoteHistory):
 
 
 class HostedLocation(RemoteLocation):
-    """Location of hosted memory stores. A memory store is opened by its id only. `create_store` creates one."""
+    """Location of hosted memory stores. A memory store can be opened only by id, and created only by `create_store`."""
 
     def _store_of(self, info: StoreInfo) -> HostedStore:
         return HostedStore(self.client, info, None)
@@ -307,7 +307,7 @@ class HostedLocation(RemoteLocation):
 
 
 def parsed_command(command: object) -> Command | Clear:
-    """Return the command in the input of a tool call, or a command that only applications may use. Raises `Refused`."""
+    """Parse the input of a tool call, or a command that only applications may use. Raises `Refused`."""
     if isinstance(command, Command | Clear):
         return command
     name = command.get("command") if isinstance(command, Mapping) else None

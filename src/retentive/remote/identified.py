@@ -38,7 +38,7 @@ class RemoteById(ById):
 
     @exchange
     def get(self, memory_id: str) -> HttpExchange[tuple[Memory, str]]:
-        """Return the memory with an id, and its text. Raises `NotFound`."""
+        """Return the memory with the id `memory_id`, and its text. Raises `NotFound`."""
         found = yield from self._found(memory_id)
         return objects.memory(found), found["content"]
 
@@ -53,7 +53,7 @@ class RemoteById(ById):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> HttpExchange[Written]:
-        """Replace the text of a memory, its path, or both, in one version. `Written.memory` is the memory afterwards.
+        """Replace the text of a memory, its path, or both, in one version. `Written.memory` is its new state.
 
         The server refuses a text with sensitive values. A local memory store may redact them instead.
         """
@@ -77,7 +77,7 @@ class RemoteById(ById):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> HttpExchange[Written]:
-        """Delete the memory with an id. `Written.memory` is its last state."""
+        """Delete the memory with the id `memory_id`. `Written.memory` is its last state."""
         found = objects.memory((yield from self._found(memory_id)))
         query = {"expected_content_sha256": if_sha256, **origin_of(**origin)}
         yield HttpRequest("DELETE", self._path(memory_id), query, actor=self._store.sender(actor), repeats=True)

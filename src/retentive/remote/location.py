@@ -98,7 +98,7 @@ class RemoteLocation(Retentive):
         return found
 
     def through(self, integration: str) -> RemoteLocation:
-        """Return this location. The server records an integration of its own."""
+        """Return this location unchanged. `retentive serve` records the integration `http` for every request."""
         return self
 
     @exchange
@@ -117,7 +117,7 @@ class RemoteLocation(Retentive):
         key: str | None = None,
         workspace: str = DEFAULT_WORKSPACE,
     ) -> HttpExchange[StoreInfo]:
-        """Create a memory store. If the workspace already has one with this key, return it unchanged."""
+        """Create a memory store. If the workspace already has a memory store with this key, return it unchanged."""
         if workspace != DEFAULT_WORKSPACE:
             raise InvalidInput(_WORKSPACE)
         given = {} if key is None else {"key": key}
@@ -127,7 +127,7 @@ class RemoteLocation(Retentive):
 
     @exchange
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> HttpExchange[StoreInfo]:
-        """Return the memory store with an id or a key. Raises `NotFound`."""
+        """Return the memory store with the id or key `id_or_key`. Raises `NotFound`."""
         return objects.store_info((yield from self._existing(id_or_key, workspace)))
 
     @exchange
@@ -141,7 +141,7 @@ class RemoteLocation(Retentive):
         after: str | None = None,
         limit: int = 20,
     ) -> HttpExchange[ListPage[StoreInfo, str]]:
-        """Return one page of memory stores, newest first. A page has at most 100."""
+        """Return one page of memory stores, newest first. A page has at most 100 memory stores."""
         query = {
             "include_archived": include_archived,
             "created_at[gte]": objects.time_text(created_from),
@@ -163,7 +163,7 @@ class RemoteLocation(Retentive):
         workspace: str = DEFAULT_WORKSPACE,
         actor: Actor | str | None = None,
     ) -> HttpExchange[StoreInfo]:
-        """Change the name, the description or the metadata. An argument that is None changes nothing.
+        """Change the name, the description or the metadata of a memory store. An argument that is None changes nothing.
 
         A value of None inside `metadata` removes that entry.
         """

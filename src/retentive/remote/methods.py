@@ -34,7 +34,10 @@ R = TypeVar("R", bound=Runs)
 
 
 def exchange(method: Callable[Concatenate[R, P], HttpExchange[T]]) -> Callable[Concatenate[R, P], T]:
-    """Turn a method that returns an exchange into a method that returns the result of the exchange."""
+    """Turn a method that returns an exchange into a method that runs the exchange and returns its result.
+
+    An exchange is a generator that yields requests and receives their answers.
+    """
 
     @wraps(method)
     def run(self: R, /, *args: P.args, **options: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""Converts the JSON objects in answers to values of the library, and commands to JSON."""
+"""Converts JSON objects in responses of the server to values of the library, and commands to JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STEPS: Mapping[str, What] = {"deleted": "deleted", "renamed": "moved", "created
 
 
 def parsed(path: str) -> MemoryPath:
-    """Return the path in an argument of a program. Raises `InvalidPath`."""
+    """Parse a path that the caller passed as an argument. Raises `InvalidPath`."""
     if not isinstance(path, str):
         raise InvalidPath(f"a path must be a string such as /memories/notes.md, not {type(path).__name__}")
     try:
@@ -52,7 +52,7 @@ def prefix(path: MemoryPath) -> str:
 
 
 def tool_path(path: str) -> str:
-    """Return the path below `/memories` for a path of the API."""
+    """Convert a path of the API to a path below `/memories`: `/x` to `/memories/x`, and `/` to `/memories`."""
     return ROOT + path.removesuffix("/") if path == "/" else ROOT + path
 
 
@@ -71,7 +71,7 @@ def time_text(at: datetime | None) -> str | None:
 
 
 def time(text: object) -> datetime:
-    """Return the time in an answer. Raises `Unavailable` if it is invalid."""
+    """Parse a time in a response of the server. Raises `Unavailable` if it is invalid."""
     try:
         return datetime.fromisoformat(str(text))
     except ValueError:
@@ -83,7 +83,7 @@ def _optional_time(text: object) -> datetime | None:
 
 
 def actor(given: JsonBody | None) -> Actor | None:
-    """Return the actor in an answer, or None if its type is unknown."""
+    """Parse an actor in a response of the server. Return None if there is no actor, or if its type is unknown."""
     if given is None or given.get("type") not in _ACTORS:
         return None
     kind, name = _ACTORS[given["type"]]
@@ -94,7 +94,7 @@ def actor(given: JsonBody | None) -> Actor | None:
 
 
 def store_info(given: JsonBody) -> StoreInfo:
-    """Return the memory store in an answer."""
+    """Parse a memory store in a response of the server."""
     created_at, updated_at = time(given["created_at"]), time(given["updated_at"])
     about = Properties(
         given["name"],
@@ -108,7 +108,7 @@ def store_info(given: JsonBody) -> StoreInfo:
 
 
 def memory(given: JsonBody) -> Memory:
-    """Return the memory in an answer, without its text."""
+    """Parse a memory in a response of the server. The result does not contain the text of the memory."""
     return Memory(
         given["id"],
         tool_path(given["path"]),
@@ -121,7 +121,7 @@ def memory(given: JsonBody) -> Memory:
 
 
 def version(given: JsonBody) -> Version:
-    """Return the version in an answer, without its text."""
+    """Parse a version in a response of the server. The result does not contain the text of the version."""
     is_deletion = given["operation"] == "deleted"
     return Version(
         given["id"],
@@ -140,7 +140,7 @@ def version(given: JsonBody) -> Version:
 
 
 def _provenance_text(given: JsonBody | None) -> str | None:
-    """Return the provenance of a version as the text that storage keeps."""
+    """Convert the provenance of a version to the text that a local store would keep."""
     if given is None:
         return None
     by = [[e["at"], e["actor"], e["session"], e["source"], *e["flags"]] for e in given["contributors"]]
@@ -152,7 +152,7 @@ def _provenance_text(given: JsonBody | None) -> str | None:
 
 
 def store_event(given: JsonBody) -> StoreEvent:
-    """Return the event in an answer. An event is a change that created no version."""
+    """Parse an event in a response of the server. An event is a change that created no version."""
     at = time(given["created_at"])
     return StoreEvent(given["id"], given["event"], at, actor(given["created_by"]), tuple(given["ids"]), given["count"])
 
@@ -178,7 +178,7 @@ def _conflict(given: JsonBody) -> Conflict:
 
 
 def proposal(given: JsonBody, number: int) -> Proposal:
-    """Return the proposal in an answer, without its texts."""
+    """Parse a proposal in a response of the server. The result does not contain the texts of the proposal."""
     at = time(given["created_at"])
     changes = (
         ProposedChange(

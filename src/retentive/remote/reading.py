@@ -61,7 +61,7 @@ class RemoteReads(MemoryStore):
 
     @exchange
     def load_at(self, path: str, at: Revision) -> HttpExchange[tuple[Memory, str]]:
-        """Return the memory at a path as it was at a time or revision, and its text. Raises `NotFound`."""
+        """Return the memory at `path` and its text, as they were at the time or revision `at`. Raises `NotFound`."""
         query = {"path": objects.api_path(objects.parsed(path)), "at": objects.moment_text(at)}
         found = yield HttpRequest("GET", f"{self.base}/memory", query, actor=self.sender())
         return objects.memory(found), found["content"]
@@ -137,7 +137,7 @@ class RemoteReads(MemoryStore):
         """Return versions, newest first.
 
         Without arguments, return the versions of all memories. `path` selects the versions at that path. `memory_id`
-        selects the versions of one memory, also those from before a rename.
+        selects the versions of one memory, including versions from before a rename.
         """
         target = None if path is None else objects.parsed(path)
         above = "/" if target is None else objects.api_path(target).rpartition("/")[0] + "/"
@@ -189,7 +189,7 @@ class RemoteReads(MemoryStore):
         limit: int | None = 20,
         actor: Actor | str | None = None,
     ) -> HttpExchange[Results]:
-        """Search memories, and return at most 100 matches, best first. `at` must not be a parsed revision."""
+        """Search memories, and return at most 100 matches, best first. `at` must not be a `Revision` object."""
         options = {"paths": list(paths), "source": source, "trust": trust, "at": at, "history": history}
         sent = searching.body(query, mode, under, regex=regex, limit=limit, **options)
         request = HttpRequest("POST", f"{self.base}/search", {}, sent, self.sender(actor), repeats=True)
@@ -205,7 +205,7 @@ class RemoteReads(MemoryStore):
     def upload(
         self, pieces: Callable[[], Iterator[bytes]], under: str, **options: Unpack[ImportOptions]
     ) -> HttpExchange[JsonBody]:
-        """Import a tar file, and return the answer.
+        """Import a tar file, and return the response of the server.
 
         `pieces` returns the bytes of the file; it is called for each attempt.
         """

@@ -41,8 +41,8 @@ class HttpRequest:
     """One request.
 
     `repeats` is True if sending the request twice makes its change only once. `key` is its idempotency key, the same in
-    all attempts. With `returns_conflicts`, an error that lists conflicts is returned like an answer. `upload` returns
-    the pieces of the body; it is called for each attempt. The body of the answer is written to `sink`.
+    all attempts. With `returns_conflicts`, an error response that lists conflicts is returned, not raised. `upload`
+    returns the pieces of the body; it is called for each attempt. The body of the response is written to `sink`.
     """
 
     method: str
@@ -100,7 +100,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """Answer of a server."""
+    """Response of a server: status, headers and body."""
 
     status: int
     headers: Mapping[str, str]
@@ -137,7 +137,7 @@ If a request fails, its error is raised inside the generator.
 
 
 class Tries:
-    """Counts the attempts of one request, and decides about retries."""
+    """Counts the attempts of one request, and decides whether to try again."""
 
     def __init__(self, request: HttpRequest, tries: int = MAX_TRIES) -> None:
         self._request = request
@@ -166,9 +166,9 @@ def _retry_after(answer: HttpAnswer) -> float:
 
 
 def read_answer(request: HttpRequest, outcome: HttpAnswer | HttpFailure) -> JsonBody:
-    """Return the JSON object of an answer.
+    """Return the JSON object in a response.
 
-    Raises an error of the library if the request failed or if the answer is an error.
+    Raises `RetentiveError` if the request got no response, or if the response reports an error.
     """
     if isinstance(outcome, HttpFailure):
         if outcome.was_sent and request.is_change:
@@ -211,7 +211,7 @@ _OWN_CODES: Mapping[str, type[RetentiveError]] = {
 
 
 def error_in(request: HttpRequest, answer: HttpAnswer) -> RetentiveError:
-    """Return the error of the library for an error answer.
+    """Convert an error response to the exception of this library that callers expect.
 
     The error code decides the type of the error. If the code is missing or unknown, the status decides.
     """

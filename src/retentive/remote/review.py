@@ -65,7 +65,7 @@ class RemoteReview(Review):
         merge: bool = False,
         force: bool = False,
     ) -> HttpExchange[DecisionOutcome]:
-        """Apply a proposal."""
+        """Apply a proposal. `ids` must contain exactly one id, and `proposed_by` must be None."""
         body = {"merge": merge, "force": force}
         return (yield from self._decided("accept", ids, actor, proposed_by, body))
 
@@ -73,7 +73,7 @@ class RemoteReview(Review):
     def refuse(
         self, ids: Iterable[str] | None, *, actor: Actor | str | None, proposed_by: Actor | str | None = None
     ) -> HttpExchange[DecisionOutcome]:
-        """Remove a proposal and all proposals that build on it."""
+        """Remove a proposal and all proposals that build on it. `ids` must contain exactly one id."""
         return (yield from self._decided("refuse", ids, actor, proposed_by, None))
 
     def _decided(

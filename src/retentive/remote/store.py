@@ -88,14 +88,14 @@ class RemoteStore(RemoteReads):
         return REPLIES
 
     def acting_as(self, actor: Actor | str) -> RemoteStore:
-        """Return a copy of the memory store whose requests name this actor. The API key must permit that."""
+        """Return a copy of the memory store that sends `actor` with each request. The API key must permit the actor."""
         store = copy(self)
         store._actor = as_actor(actor)  # noqa: SLF001 - the same class
         store.default_sender = str(store._actor)  # noqa: SLF001
         return store
 
     def through(self, integration: str) -> RemoteStore:
-        """Return this memory store. The server records an integration of its own."""
+        """Return this memory store unchanged. `retentive serve` records the integration `http` for every request."""
         return self
 
     def directory(self) -> str | None:

@@ -34,9 +34,9 @@ class RemoteTrust(Trust):
 
     @exchange
     def doubted(self, under: str = ROOT, *, level: Level | None = None) -> HttpExchange[list[DoubtedMemory]]:
-        """Return the memories at or below a path that are not trusted, in byte order of their paths.
+        """Return all untrusted memories at or below a path, in byte order of their paths.
 
-        Includes hidden ones.
+        Hidden memories are included.
         """
         check_level(level)
         target = objects.parsed(under)
@@ -49,7 +49,7 @@ class RemoteTrust(Trust):
     def page(
         self, under: str = ROOT, *, level: Level | None = None, after: str = "", limit: int = 100
     ) -> HttpExchange[ListPage[DoubtedMemory, str]]:
-        """Return one page of the memories of `doubted`. A page has at most 100 memories."""
+        """Return one page of the memories that `doubted` returns. A page has at most 100 memories."""
         check_level(level)
         if limit < 1:
             raise InvalidInput(f"the limit must be at least 1, not {limit}")

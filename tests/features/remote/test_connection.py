@@ -148,7 +148,7 @@ def test_the_key_comes_from_the_environment(api: Api, store: MemoryStore, monkey
         assert opened.store(store.id).id == store.id
         assert api.key not in repr(opened) + repr(opened.store(store.id)) + repr(vars(opened))
     monkeypatch.delenv("RETENTIVE_API_KEY")
-    with pytest.raises(errors.InvalidInput, match="pass api_key, or set RETENTIVE_API_KEY"):
+    with pytest.raises(errors.InvalidInput, match="as `api_key`, or set RETENTIVE_API_KEY"):
         retentive.open(api.url)
 
 

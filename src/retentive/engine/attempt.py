@@ -52,14 +52,17 @@ class Attempt(Generic[R]):
 
     @property
     def first_path(self) -> str | None:
-        """Path of the entry that the command reads first, or None. Database servers read many such entries at once."""
+        """Path of the entry that the operation reads first, or None.
+
+        A database server reads these entries of a batch at once.
+        """
         command = getattr(self.operation, "command", None)
         path = None if command is None else paths_of(command)[0]
         return None if path is None or path.is_root else path.text
 
     @property
     def has_written(self) -> bool:
-        """True if the storage was asked to record changes in this run. A later refusal must then roll them back."""
+        """True if this run has passed changes to the storage. If a refusal follows, they must be rolled back."""
         return self.writer is not None and self.writer.tried
 
 

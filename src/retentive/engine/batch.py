@@ -62,7 +62,7 @@ class Batch(WriteOperation[list[BatchStep]]):
         return steps
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the ids of the versions of each command, which are recorded for a repeated request."""
+        """Return the ids of the versions that each command recorded. A repeated request needs them."""
         return {"steps": [[each.result.version_id, each.recorded] for each in result]}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> list[BatchStep]:
@@ -106,7 +106,10 @@ def _run_command(given: object) -> RunCommand:
 
 
 def parse_for_applications(raw: object) -> Command:
-    """Parse the input of a tool call, or of `write` or `append` with the fields of `create`. Raises `Refused`."""
+    """Parse the input of a tool call. It may also name the command `write` or `append`, with the fields of `create`.
+
+    Raises `Refused`.
+    """
     name = raw.get("command") if isinstance(raw, Mapping) else None
     if not isinstance(raw, Mapping) or name not in {"write", "append"}:
         return parse(raw)

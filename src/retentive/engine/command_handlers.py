@@ -192,7 +192,7 @@ def check_free(entry: Entry) -> None:
 
 
 def taken(key: str, snapshot: Snapshot, path: MemoryPath, entry: Entry, **values: object) -> Refused:
-    """Return the refusal for a path that is not free.
+    """Return the refusal with the reply `key` for a path that is not free.
 
     The `conflicting` of the refusal is the memory at the path, or else a memory above or below it.
     """
@@ -206,7 +206,7 @@ def taken(key: str, snapshot: Snapshot, path: MemoryPath, entry: Entry, **values
 
 
 def brought_by(operation: object) -> str:
-    """Return the text that the input of an operation contains, such as `file_text`; empty for other operations."""
+    """Return the text that an operation would store, such as `file_text`; empty for operations without a text."""
     if not isinstance(operation, RunCommand):
         return ""
     text = _TEXT_OF.get(type(operation.command))
@@ -263,7 +263,10 @@ def _append(tx: Transaction, writer: GuardedWriter, command: Append) -> CommandR
 
 
 def _writable(tx: Transaction, writer: GuardedWriter, path: MemoryPath) -> Entry:
-    """Return the entry at the path, which may be empty. Raises `Refused` if no memory may be written there."""
+    """Return the entry at the path.
+
+    It has no memory if the path is free. Raises `Refused` if nothing may be written there.
+    """
     check_file_path(path)
     writer.check(path)
     entry = Entry(below=True) if path.is_root else tx.get(path.text)

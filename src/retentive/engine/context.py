@@ -147,7 +147,7 @@ class StoreContext(ABC):
             raise
 
     def parsed(self, path: str) -> MemoryPath:
-        """Parse a path given by a program. Raises `InvalidPath`."""
+        """Parse a path that the caller passed as an argument. Raises `InvalidPath`."""
         if not isinstance(path, str):
             raise InvalidPath(f"a path must be a string such as /memories/notes.md, not {type(path).__name__}")
         try:

@@ -138,7 +138,10 @@ def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outc
 
 
 def _snippet(tx: Transaction, command: WriteCommand, known: Mapping[str, Any]) -> str | None:
-    """Return the snippet of the first reply, from the text of its version. None if that text has been removed since."""
+    """Return the snippet of the first reply, from the text of the version that the first call recorded.
+
+    Returns None if this text has been removed since.
+    """
     version, length = str(known["text_of"]), len(getattr(command, "new_str", ""))
     inner = version.rpartition(".")[2]
     try:
@@ -238,7 +241,7 @@ def _values_again(kept: Mapping[str, Any], texts: Mapping[str, Callable[[], str]
 
 
 def _texts(command: WriteCommand, write: GuardedWriter) -> dict[str, Callable[[], str]]:
-    """Return functions for the texts of a command that an error reply can repeat.
+    """Return functions that read the texts of a command that an error reply can repeat.
 
     The keys are the names by which the record of a refusal refers to these texts.
     """

@@ -116,7 +116,10 @@ class _State:
         self._past: list[Memory] = []
 
     def go_back(self, pin: str, *, hides: bool) -> None:
-        """Switch to the state right after version `pin`. Raises `CursorExpired` if versions of it were removed."""
+        """Switch to the state right after version `pin`.
+
+        Raises `CursorExpired` if versions of this state were removed.
+        """
         _check_kept(self._snapshot, pin)
         first = _first_changes(self._snapshot, pin)
         self._changed = set(first)

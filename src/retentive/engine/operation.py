@@ -98,7 +98,10 @@ class Read(ReadOperation[R]):
 
     @property
     def first_path(self) -> str | None:  # type: ignore[override]  # depends on the read
-        """Path of a `load`. None for other reads, because they read directories."""
+        """Path of the memory, if the operation reads one memory (`load`).
+
+        None for other reads, which read directories.
+        """
         return self.path.text if self.name == "load" and self.path is not None and not self.path.is_root else None
 
     @property
@@ -174,7 +177,7 @@ class WriteOperation(Operation[R_co]):
         return None
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> R_co:
-        """Rebuild the result of an earlier run from the history and from `kept`, which the method `kept` returned."""
+        """Rebuild the result of an earlier run from the history and `kept` (the result of the method `kept`)."""
         raise NotImplementedError
 
     def without(self, error: RetentiveError) -> WriteOperation[R_co] | None:

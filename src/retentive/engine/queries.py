@@ -24,7 +24,7 @@ def load(path: MemoryPath) -> Read[tuple[Memory, str]]:
 
 
 def get_entry(path: MemoryPath) -> Read[Entry]:
-    """Read the entry at a path that is not the root. Editors use this."""
+    """Return an operation that reads the entry at a path other than the root, for editors."""
     return Read("load", lambda snapshot: snapshot.get(path.text), path, lambda entry: read_fact(entry.memory))
 
 

@@ -47,13 +47,13 @@ class Predecessors:
         self._before: dict[str, Version] = {}
 
     def watch(self, versions: Iterable[Version]) -> Iterator[Version]:
-        """Yield the given versions, newest first, and remember them. No version of a memory may be skipped."""
+        """Yield `versions` and remember them. They must be newest first, and include every version of each memory."""
         for version in versions:
             self.learn((version,))
             yield version
 
     def learn(self, versions: Iterable[Version]) -> None:
-        """Remember the given versions, newest first."""
+        """Remember `versions`, which must be newest first."""
         for version in versions:
             later = self._later.get(version.memory_id)
             if later is not None:

@@ -28,7 +28,10 @@ CONFIRMED_AFTER_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class ClockJump:
-    """Clock that is too far ahead. `seen` is the last trusted time, and `now` is the time of the clock."""
+    """Result of a check that found the clock too far ahead.
+
+    `seen` is the last trusted time, and `now` is that of the clock.
+    """
 
     seen: datetime
     now: datetime
@@ -96,7 +99,10 @@ def check(context: StoreContext, *, accept: bool = False) -> CheckedClock:
 
 
 def judged(last: Sighting, now: float, *, accept: bool = False) -> Sighting:
-    """Return the sighting to record next. If its `ahead` is set, the clock is not trusted."""
+    """Check the clock time `now` against the sighting `last`. Return the sighting to record next.
+
+    If its `ahead` is set, the clock is not trusted.
+    """
     if accept or now - last.seen <= MAX_STEP_S:
         return Sighting(now)
     if last.ahead is not None and now - last.ahead >= CONFIRMED_AFTER_S:

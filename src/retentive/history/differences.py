@@ -133,7 +133,7 @@ class Compare(ReadOperation[Differences]):
     def _scanned(
         self, found: Snapshot, settings: Settings, low: str, high: str
     ) -> tuple[Sequence[Version], Version | None]:
-        """Examine the newest versions between two bounds. Return the same as `_chosen`."""
+        """Examine the newest versions with ids between `low` and `high`. The results are those of `_chosen`."""
         assert self.only is not None
         assert self.most_read is not None
         since = self.only.since
@@ -164,7 +164,7 @@ class Compare(ReadOperation[Differences]):
 
 
 def _state(found: Snapshot, bound: str, target: MemoryPath | None) -> dict[str, Version]:
-    """Return the version that a memory, or each memory, had in an earlier state, by memory id.
+    """Return the version that each memory of `target` had in an earlier state, by memory id. None means all memories.
 
     `bound` is the exclusive upper bound of the ids of versions in this state. Memories that were deleted in this state
     are left out.
@@ -225,7 +225,7 @@ def _runs(
             before = last
     for _, before, first, last in sorted(runs, key=lambda run: run[0]):
         if before is None and first.operation != "created":
-            raise InvalidInput(f"the version before {first.id} was pruned (setting keep_versions_days)")
+            raise InvalidInput(f"the version that precedes {first.id} was pruned (setting keep_versions_days)")
         yield before, last
 
 

@@ -159,7 +159,7 @@ def _down_to(found: Snapshot, memory_id: str, first: str) -> list[Version]:
 def _versions_of(found: Snapshot, actor: str | None, since: datetime | None) -> Iterator[Version]:
     """Yield the versions of an actor, newest first. If `actor` is None, yield the versions of all actors.
 
-    No page is read that has only versions from before `since`.
+    Pages that have only versions from before `since` are not read.
     """
     if actor is None:
         yield from all_versions(found)
@@ -292,7 +292,7 @@ class Preview(ReadOperation[RestoreOutcome]):
 
 
 def _steps_to(after: Version, before: Memory | None) -> list[Step]:
-    """Return the steps from an earlier state of a memory to its state after a version."""
+    """Return the steps that change a memory from the state `before` to the state that the version `after` recorded."""
     if after.operation == "deleted":
         return [] if before is None else [Step("deleted", after.memory_id, before.path, before, None)]
     state, path = state_of(after), after.path or ""

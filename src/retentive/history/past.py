@@ -62,7 +62,7 @@ class PastSnapshot(Overlay):
         return Entry(above=above, below=any(True for _ in self._below(path, limit=1)))
 
     def _same_memory(self, path: str) -> Version | None:
-        """Return the version that was at a path, but only if the same memory is there now. Reads no other memories."""
+        """Return the version that was at a path. None if its memory is not at the path now. Reads no other memories."""
         present = locate(self._inner, path).memory
         if present is None:
             return None
@@ -96,7 +96,10 @@ class PastSnapshot(Overlay):
     def _below(
         self, under: str, start: str = "", *, limit: int | None = None, is_level: bool = False
     ) -> Iterator[Version]:
-        """Return the versions below a path, in path order. Without a query for this, read all versions once."""
+        """Return the versions below a path, in path order.
+
+        If the backend has no query for this, read all versions once.
+        """
         if self._all is None:
             found = self._inner.earlier(self._before, under, start=start, limit=limit, one_level=is_level)
             if found is not None:
@@ -106,7 +109,7 @@ class PastSnapshot(Overlay):
         return islice(earlier_of(self._all[first:last], under, start, is_level=is_level), limit)
 
     def _memories(self, found: Iterator[Version], under: str) -> Iterator[Memory]:
-        """Convert versions to memories. Most memories still exist, so one read gets most creation times."""
+        """Convert versions to memories. One read gets the creation times of those that still exist, which most do."""
         living = {memory.id: memory.created_at for memory in self._inner.memories(under)}
         return (self._memory(version, living) for version in found)
 

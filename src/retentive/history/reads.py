@@ -182,7 +182,7 @@ class AsOf(ReadOperation[R]):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Name of `inner` with the suffix `.as_of`."""
+        """Name of the operation `inner` with the suffix `.as_of`."""
         return f"{self.inner.name}.as_of"
 
     @property

@@ -254,7 +254,7 @@ def _unfinished(found: Snapshot) -> tuple[list[str], str | None]:
 
 
 def _purged(tx: Transaction, since: str) -> None:
-    """Delete the record that a removal is pending, unless another removal has replaced the record."""
+    """Delete the record of a pending removal that has the value `since`. A later removal may have replaced it."""
     if tx.get_record(PENDING, "since") == since:
         tx.put_record(PENDING, "since", None)
 

@@ -268,7 +268,7 @@ def _without_external(versions: list[Version]) -> list[Version]:
 
 
 def _newest_of_change(found: Snapshot, revision: Revision, target: MemoryPath | None) -> Version:
-    """Return the newest version of the change that a revision names. For a number, this reads only a few versions."""
+    """Return the newest version of the change that a revision names. A revision number needs only a few reads."""
     if isinstance(revision.base, Number) and not revision.back:
         any_of_it = _any_numbered(found, revision.base.number)
         newest = next(found.versions(revision_of=any_of_it.id, limit=1))
@@ -283,7 +283,7 @@ def _numbered(found: Snapshot, number: int) -> list[Version]:
 
 
 def _any_numbered(found: Snapshot, number: int) -> Version:
-    """Return any version with a revision number. Raises `NotFound`."""
+    """Return one of the versions with a revision number, whichever is found first. Raises `NotFound`."""
     newest = next(found.versions(limit=1), None)
     if newest is None or number > newest.revision:
         last = "the store has no changes" if newest is None else f"the newest change is r{newest.revision}"
@@ -339,6 +339,6 @@ def _last_at(found: Snapshot, at: datetime) -> str | None:
 
 
 def _after_change(found: Snapshot, version_id: str) -> str:
-    """Return the bound of version ids right after the change to which a version belongs."""
+    """Return the lowest bound that is above the ids of all versions of the change to which a version belongs."""
     newest = next((version.id for version in found.versions(revision_of=version_id, limit=1)), version_id)
     return max(newest, version_id) + "!"  # sorts right after the id

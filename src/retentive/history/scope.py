@@ -33,7 +33,7 @@ def versions_of(found: Snapshot, target: MemoryPath | None, memory_id: str | Non
 
 
 def is_directory(found: Snapshot, target: MemoryPath) -> bool:
-    """Return whether a path other than the root is taken as a directory, because `memory_at` finds no memory for it."""
+    """Return whether `target` is a directory: it is not the root, and `memory_at` finds no memory for it."""
     return not target.is_root and memory_at(found, target) is None
 
 

@@ -21,10 +21,10 @@ Fate: TypeAlias = Literal["new", "changed", "gone"]
 class SinceMoment:
     """Summary of the changes to a store since an earlier time.
 
-    `fates` has the memories that are new, changed or gone, by memory id: this word, and the newest version of the
-    memory. A memory that was created and deleted since that time is left out. `last` is the newest version at that
-    time. `changes` and `actors` are the numbers of changes and of their actors. If `is_cut` is true, there were more
-    versions than the limit, and the oldest of them are left out.
+    `fates` maps the id of each memory that is new, changed or gone to this word and to its newest version. A memory
+    that was created and deleted since that time is left out. `last` is the newest version at that time. `changes` and
+    `actors` are the numbers of changes and of their actors. If `is_cut` is true, there were more versions than the
+    limit, and the oldest of them are left out.
     """
 
     last: Version | None

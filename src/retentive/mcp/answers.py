@@ -1,4 +1,4 @@
-"""Answers of tools, the limit on their length, and the parsing of arguments of tools that are not memory commands."""
+"""Results of tools, the limit on their length, and parsing of arguments for tools that are not memory commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retentive.values.replies import Reply
 Arguments: TypeAlias = Mapping[str, object]
 
 MAX_REPLY_CHARS = 48_000
-"""Maximum length of an answer.
+"""Maximum length of the text that a tool returns.
 
 Claude Code writes results of more than 50,000 characters to a file and shows the model only their first 2 kB.
 """
@@ -36,12 +36,12 @@ class ToolAnswer:
 
     @classmethod
     def of(cls, reply: Reply) -> ToolAnswer:
-        """Return the answer for a reply."""
+        """Convert the reply to a memory command to the result of a tool."""
         return cls(reply.text, reply.is_error)
 
 
 def answered(store: MemoryStore, name: str, work: Callable[[], ToolAnswer]) -> ToolAnswer:
-    """Run a tool, and return its answer. Errors in the input and errors of storage become answers too.
+    """Call `work`, which runs a tool, and return its result. Errors of the input or of storage become results too.
 
     `name` is the name of the operation in the audit log.
     """
@@ -59,7 +59,7 @@ def answered(store: MemoryStore, name: str, work: Callable[[], ToolAnswer]) -> T
 
 
 def text_field(given: Arguments, field: str, expected: str = _STRING) -> str | None:
-    """Return a string argument, or None if it is missing. Raises `Refused` if it is not a string."""
+    """Return the string argument `field`, or None if it is missing. Raises `Refused` if it is not a string."""
     value = given.get(field)
     if value is not None and not isinstance(value, str):
         raise bad_field(field, value, expected)
@@ -67,7 +67,7 @@ def text_field(given: Arguments, field: str, expected: str = _STRING) -> str | N
 
 
 def required_text(given: Arguments, field: str, tool: str, expected: str = _STRING) -> str:
-    """Return a string argument. Raises `Refused` if it is missing or not a string."""
+    """Return the string argument `field` of a tool. Raises `Refused` if it is missing or not a string."""
     value = text_field(given, field, expected)
     if value is None:
         raise Refused("missing_field", field=field, command=tool, expected=expected)
@@ -90,7 +90,7 @@ def number_field(given: Arguments, field: str, *, default: int, most: int) -> in
 
 
 def within_limit(text: str, hint: str) -> str:
-    """Return the text if it is short enough. Otherwise return its first lines and `hint`.
+    """Return `text` if it has at most `MAX_REPLY_CHARS` characters. Otherwise return its first lines and `hint`.
 
     `hint` tells the model how to see the rest.
     """
@@ -101,7 +101,7 @@ def within_limit(text: str, hint: str) -> str:
 
 
 def view_within_limit(text: str, view: str) -> str:
-    """Cut the view of a memory or a directory to the maximum length. `view` is the name of the tool."""
+    """Cut the view of a memory or directory to `MAX_REPLY_CHARS`. `view` names the tool that shows the rest."""
     if len(text) <= MAX_REPLY_CHARS:
         return text
     head = text[: MAX_REPLY_CHARS - 200]

@@ -1,7 +1,7 @@
-"""Events for MCP clients about changes of a memory store, also those made by other processes.
+"""Events for MCP clients about changes of a memory store, including changes by other processes.
 
-A memory store is polled while it has listeners. The process that makes a change does not send events itself, because it
-would reach only its own clients.
+A memory store is polled while it has listeners. A process does not send events when it makes a change itself, because
+these events would reach only the clients of this process.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class StoreChanges:
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Record the newest change. Only later changes become events. Await this right before `subscribe`."""
+        """Remember the newest change; only changes after it become events. Await this right before `subscribe`."""
         if self._position is None:
             self._position, _ = await self._run(lambda: _changes(self._store, None))
 
@@ -110,16 +110,16 @@ class StoreChanges:
 
 
 def _events(found: list[ChangedMemories], name: str) -> list[ServerEvent]:
-    """Return an event for each changed path. If the list of memories changed, add one event for that."""
+    """Return an event for each changed path, and one more if memories were created, deleted or renamed."""
     paths = dict.fromkeys(path for each in found for path in (each.path, each.moved_from) if path)
     events: list[ServerEvent] = [ResourceUpdated(uri_of(name, path)) for path in paths]
     return [*events, ResourcesListChanged()] if any(each.lists_differ for each in found) else events
 
 
 def _changes(store: MemoryStore, position: str | None) -> tuple[str, list[ChangedMemories]]:
-    """Return the id of the newest version read, and the changes after `position`.
+    """Return the changes after the version id `position`, preceded by the id to pass as the next `position`.
 
-    Without a position, return no changes.
+    If `position` is None, return no changes, and the id of the newest version.
     """
     if remote_store(store) is not None:
         return _changes_of_server(store, position)
@@ -150,7 +150,7 @@ def _changes_of_server(store: MemoryStore, position: str | None) -> tuple[str, l
 
 
 def _newer_on_server(store: MemoryStore, position: str) -> list[Version]:
-    """Return the versions after `position`, newest first. The API lists only from the newest version."""
+    """Return the versions after `position`, newest first. The server can list versions only from the newest on."""
     limit = BATCH
     while True:
         listed = store.versions(limit=limit)

@@ -50,9 +50,9 @@ class MassDelete:
 
 
 def mass_delete(store: MemoryStore, arguments: Arguments) -> MassDelete | None:
-    """Return the delete of many memories that a call asks for, or None for any other call.
+    """Return the path and number of memories if a call deletes at least `ASK_FROM` memories, otherwise None.
 
-    Returns None also if the delete would fail, so that the tool itself reports the error.
+    If the arguments are invalid or the memories cannot be counted, returns None, so that the tool reports the error.
     """
     try:
         command = parse({**arguments, "command": "delete"})
@@ -68,7 +68,7 @@ def mass_delete(store: MemoryStore, arguments: Arguments) -> MassDelete | None:
 def _count(store: MemoryStore, path: MemoryPath) -> int:
     """Return the number of memories below a path.
 
-    A local store writes no audit entry for this count, because it writes one for the delete.
+    On a local store, counting writes no audit entry, because the delete writes one.
     """
     if remote_store(store) is not None:
         few = store.list_memories(path.text, limit=ASK_FROM).items
@@ -79,7 +79,7 @@ def _count(store: MemoryStore, path: MemoryPath) -> int:
 async def confirmed(
     ctx: ServerRequestContext[Any, Any], params: t.CallToolRequestParams, asked: MassDelete
 ) -> ToolAnswer | t.InputRequiredResult | None:
-    """Return None if the delete may run. Otherwise return the question for the user, or the answer of the tool."""
+    """Return None if the delete may run. Otherwise return a question for the user, or an error for the model."""
     if not _can_ask(ctx):
         return _by_number(params.arguments or {}, asked)
     form = t.ElicitRequestFormParams(message=asked.question, requested_schema=_SCHEMA)
@@ -101,7 +101,7 @@ async def confirmed(
 def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:
     """Return whether the client can show a form.
 
-    A client with an older protocol revision can be asked only in a session.
+    With a protocol revision before `MODERN`, the server can send a form only within a session.
     """
     known = ctx.session.client_capabilities
     found = None if known is None else known.elicitation

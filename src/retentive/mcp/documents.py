@@ -1,6 +1,6 @@
 """Tools `search` and `fetch`, in the form that ChatGPT and other research clients expect.
 
-Each result is a JSON text, and the same value as structured content. Source: OpenAI, "Building MCP servers for
+Each tool returns a JSON text, and the same value as structured content. Source: OpenAI, "Building MCP servers for
 ChatGPT".
 """
 
@@ -21,7 +21,7 @@ UrlOf: TypeAlias = Callable[[str, str], str]
 
 
 def search(store: MemoryStore, given: Arguments, url_of: UrlOf) -> ToolAnswer:
-    """Return the memories that match a query, best match first."""
+    """Return the memories that match the argument `query` of the call, best match first."""
     found = store.search(required_text(given, "query", "search"), limit=LIMIT)
     return _json({"results": [_result(hit, url_of) for hit in found.hits]})
 
@@ -32,7 +32,7 @@ def _result(hit: Hit, url_of: UrlOf) -> dict[str, str]:
 
 
 def fetch(store: MemoryStore, given: Arguments, url_of: UrlOf) -> ToolAnswer:
-    """Return the text of the memory with an id."""
+    """Return the text of the memory whose id is the argument `id` of the call."""
     memory, text = store.by_id.get(required_text(given, "id", "fetch"))
     found: dict[str, Any] = {
         "id": memory.id,

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 MAX_SESSIONS = 1_000
 IDLE_S = 1_800.0
 MAX_BODY_BYTES = 64 << 20
-"""Limit that is never reached, because the server has already checked the size of the body against a lower one."""
+"""Limit that is never reached, because the server checks the size of the body against a lower limit first."""
 _TARGET = "retentive.mcp.target"
 
 
 class HttpSessions:
     """Sessions of the MCP clients of one process.
 
-    With `keeps_sessions` False, clients of protocol revisions before 2026 get no session. Their requests can then go to
-    any process. But the server cannot ask such a client anything, and the client gets no notifications of changes.
+    If `keeps_sessions` is False, clients of protocol revisions before 2026 get no session. Any process can answer their
+    requests, but the server cannot ask their users questions and cannot notify these clients of changes.
     """
 
     def __init__(self, *, keeps_sessions: bool) -> None:
@@ -47,7 +47,7 @@ class HttpSessions:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Answer requests until the block ends."""
+        """Context manager: inside the block, `answer` can be called. Its end closes the sessions."""
         async with self._manager.run():
             yield
 
@@ -69,7 +69,7 @@ class HttpSessions:
 
 
 class _Stream:
-    """Event stream of one client. When the server stops, the application is told that the client has disconnected."""
+    """Event stream of one client. When the server stops, the stream ends as if the client had disconnected."""
 
     def __init__(self, receive: Receive, send: Send, is_stopping: asyncio.Event) -> None:
         self._receive = receive
@@ -78,7 +78,7 @@ class _Stream:
         self._is_open = False
 
     async def receive(self) -> Message:
-        """Return the next message of the client. When the server stops, return a disconnect."""
+        """Return the next message of the client, or a disconnect message if the server stops first."""
         message = asyncio.ensure_future(self._receive())
         stop = asyncio.ensure_future(self._is_stopping.wait())
         try:
@@ -93,7 +93,7 @@ class _Stream:
         await self._send(message)
 
     async def end(self) -> None:
-        """End the answer if the application has not ended it."""
+        """Send the end of the HTTP response if it is still missing."""
         if self._is_open:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 

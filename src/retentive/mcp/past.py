@@ -23,7 +23,7 @@ _UNDONE = {"deleted": "deleted", "moved": "renamed", "made": "recreated", "chang
 
 
 def history(store: MemoryStore, given: Arguments) -> ToolAnswer:
-    """List the changes of the memory store or of a path, newest first."""
+    """List the changes of the whole memory store, or of the path in the arguments `given`, newest first."""
     path, before = text_field(given, "path"), text_field(given, "before", _VERSION)
     limit = number_field(given, "limit", default=LIMIT, most=MAX_LIMIT)
     found = list(_versions(store, path, before, limit + 1))
@@ -58,9 +58,9 @@ def _versions(store: MemoryStore, path: str | None, before: str | None, limit: i
 
 
 def _hidden(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
-    """Return the ids of the versions that are hidden from the caller.
+    """Return the ids of those `versions` that are hidden from the caller.
 
-    A model must not read the paths of these versions either.
+    The paths of these versions must not be shown to a model either.
     """
     if remote_store(store) is not None:
         return _hidden_on_server(store, versions)
@@ -76,7 +76,7 @@ def _hidden(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
 
 
 def _hidden_on_server(store: MemoryStore, versions: Sequence[Version]) -> frozenset[str]:
-    """Return the ids of the versions of memories that the server does not show to the caller.
+    """Return the ids of those `versions` whose memories the server does not show to the caller.
 
     They include the versions of deleted memories, because a server does not show deleted memories. Returns an empty set
     if the settings hide no memories.
@@ -112,7 +112,7 @@ def _line(version: Version, *, is_hidden: bool) -> str:
 
 
 def difference(store: MemoryStore, given: Arguments) -> ToolAnswer:
-    """Show the differences made by a change, or the differences between two versions."""
+    """Show the differences that a change made, or the differences between two versions."""
     path, change = text_field(given, "path"), text_field(given, "change", _CHANGE)
     since, until = text_field(given, "since", _VERSION), text_field(given, "until", _VERSION)
     if change is not None and (since is not None or until is not None):
@@ -141,7 +141,7 @@ def _unified(found: MemoryDifference) -> str:
 
 
 def undo(store: MemoryStore, given: Arguments, call_id: str | None) -> ToolAnswer:
-    """Undo a change of the caller. Later changes to other lines are kept."""
+    """Undo a change that the caller made. Later changes to other lines are kept."""
     change, path = text_field(given, "change", _CHANGE), text_field(given, "path")
     outcome = store.history.undo_own(change, path=path, mode="merge", request_id=call_id)
     if outcome.conflicts:

@@ -1,4 +1,4 @@
-"""Memories as MCP resources: a paged list, a URI template, and reading."""
+"""Memories as MCP resources: lists them in pages, returns their URI template, and reads them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def listed(store: MemoryStore, name: str, cursor: str | None) -> t.ListResources
 
 
 def templates(name: str) -> t.ListResourceTemplatesResult:
-    """Return the URI template of memories."""
+    """Return the template of the URIs of all memories in the store `name`."""
     found = t.ResourceTemplate(
         uri_template=template(name),
         name="memory",
@@ -44,7 +44,7 @@ def templates(name: str) -> t.ListResourceTemplatesResult:
 
 
 def read(store: MemoryStore, name: str, uri: str) -> t.ReadResourceResult:
-    """Return the text of the memory at a URI."""
+    """Return the text of the memory that `uri` names. `name` is the name of the store in URIs."""
     path = checked_path(uri, name)
     try:
         memory, text = store.load(path)
@@ -55,7 +55,7 @@ def read(store: MemoryStore, name: str, uri: str) -> t.ReadResourceResult:
 
 
 def checked_path(uri: str, name: str) -> str:
-    """Return the path of the memory at a URI. Raises `MCPError` if the URI is not that of a memory."""
+    """Return the path in `uri`. Raises `MCPError` if `uri` is not the URI of a memory in the store `name`."""
     path = path_in(uri, name)
     if path is None:
         raise not_found(uri)
@@ -63,7 +63,7 @@ def checked_path(uri: str, name: str) -> str:
 
 
 def not_found(uri: str) -> MCPError:
-    """Return the error for a URI without a memory."""
+    """Return the error for a URI that names no memory."""
     return MCPError(t.INVALID_PARAMS, "Resource not found", {"uri": uri})
 
 
@@ -94,5 +94,5 @@ def _decoded(cursor: str) -> ListingCursor:
         found = None
     is_pair = isinstance(found, list) and len(found) == 2
     if not is_pair or not all(isinstance(each, str) and each.isprintable() for each in found):
-        raise InvalidInput("the cursor must come from an earlier page")
+        raise InvalidInput("the cursor must be the `nextCursor` of an earlier page")
     return ListingCursor(*found)

@@ -42,21 +42,21 @@ Files below /memories that persist across conversations. View /memories or searc
 what will matter later: decisions, preferences, and what you learned. Keep one topic per file, and correct what is \
 outdated instead of adding to it."""
 PAST = " All changes are versioned: memory_history lists them, memory_undo reverts your own."
-"""Added to the instructions, unless there is only one tool."""
+"""Text that is appended to the instructions if the history tools exist."""
 CALL_IDS = ("claudecode/toolUseId", "retentive/idempotencyKey")
-"""Fields of `_meta` that may have the id of a call.
+"""Fields of `_meta` in which a client may send the id of a call.
 
-The id is the same if a client sends a call again. JSON-RPC ids cannot serve for this, because they restart with each
-connection.
+If a client repeats a call, it sends the same id. JSON-RPC ids cannot identify a repeated call, because they restart
+with each connection.
 """
 MAX_CALL_ID_CHARS = 255
 MAX_SUBSCRIPTIONS = 1_000
 
 
 class RunCall(Protocol):
-    """Function that runs a call in a worker thread, or at once if `is_quick`.
+    """Function that runs `work` in a worker thread. If `is_quick` is True, it may run `work` without a thread.
 
-    With `is_read`, a cancelled call is abandoned. Other calls run to their end.
+    If the request is cancelled, the function abandons `work` if `is_read` is True, and otherwise waits for its end.
     """
 
     def __call__(self, work: Callable[[], T], *, is_read: bool, is_quick: bool = False) -> Awaitable[T]:
@@ -75,9 +75,9 @@ class McpTarget:
     may_read: bool = True
     may_write: bool = True
     url_of: UrlOf | None = None
-    """Returns the URL of a memory's web page. If this is None, the URI of the resource is used instead."""
+    """Function that returns the URL of the web page of a memory. If it is None, the `memory:` URI is used instead."""
     may_continue: Callable[[], bool] = field(default=lambda: True)
-    """Called before events are sent. Returns False if the API key was revoked."""
+    """Function that is called before events are sent. It returns False if the API key was revoked."""
 
     def allows(self, *, writes: bool) -> bool:
         """Return whether the caller may write (`writes` is True) or read (`writes` is False)."""
@@ -85,12 +85,12 @@ class McpTarget:
 
 
 def tools_of(*, one_tool: bool) -> tuple[ToolSpec, ...]:
-    """Return all tools or, with `one_tool`, a single tool that runs all commands."""
+    """Return the tools to offer: all tools, or if `one_tool` is True, the single tool that runs every command."""
     return ONE_TOOL_ONLY if one_tool else TOOLS
 
 
 class McpService:
-    """Handlers of MCP requests. `target_of` returns the memory store of a request. Handlers raise `MCPError`."""
+    """Handlers of MCP requests. `target_of` returns the target of a request. The handlers raise `MCPError`."""
 
     def __init__(self, target_of: Callable[[Context], McpTarget], *, instructions: str = INSTRUCTIONS + PAST) -> None:
         self._target_of = target_of
@@ -100,7 +100,7 @@ class McpService:
         self._sending: set[asyncio.Task[None]] = set()
 
     def server(self) -> Server[Any]:
-        """Return an MCP server with these handlers. The caller runs it on a transport."""
+        """Return an MCP server that uses these handlers. The caller must run the server on a transport."""
         server: Server[Any] = Server(
             "retentive",
             version=__version__,
@@ -120,7 +120,7 @@ class McpService:
         return server
 
     def close(self) -> None:
-        """End the event streams."""
+        """End all event streams to clients."""
         for each in list(self._listening):
             each.close()
 
@@ -158,7 +158,7 @@ class McpService:
         return await _read(target, lambda: resources.listed(target.store, target.name, cursor))
 
     async def list_templates(self, ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListResourceTemplatesResult:
-        """Return the URI template of memories."""
+        """Return the template of the URIs of all memories."""
         return resources.templates(self._target_of(ctx).name)
 
     async def read_resource(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
@@ -167,7 +167,7 @@ class McpService:
         return await _read(target, lambda: resources.read(target.store, target.name, params.uri))
 
     async def listen(self, ctx: Context, params: t.SubscriptionsListenRequestParams) -> t.SubscriptionsListenResult:
-        """Stream the changes that the client has asked for (protocol revision 2026-07-28)."""
+        """Send the client an event for each change to which it subscribes (protocol revision 2026-07-28)."""
         target = self._target_of(ctx)
         for uri in params.notifications.resource_subscriptions or ():
             resources.checked_path(uri, target.name)
@@ -177,7 +177,7 @@ class McpService:
         return await handler(ctx, params)
 
     async def subscribe(self, ctx: Context, params: t.SubscribeRequestParams) -> t.EmptyResult:
-        """Send the client a notification whenever a memory changes (protocol revisions before 2026)."""
+        """Begin to notify the client whenever the memory at a URI changes (protocol revisions before 2026)."""
         target, key = self._target_of(ctx), (_connection(ctx), params.uri)
         resources.checked_path(params.uri, target.name)
         if not ctx.session.can_send_request:
@@ -192,7 +192,7 @@ class McpService:
         return t.EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: t.UnsubscribeRequestParams) -> t.EmptyResult:
-        """End a subscription."""
+        """Stop the notifications that `subscribe` began."""
         self._forget((_connection(ctx), params.uri))
         return t.EmptyResult()
 
@@ -209,7 +209,7 @@ class McpService:
 async def _called(
     ctx: Context, params: t.CallToolRequestParams, target: McpTarget, tool: ToolSpec, call: McpCall
 ) -> t.CallToolResult | t.InputRequiredResult:
-    """Run a tool. A delete of many memories must be confirmed first."""
+    """Run a tool. If it deletes many memories, ask for confirmation first."""
     asked = None
     if deletes(tool.name, call.arguments):
         asked = await target.run(lambda: mass_delete(target.store, call.arguments), is_read=True)
@@ -227,7 +227,7 @@ async def _called(
 
 
 class _Bus:
-    """Passes the changes of a memory store to one event stream."""
+    """Event source for the stream of one client. Its events are the changes of a memory store."""
 
     def __init__(self, target: McpTarget) -> None:
         self._target = target
@@ -299,7 +299,7 @@ def _result(answer: ToolAnswer) -> t.CallToolResult:
 
 
 def _call_id(ctx: Context) -> str | None:
-    """Return the id that the client gave to a call, or None. Raises `ValueError` if the id is invalid."""
+    """Return the id that the client sent in `_meta` of a call, or None. Raises `ValueError` if the id is invalid."""
     given = dict(ctx.meta or {})
     found = next((given[name] for name in CALL_IDS if given.get(name) is not None), None)
     if found is not None and not (isinstance(found, str) and 0 < len(found) <= MAX_CALL_ID_CHARS):
@@ -308,5 +308,5 @@ def _call_id(ctx: Context) -> str | None:
 
 
 def _connection(ctx: Context) -> str:
-    """Return the id of the session of an HTTP request. The only connection over stdio has the id ""."""
+    """Return the session id of an HTTP request. Over stdio there is only one connection, and its id is ""."""
     return "" if ctx.request is None else str(ctx.request.headers.get("mcp-session-id"))

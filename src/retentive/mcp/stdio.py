@@ -30,13 +30,13 @@ CHUNK, MAX_CHUNKS = 1 << 16, 16
 
 
 class BugLog(logging.Formatter):
-    """Formats an error of the package `mcp` as its type and its line of code.
+    """Log formatter for errors of the package `mcp`. It shows the type of an error and where it was raised.
 
-    Its message is left out: it may quote a memory.
+    The message of the error is left out, because it may quote a memory.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line for a record."""
+        """Return the line of the log for a log record."""
         kind, _, trace = record.exc_info or (None, None, None)
         frames = traceback.extract_tb(trace)
         place = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
@@ -44,7 +44,7 @@ class BugLog(logging.Formatter):
 
 
 def serve(store: MemoryStore, *, one_tool: bool = False) -> None:
-    """Answer requests until the input ends."""
+    """Answer MCP requests on standard input until the input ends."""
     handler, log = logging.StreamHandler(sys.stderr), logging.getLogger("mcp")
     handler.setFormatter(BugLog())
     log.handlers, log.propagate = [handler], False
@@ -60,7 +60,7 @@ async def _serve(store: MemoryStore, one_tool: bool) -> None:
 
 
 async def _lines(descriptor: int) -> AsyncIterator[str]:
-    """Yield the lines of the input.
+    """Yield the lines that arrive at a file descriptor.
 
     A daemon thread reads them, so that a blocked read does not keep the process alive.
     """
@@ -79,7 +79,7 @@ async def _lines(descriptor: int) -> AsyncIterator[str]:
 
 
 def _read(descriptor: int, chunks: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop) -> None:
-    """Put the input into a queue in chunks. An empty chunk marks the end of the input."""
+    """Read a file descriptor to its end and put the data into `chunks`. An empty chunk marks the end of the input."""
     chunk = b"first"
     while chunk:
         try:
@@ -95,7 +95,7 @@ def _read(descriptor: int, chunks: asyncio.Queue[bytes], loop: asyncio.AbstractE
 
 
 def service_of(store: MemoryStore, *, one_tool: bool = False) -> McpService:
-    """Return the handlers for one memory store."""
+    """Return a service that answers every request from one memory store."""
     return McpService(
         fixed_target(store, one_tool=one_tool), instructions=INSTRUCTIONS if one_tool else INSTRUCTIONS + PAST
     )

@@ -15,7 +15,7 @@ from retentive.store import MemoryStore
 
 @dataclass(frozen=True, slots=True)
 class McpCall:
-    """Call of a tool. `call_id` is the id that stays the same if the client sends the call again, or None.
+    """Call of a tool. `call_id` is an id that the client repeats if it sends the same call again, or None.
 
     `url_of` returns the URL of a memory. Its arguments are the path and the id of the memory.
     """
@@ -31,7 +31,7 @@ RunMcpTool: TypeAlias = Callable[[McpCall], ToolAnswer]
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """MCP tool. `properties` are the properties of the JSON schema of its arguments, by name.
+    """Definition of an MCP tool. `properties` maps the names of its arguments to their JSON schemas.
 
     `read_only`, `destructive` and `idempotent` become annotations of the tool.
     """
@@ -52,7 +52,7 @@ class ToolSpec:
     def input_schema(self) -> dict[str, Any]:
         """JSON schema of the arguments.
 
-        The tool checks them itself: an invalid argument gets a reply with the expected value.
+        `run` checks the arguments itself. Its reply to an invalid argument describes the value that it expects.
         """
         return {"type": "object", "properties": dict(self.properties), "required": list(self.required)}
 
@@ -84,7 +84,7 @@ def deletes(name: str, arguments: Arguments) -> bool:
 
 
 def _command(command: str, call: McpCall) -> ToolAnswer:
-    """Run a memory command. An argument named `command` is ignored."""
+    """Run the memory command that the parameter `command` names. An argument of the call named `command` is ignored."""
     given = {name: value for name, value in call.arguments.items() if name != EXPECTED_COUNT}
     return ToolAnswer.of(call.store.execute({**given, "command": command}, tool_use_id=call.call_id))
 
@@ -284,9 +284,9 @@ AUDITED = {"memory_search": "search", "search": "search", "fetch": "read", "memo
     "memory_diff": "diff",
     "memory_undo": "undo",
 }
-"""Name in the audit log of each tool that is not a memory command."""
+"""Names of operations in the audit log, by the names of the tools that are not memory commands."""
 
 
 def run(tool: ToolSpec, call: McpCall) -> ToolAnswer:
-    """Run a tool, and return its answer. Errors in the input and errors of storage become answers too."""
+    """Run a tool and return its result. Errors of the input or of storage become results too."""
     return answered(call.store, AUDITED.get(tool.name, "command"), lambda: tool.run(call))

@@ -10,19 +10,19 @@ SCHEME = "memory://"
 
 
 def template(store: str) -> str:
-    """Return the URI template of the memories in a memory store."""
+    """Return the template of the URIs of all memories in a store. `store` is the name of the store in URIs."""
     return f"{SCHEME}{quote(store, safe='')}/{{+path}}"
 
 
 def uri_of(store: str, path: str) -> str:
-    """Return the URI of the memory at a path."""
+    """Return the URI of the memory at a path. `store` is the name of its store in URIs."""
     return f"{SCHEME}{quote(store, safe='')}/{quote(path.removeprefix(f'{ROOT}/'))}"
 
 
 def path_in(uri: str, store: str) -> str | None:
-    """Return the path in the URI of a memory. Return None if the URI is malformed or names another memory store.
+    """Return the memory path in a URI, or None if the URI is malformed or does not name the memory store `store`.
 
-    The path is not checked: if it leaves /memories, the memory store refuses it later.
+    The path is not checked here. The memory store refuses a path outside /memories when it is used.
     """
     named, slash, path = uri.removeprefix(SCHEME).partition("/")
     if not uri.startswith(SCHEME) or not slash or unquote(named) != store:

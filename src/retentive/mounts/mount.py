@@ -46,21 +46,21 @@ class VisiblePart:
     """Paths of the tree that are always directories: the root, the mount points and the directories above them."""
 
     def outward(self, text: str) -> str:
-        """Convert a canonical path of the store to the path in the tree."""
+        """Convert `text`, a canonical path within the store, to a path of the tree."""
         return self.point + text[len(ROOT) :]
 
     def shows(self, text: str) -> bool:
-        """Return whether the memory at a path of the store is visible in the tree."""
+        """Return whether a memory at `text`, a path within the store, is visible in the tree."""
         if not self.covered:
             return True
         outer = self.outward(text)
         return outer not in self.fixed and not f"{outer}/".startswith(self.covered)
 
     def changeable(self, under: str, shown: str, snapshot: Snapshot, rules: WriteRules) -> list[Memory]:
-        """Return the visible memories below a directory of the store.
+        """Return the visible memories below `under`, a directory of the store.
 
-        Raises `Refused` if the rules forbid a change to one of them, or to the directory if it is empty. `shown` is the
-        path in the error.
+        Raises `Refused` if `rules` forbid a change to one of these memories, or to `under` itself if there are none.
+        `shown` is the path that the error names.
         """
         found = [memory for memory in snapshot.memories(under) if self.shows(memory.path)]
         paths = [memory.path for memory in found] or [under]
@@ -72,7 +72,7 @@ class VisiblePart:
 
 @dataclass(frozen=True, slots=True)
 class ClearPart(WriteOperation[CommandResult]):
-    """Write operation that deletes all visible memories of a store."""
+    """Write operation that deletes all memories of a mounted store that are visible in the tree."""
 
     name = "clear"
     allowed_when_archived = True
@@ -84,7 +84,7 @@ class ClearPart(WriteOperation[CommandResult]):
         return (ROOT,)
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
-        """Delete the memories. Raises `Refused` if one of them may not be changed."""
+        """Delete the memories. Raises `Refused` if the actor may not change one of them."""
         writer.delete(self.part.changeable(ROOT, self.part.point, tx, writer))
         return CommandResult()
 
@@ -108,7 +108,7 @@ class Mount:
 
     @contextmanager
     def named_outward(self) -> Iterator[None]:
-        """Context manager: if the backend refuses an operation, translate the path in the error to the tree path."""
+        """Context manager that converts the path in a refusal of the backend from a store path to a tree path."""
         try:
             yield
         except Refused as refusal:
@@ -128,7 +128,7 @@ class Mount:
         return seen_by(who, seen, settings), rules
 
     def rules(self, actor: Actor | None) -> WriteRules:
-        """Return the rules for changes by an actor. The rules that depend on the memories in the store are left out."""
+        """Return the rules for changes by an actor, without the rule that protects memories hidden from the actor."""
         rules = self.core.read(lambda snapshot: self.seen(snapshot, actor)[1])
         rules.hidden = None
         return rules
@@ -145,7 +145,10 @@ class Mount:
         return [(self.part.outward(text), size) for text, size in found if self.part.shows(text)]
 
     def check_all(self, under: str, shown: str, actor: Actor | None) -> None:
-        """Raise `Refused` if the actor may not change one of the visible memories below a path of the store."""
+        """Raise `Refused` if the actor may not change one of the visible memories below `under`, a path of the store.
+
+        `shown` is the path that the error names.
+        """
 
         def work(snapshot: Snapshot) -> None:
             seen, rules = self.seen(snapshot, actor)
@@ -155,7 +158,7 @@ class Mount:
             self.core.read(work)
 
     def search(self, search: StoreSearch, statistics: Statistics | None, actor: Actor | str | None) -> Results:
-        """Search the store. Return the hits and the paths of damaged memories that are visible, with tree paths."""
+        """Run `search` in the store. The result has only memories that are visible in the tree, with tree paths."""
         core = self.core
         if self.part.covered:
             search = replace(search, shows=self.part.shows)
@@ -186,7 +189,10 @@ def checked_stores(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
         if point in found:
             raise InvalidInput(f"two memory stores have the mount point {point}; use a different mount point for each")
         if not isinstance(store, MemoryStore):
-            raise InvalidInput(f"the value for mount point {point} must be a MemoryStore, such as opened.store(key)")
+            raise InvalidInput(
+                f"the value for mount point {point} must be a MemoryStore, for example "
+                'retentive.open("sqlite://").store()'
+            )
         _ = core_of(store).backend  # raises for a memory store on a server
         found[point] = store
     if ROOT not in found:

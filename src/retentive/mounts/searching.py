@@ -25,8 +25,8 @@ def search_mounts(
 ) -> Results:
     """Search several mounted stores and return the hits in one ranking. Raises `InvalidInput`.
 
-    `parts` are the stores, each with the directory to search in it. The ranking uses word statistics of all stores, so
-    that scores are comparable.
+    `parts` contains each store with the path of the directory to search in this store. The ranking uses the word
+    statistics of all stores together, so that the scores of different stores are comparable.
     """
     searches = [(mount, StoreSearch(query, mode, regex, under, limit=None)) for mount, under in parts]
     statistics = None

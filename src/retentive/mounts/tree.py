@@ -50,7 +50,7 @@ _Textual: TypeAlias = Create | StrReplace | Insert | Write | Append
 
 
 class Mounts(Memories):
-    """Several memory stores combined into one tree, which has the commands of a single store (docs/mounts.md).
+    """Several memory stores combined into one tree. The tree runs the same commands as one store (docs/mounts.md).
 
     `stores` maps mount points to memory stores: `{"/memories": mine, "/memories/team": team.read_only()}`. One store
     must be mounted at `/memories`. Raises `InvalidInput` for invalid mount points.
@@ -81,9 +81,9 @@ class Mounts(Memories):
 
     @property
     def replies(self) -> Replies:
-        """Sentences of the replies that concern the whole tree. They are those of the store at `/memories`.
+        """Wording of the replies to commands that no single store can run, taken from the store at `/memories`.
 
-        If a single store runs a command, the reply has the sentences of that store.
+        If a single store runs a command, the reply has the wording of that store.
         """
         return self._core.replies
 
@@ -92,9 +92,9 @@ class Mounts(Memories):
         return None
 
     def through(self, integration: str) -> Mounts:
-        """Return an object for the same tree. Audit entries of its operations name this integration.
+        """Return a tree of the same stores whose operations name `integration` in their audit entries.
 
-        Calls with the same name return the same object.
+        Repeated calls with the same name return the same object.
         """
         if integration not in self._through:
             stores = {point: mount.store.through(integration) for point, mount in self._mounts.items()}
@@ -132,8 +132,8 @@ class Mounts(Memories):
         """Delete all memories of the tree. If the actor may not delete one of them, nothing is deleted.
 
         The stores are cleared in the order of their mount points, each in one transaction. If the storage of one store
-        fails, the reply names the mount point of this store. The stores before it are then already cleared. Memories
-        that a mount point hides are not in the tree, so they are kept.
+        fails, the reply names the mount point of this store, and the stores before it remain cleared. Memories that a
+        mount point hides are not in the tree, so they are kept.
         """
         who, named = as_actor(actor), origin_of(**origin)
         for mount in self._mounts.values():
@@ -166,7 +166,7 @@ class Mounts(Memories):
 
     @contextmanager
     def _explained(self, path: MemoryPath) -> Iterator[None]:
-        """Replace a refusal of the storage with the exception for its error reply."""
+        """Context manager that converts a `Refused` of the storage to the `RetentiveError` that callers expect."""
         try:
             yield
         except Refused as refusal:
@@ -217,8 +217,8 @@ class Mounts(Memories):
     ) -> Results:
         """Search all stores and return the hits in one ranking. The arguments are those of `MemoryStore.search`.
 
-        Words are searched in texts and in paths. Only the path within a store is searched, so the names in a mount
-        point do not match.
+        The words of the query are searched in texts and in paths. A mount point is not part of the searched path, so a
+        word that occurs only in a mount point has no hits.
         """
         from retentive.mounts.searching import search_mounts  # noqa: PLC0415 - most processes never search
 
@@ -237,7 +237,7 @@ class Mounts(Memories):
         return self._mounts[ROOT]
 
     def _parts(self, under: MemoryPath) -> list[tuple[Mount, str]]:
-        """Return the store that a directory belongs to, and the stores mounted below it.
+        """Return the store that the directory `under` belongs to, and the stores mounted below this directory.
 
         Each store is returned with the path of the directory in that store.
         """
@@ -291,7 +291,7 @@ class Mounts(Memories):
         *paths: MemoryPath,
         viewed: Viewed | None = None,
     ) -> Reply:
-        """Write the audit entries of the affected stores, then return the reply."""
+        """Write an audit entry in each store of `mounts`. Return the reply for `error`, or the listing in `viewed`."""
         try:
             for mount in mounts:
                 inner = tuple(dict.fromkeys(self._within(mount, path) for path in paths if self._is_about(mount, path)))
@@ -315,7 +315,7 @@ class Mounts(Memories):
     def _view(self, path: MemoryPath, who: Actor | None) -> Viewed:
         """List a directory that contains mount points.
 
-        The listing has the memories of the store that the directory belongs to, and those of the stores mounted below.
+        The listing has the memories of the store that the directory belongs to, and of the stores mounted below it.
         """
         sizes = [(f"{point}/", 0) for point in self._mounts if point.startswith(path.text + "/")]
         for mount, inner in self._parts(path):
@@ -355,7 +355,7 @@ class Mounts(Memories):
         raise Refused("across_mounts")
 
     def _source(self, old: MemoryPath, who: Actor | None) -> Entry:
-        """Return the entry to rename. Raises `Refused` if the actor may not change the entry or a memory below it."""
+        """Return the entry at the path `old`. Raises `Refused` if the actor may not change it or a memory below it."""
         if old.text in self._fixed:
             self._check_all(old, who)
             return Entry(below=True)
@@ -381,7 +381,7 @@ class Mounts(Memories):
             raise Refused("not_a_directory", ancestor=mount.part.outward(entry.above))
 
     def _check_all(self, path: MemoryPath, who: Actor | None) -> None:
-        """Raise `Refused` if the actor may not change a memory below a directory, or a store mounted there."""
+        """Raise `Refused` if the actor may not change a memory below a directory, mounted stores included."""
         for mount, inner in self._parts(path):
             mount.check_all(inner, path.written, who)
 
@@ -390,7 +390,7 @@ class Mounts(Memories):
 
 
 def core_of_tree(memory: MemoryStore | Mounts) -> StoreCore:
-    """Return the core of a memory store. For a tree, return the core of the store at its root."""
+    """Return the core of a memory store. For a tree of stores, return the core of the store at `/memories`."""
     return core_of(memory) if isinstance(memory, MemoryStore) else memory._core  # noqa: SLF001 - of this module
 
 

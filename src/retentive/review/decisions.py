@@ -52,9 +52,10 @@ class DecisionBlocked(Conflict):
 class Decide(WriteOperation[DecisionOutcome]):
     """Accept or refuse proposals, all or none.
 
-    `wanted` lists the ids of the proposals. If it is None, all pending proposals are selected, or all those of
-    `proposed_by`. A proposal that was already decided in the other way is an obstacle. Raises `DecisionBlocked` if
-    there are obstacles, `NotFound` and `PermissionDenied`.
+    `wanted` lists the ids of the proposals. If it is None, all pending proposals of the actor `proposed_by` are
+    selected, or of all actors if `proposed_by` is None. It is an obstacle if a proposal to accept was already refused,
+    or a proposal to refuse was already accepted. Raises `NotFound`, `PermissionDenied`, and `DecisionBlocked` if there
+    are obstacles.
     """
 
     under_review = "refuse"
@@ -77,11 +78,11 @@ class Decide(WriteOperation[DecisionOutcome]):
         return {"proposals": [*result.done, *result.already, *result.with_them]}
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the ids of the proposals, which are recorded for a repeated request."""
+        """Return the ids of the decided proposals, to store them for a repetition of the same request."""
         return {"done": result.done, "already": result.already, "with_them": result.with_them}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> DecisionOutcome:
-        """Return the result of the first run, without the summaries."""
+        """Return the result of the first request to a repeated request. The summaries are missing."""
         return DecisionOutcome(tuple(kept["done"]), tuple(kept["already"]), tuple(kept["with_them"]))
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> DecisionOutcome:
@@ -119,7 +120,10 @@ class Decide(WriteOperation[DecisionOutcome]):
         )
 
     def _decided_before(self, tx: Transaction, proposal_id: str) -> Obstacle | None:
-        """Return an obstacle if the proposal was already decided in the other way, otherwise None."""
+        """Return an obstacle if an earlier decision on the proposal contradicts this one, otherwise None.
+
+        Raises `NotFound` if no decision on the proposal is stored.
+        """
         found = decision_on(tx, proposal_id)
         if found is None:
             raise NotFound(f"there is no proposal {proposal_id} that awaits review")
@@ -138,7 +142,7 @@ class Decide(WriteOperation[DecisionOutcome]):
         *,
         recorded: set[str],
     ) -> list[Obstacle]:
-        """Apply the proposals and return the obstacles. Add the proposals that recorded a version to `recorded`.
+        """Apply the proposals `chosen` and return the obstacles. `recorded` gets the ids of those that wrote a version.
 
         If a proposal has an obstacle, the proposals that build on it are skipped.
         """
@@ -187,7 +191,7 @@ class _Hindered(Exception):
 
 @dataclass(slots=True)
 class _ProposalApplier:
-    """Application of one proposal. If there is an obstacle, the caller must roll back.
+    """Applies one proposal in a transaction. If there is an obstacle, the caller must roll back the transaction.
 
     `ids` maps the provisional ids of proposed memories to the ids of the created memories.
     """
@@ -294,15 +298,15 @@ class _ProposalApplier:
         self.writer.move([Change(memory, path)])
 
     def _check_path(self, change: ProposedChange, memory: Memory, *, is_followed: bool = False) -> None:
-        """Raise `_Hindered` if the memory was renamed after the proposal."""
+        """Raise `_Hindered` if the memory was renamed after the proposal, except with `force` or `is_followed`."""
         if memory.path != change.before and not (self.force or is_followed):
             sentence = f"{change.before} was renamed to {memory.path} after the proposal"
             raise _Hindered("renamed", change.before, sentence)
 
     def _chosen_text(self, base: str, present: str, text: str) -> str | None:
-        """Return the text to write if somebody else changed the memory after the proposal.
+        """Return the text to write if the current text `present` differs from `base`, the text before the proposal.
 
-        Return None if neither `merge` nor `force` resolves the conflict.
+        `text` is the proposed text. Returns None if neither `merge` nor `force` resolves the conflict.
         """
         if present == text:
             return text
@@ -310,7 +314,7 @@ class _ProposalApplier:
         return text if found is None and self.force else found
 
     def _free(self, path: str) -> Entry:
-        """Return the entry at a path. Raises `_Hindered` if the path is a directory or leads through a memory."""
+        """Return the entry at a path. Raises `_Hindered` if the path is a directory or is below a memory."""
         entry = self.tx.get(path)
         if entry.below:
             raise _Hindered("created", path, f"{path} is now a directory")

@@ -51,9 +51,9 @@ _path = attrgetter("path")
 
 @dataclass(frozen=True, slots=True)
 class _Proposed:
-    """State of a memory after the proposals. `text` is the record key of the proposed text, or None.
+    """State of a memory after the proposals are applied. If `path` is None, a proposal deletes the memory.
 
-    If `path` is None, the memory is deleted.
+    `text` is the record key of the proposed text, or None if no proposal changes the text.
     """
 
     change: ProposedChange
@@ -157,7 +157,7 @@ class ProposedSnapshot(Overlay):
         self._above = {place for path in self._placed for place in ancestors(path)}
 
     def _memory(self, own: _Proposed) -> Memory | None:
-        """Return the memory that results from a proposal. None for a rename of a memory that was deleted since."""
+        """Return the memory that results from the proposals, or None if they rename a memory that no longer exists."""
         change, path = own.change, own.path or ""
         if own.text is not None:
             version = own.version_id
@@ -183,7 +183,7 @@ class ProposedSnapshot(Overlay):
         return (self._presents[each] for each in wanted)
 
     def _shows(self, memory: Memory) -> bool:
-        """Return whether no proposal changes or hides a memory of the inner snapshot."""
+        """Return True if no proposal changes or hides `memory`, a memory of the inner snapshot."""
         if memory.id in self._own or memory.path in self._placed or memory.path in self._above:
             return False
         return not any(place in self._placed for place in ancestors(memory.path))
@@ -196,7 +196,7 @@ class ProposedSnapshot(Overlay):
 class ProposedTransaction(ProposedSnapshot, Transaction):
     """Transaction that stores its changes as one proposal instead of applying them.
 
-    `limits` are the maximum numbers of pending proposals: first of all actors together, then of this actor.
+    `limits` are two maximum numbers of pending proposals: those of all actors together, and those of the actor `who`.
     """
 
     def __init__(

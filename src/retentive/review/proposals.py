@@ -84,7 +84,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Reason why a proposal cannot be accepted or refused. `what` is the kind of reason, and `text` is a sentence."""
+    """Reason why a proposal cannot be accepted or refused. `what` is its kind, and `text` explains it to people."""
 
     proposal_id: str
     what: ObstacleKind
@@ -96,9 +96,10 @@ class Obstacle:
 class DecisionOutcome:
     """Result of accepting or refusing proposals. If there are `obstacles`, nothing was changed.
 
-    Three fields list ids of proposals. `done`: the given proposals that this call decided. `already`: the given
-    proposals that were decided earlier. `with_them`: other proposals that were refused, because they build on a refused
-    one. `summaries` maps the ids of `done` and `with_them` to short descriptions.
+    Three fields list ids of proposals. `done`: selected proposals that this call accepted or refused. `already`:
+    selected proposals that an earlier call accepted or refused. `with_them`: proposals that this call refused although
+    they were not selected, because they build on a refused proposal. `summaries` maps the ids in `done` and `with_them`
+    to short descriptions of the proposals.
     """
 
     done: tuple[str, ...] = ()
@@ -112,8 +113,8 @@ class DecisionOutcome:
 class Decision:
     """Decision on a proposal. `actor` made the proposal, and `by` is the person who decided at the time `at`.
 
-    If the proposal was accepted, `revision` is the number of the change that applied it. `revision` is 0 for a refusal,
-    and for an acceptance that changed nothing because somebody had already made the change.
+    If the proposal was accepted, `revision` is the revision of the store at which it was applied. `revision` is 0 for a
+    refusal, and for an acceptance that changed nothing because somebody had already made the proposed change.
     """
 
     proposal_id: str
@@ -125,7 +126,7 @@ class Decision:
 
 
 def text_key(proposal_id: str, number: int) -> str:
-    """Return the record key of the texts of a change."""
+    """Return the record key for the texts of one change. `number` is the position of the change in the proposal."""
     return f"{proposal_id}.{number}"
 
 
@@ -150,7 +151,7 @@ def remove_proposal(tx: Transaction, proposal: Proposal) -> None:
 
 
 def text_records(proposal: Proposal) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the key of each record with a text of a proposal."""
+    """Yield the kind and the key of each record that contains a text of the proposal."""
     for number, change in enumerate(proposal.changes):
         key = text_key(proposal.id, number)
         if change.has_text:
@@ -160,10 +161,10 @@ def text_records(proposal: Proposal) -> Iterator[tuple[str, str]]:
 
 
 def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None = None) -> list[str]:
-    """Remove the proposals that change a memory, and all proposals that build on them. Returns their ids.
+    """Remove the proposals that change a memory, and all proposals that build on them. Returns the removed ids.
 
-    This is part of erasing or redacting a memory. With `base_sha256`, only proposals that change the text with this
-    hash are removed, and those that build on them.
+    Erasing and redacting a memory call this. If `base_sha256` is set, a proposal for the memory is removed only if it
+    changes the text with this hash, or if it builds on a removed proposal.
     """
     found = pending(tx)
     below, gone = foundations(found), set[str]()
@@ -176,7 +177,10 @@ def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None
 
 
 def text_of(snapshot: Snapshot, kind: str, key: str, sha256: str | None) -> str:
-    """Return a text of a proposed change. Raises `Damaged` if the text is missing or does not match its hash."""
+    """Return the text of a proposed change from the record `key` of the kind `kind`.
+
+    Raises `Damaged` if the text is missing or its hash is not `sha256`.
+    """
     text = snapshot.get_record(kind, key)
     if text is None:
         raise Damaged("the text of a proposal is missing or does not match its hash")
@@ -185,7 +189,7 @@ def text_of(snapshot: Snapshot, kind: str, key: str, sha256: str | None) -> str:
 
 
 def with_ids(proposal: Proposal, ids: Mapping[str, str]) -> Proposal:
-    """Return the proposal with its memory ids replaced as `ids` says. Ids that are not in `ids` are kept."""
+    """Return a copy of the proposal in which memory ids are replaced. `ids` maps old ids to new ids."""
     changes = (replace(change, memory_id=ids.get(change.memory_id, change.memory_id)) for change in proposal.changes)
     return replace(proposal, changes=tuple(changes))
 
@@ -204,7 +208,7 @@ def put_decision(tx: Transaction, decision: Decision) -> None:
 
 
 def forget_decisions(tx: Transaction) -> None:
-    """Remove the decisions older than the newest 1,000."""
+    """Remove all stored decisions except the newest 1,000."""
     for decision in decisions(tx)[MAX_DECISIONS:]:
         tx.put_record(REVIEWED, decision.proposal_id, None)
 
@@ -216,9 +220,10 @@ def decisions(snapshot: Snapshot) -> list[Decision]:
 
 
 def decision_of_version(snapshot: Snapshot, version: Version) -> Decision | None:
-    """Return the decision that accepted the change of a version, or None if no such decision is stored.
+    """Return the decision that accepted the proposal behind a version, or None if no such decision is stored.
 
-    A change can also have versions of other actors: of several accepted proposals, and of edits of files by hand.
+    The actor of the version must be the proposer, because one commit can contain versions of several actors: of several
+    accepted proposals, and of external edits of files.
     """
     accepted = (each for each in decisions(snapshot) if each.revision == version.revision)
     return next((each for each in accepted if each.actor == version.actor), None)
@@ -249,7 +254,7 @@ def foundations(proposals: Sequence[Proposal]) -> dict[str, set[str]]:
 
 
 def _needed(change: ProposedChange) -> Iterator[tuple[str, str]]:
-    """Yield the conditions of a change that an earlier proposed change may establish."""
+    """Yield the conditions that a change needs, and that an earlier proposed change can establish."""
     yield "memory", change.memory_id
     if change.operation in {"created", "renamed"} and change.path is not None:
         yield from (("no memory", place) for place in (change.path, *ancestors(change.path)))
@@ -257,7 +262,7 @@ def _needed(change: ProposedChange) -> Iterator[tuple[str, str]]:
 
 
 def _given(change: ProposedChange) -> Iterator[tuple[str, str]]:
-    """Yield the conditions that a change establishes: its memory exists, and the memory's previous path is free."""
+    """Yield the conditions that a change establishes: its memory exists, and a path that it leaves is free."""
     yield "memory", change.memory_id
     if change.operation in {"deleted", "renamed"} and change.before is not None:
         yield "no memory", change.before

@@ -50,8 +50,8 @@ class Review:
     def show(self, proposal_id: str) -> tuple[Proposal, Texts]:
         """Return a pending proposal, and each of its changes with the text before and after the change.
 
-        For a deletion or a rename, the text before is the current text of the memory. Raises `NotFound` if the proposal
-        is unknown or already decided.
+        For a deletion or a rename, the text before the change is the current text of the memory. Raises `NotFound` if
+        the proposal is unknown or already decided.
         """
 
         def work(snapshot: Snapshot) -> tuple[Proposal, Texts]:
@@ -78,9 +78,9 @@ class Review:
         the changes again. If somebody else changed an affected memory after the proposal, the result has an obstacle
         and nothing changes.
 
-        `merge` and `force` overcome such obstacles. With `merge`, both texts are merged line by line, and a memory is
-        found at its new path if it was renamed. With `force`, the proposed text replaces the later text, and a proposed
-        deletion also deletes a memory that was changed since.
+        `merge` and `force` overcome such obstacles. With `merge`, the proposed text and the current text are merged
+        line by line, and a proposed edit follows a memory that was renamed. With `force`, the proposed text replaces
+        the current text, and a proposed deletion deletes the memory even if it was changed since.
 
         Accepting a proposal again has no effect. Raises `NotFound` for an unknown id, and `PermissionDenied` for an
         actor under review.

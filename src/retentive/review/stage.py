@@ -16,7 +16,7 @@ PREFIX = "prop_"
 
 
 def is_under_review(settings: Settings, actor: Actor | None) -> bool:
-    """Return whether changes by the actor become proposals. Changes by retentive's own jobs never do."""
+    """Return whether changes by the actor become proposals. Changes by an actor of the kind `job` never do."""
     if not settings.review or (actor is not None and actor.kind == "job"):
         return False
     name = "" if actor is None else str(actor)
@@ -24,7 +24,7 @@ def is_under_review(settings: Settings, actor: Actor | None) -> bool:
 
 
 def under_review(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage: if the actor is under review, record a proposal instead of versions.
+    """Run an operation. If its actor is under review, its changes are recorded as a proposal instead of versions.
 
     Raises `PermissionDenied` for an operation that cannot be proposed.
     """

@@ -30,8 +30,8 @@ _FIRST_BATCH, _LARGEST_BATCH = 200, 20_000
 class DoubtedMemory:
     """Memory that is not trusted.
 
-    `contributors` describes the contributors that are neither trusted nor confirmed. `flags` contains the number and
-    the kind of flag of each flagged line.
+    `contributors` describes the contributors that are neither trusted nor confirmed. `flags` has an item for each
+    flagged line: the line number and the kind of the flag.
     """
 
     path: str
@@ -42,7 +42,7 @@ class DoubtedMemory:
 
 
 class Trust:
-    """Trust in the memories of one store. Threads may share the object. The methods raise `RetentiveError`."""
+    """Trust API of one memory store. Threads may share the object. The methods raise `RetentiveError`."""
 
     def __init__(self, context: StoreContext) -> None:
         self._context = context
@@ -70,7 +70,7 @@ class Trust:
     ) -> ListPage[DoubtedMemory, str]:
         """Return one page of the memories that `doubted` returns. `after` is the `next` of the previous page.
 
-        A page ends after about 50,000 examined memories. So it may have few items or none, and still have a `next`.
+        A page ends after about 50,000 examined memories, so a page with few or no items can have a `next`.
         """
         with self._context.checking("trust.list"):
             check_level(level)
@@ -85,7 +85,7 @@ class Trust:
         return self._context.result_of(Read("trust.list", work, target, needs_external_edits=True, sees_all=True))
 
     def levels(self, versions: Iterable[Version]) -> list[Level]:
-        """Return the trust level of the author of each version. Earlier contributors to its text do not count."""
+        """Return the trust level of the author of each version. Authors of earlier versions do not count."""
         levels = Levels(self._context.settings())
         return [levels.of(author_of(version)) for version in versions]
 
@@ -110,7 +110,7 @@ class Trust:
         return self._context.result_of(operation, actor)
 
     def release(self, pattern: str, *, actor: Actor | str | None = None) -> bool:
-        """Reverse `quarantine` for the same pattern. Returns False if the pattern was not in quarantine."""
+        """Remove `pattern` from the quarantine. Returns False if the pattern was not in quarantine."""
         with self._context.checking("trust.release", actor):
             operation = ChangeQuarantine(check_trust_pattern(pattern), True, self._is_read_only)
         return self._context.result_of(operation, actor)

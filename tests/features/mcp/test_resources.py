@@ -98,7 +98,7 @@ def test_other_uris_are_not_found(store: MemoryStore, mode: str, uri: str) -> No
 def test_an_invalid_cursor_is_an_error(store: MemoryStore, cursor: str) -> None:
     async def run() -> None:
         async with connected(store) as client:
-            with pytest.raises(MCPError, match="Invalid cursor: the cursor must come from an earlier page"):
+            with pytest.raises(MCPError, match="Invalid cursor: the cursor must be the `nextCursor` of an"):
                 await client.list_resources(cursor=cursor)
 
     asyncio.run(run())

@@ -57,7 +57,7 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 
 def flags_of(text: str, before: str) -> tuple[list[tuple[int, str]], list[str]]:
-    """Return the flagged lines of a text, each with its kind, and the kinds of those lines that are not in `before`."""
+    """Return the flagged lines of a text with their kinds, and the kinds of those flagged lines that `before` lacks."""
     lines, found = text.split("\n"), flagged_lines(text)
     known = set(before.split("\n")) if found else set[str]()
     return [(number, KIND) for number in found], [KIND] if any(lines[each - 1] not in known for each in found) else []

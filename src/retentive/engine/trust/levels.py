@@ -93,7 +93,7 @@ def session_of(version: Version) -> str:
 
 
 def author_of(version: Version) -> Contributor:
-    """Return the author of one version as a contributor, without the earlier contributors to the text."""
+    """Return the author of one version as a contributor."""
     made = version.provenance
     actor = "" if version.actor is None else str(version.actor)
     return Contributor("", actor, made.session, made.source, tuple(sorted({kind for _, kind in made.flags})))

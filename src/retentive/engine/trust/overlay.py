@@ -191,7 +191,7 @@ class SearchedLevels:
         return self.of(found) is not None
 
     def is_doubted(self, found: Document) -> bool:
-        """Return whether any contributor is not trusted, regardless of confirmations and of the actor."""
+        """Return whether the memory has a contributor that is not trusted. Confirmations and the actor do not count."""
         return found.provenance_text is not None and bool(unconfirmed_in(self._levels, found.provenance, ()))
 
     def at(self, path: str) -> Level | None:

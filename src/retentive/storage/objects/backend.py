@@ -103,9 +103,9 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
             self._clean_up(store_id, queue)
 
     def _clean_up(self, store_id: str, queue: WriteQueue[StoreJob]) -> None:
-        """Compact the log and erase removed texts, if this is due.
+        """Compact the log and erase removed texts, if an earlier commit scheduled this.
 
-        Other writers of this process wait only while these changes are committed.
+        Other writers of this process wait only while the compaction is committed.
         """
         with suppress(RetentiveError):  # the change is committed; if this fails, other writers or `purge` do it
             held = self._committer.compactions_due.pop(store_id, None)
@@ -119,9 +119,9 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
                 self._requests.delete(marks)
 
     def _sweep(self, store_id: str, *, pages: bool) -> None:
-        """Erase the texts that are marked as garbage, and the orphans that this process has left.
+        """Erase the texts that are recorded as garbage, and delete the orphans of this process.
 
-        With `pages`, also delete all pages that were replaced by compaction.
+        If `pages` is true, also delete all pages that compactions have replaced.
         """
         reader = self._reader(store_id)
         self._requests.delete(self._committer.take_orphans(store_id))
@@ -143,13 +143,14 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
         """Delete orphans that are older than `older_than_s` seconds, and return their number.
 
         Orphans are objects of crashed writers, and pages that compaction has replaced. Other writers may write to the
-        store meanwhile. Raises `InvalidInput` for an age below two hours, because a slow writer may still commit such
-        objects. The age is measured with the clock of the storage, so the clock of this host may be wrong.
+        store meanwhile. Raises `InvalidInput` if `older_than_s` is less than two hours, because a slow writer may still
+        commit such young objects. The age is measured with the clock of the storage, so a wrong clock of this host does
+        no harm.
         """
         self._begin(store_id)
         if older_than_s < 2 * WRITTEN_IS_GOOD_FOR_S:
             least_s = 2 * WRITTEN_IS_GOOD_FOR_S
-            raise InvalidInput(f"the age must be at least {least_s:.0f} seconds, since younger objects may be in use")
+            raise InvalidInput(f"the age must be at least {least_s:.0f} seconds, since writers may use younger objects")
         if self._manifests.now(store_id).manifest.erased is not None:
             return self._clear(store_id)
         self._sweep(store_id, pages=False)
@@ -175,9 +176,9 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
                 self._manifests.change(store.id, lambda one: reachability.corrected(one, self._reader(one.id)))
 
     def purge(self) -> bool:
-        """Erase all data that was redacted, pruned, erased or replaced, even data that crashed processes have left.
+        """Erase the bytes of all data that was redacted, pruned, erased or replaced, even by a process that crashed.
 
-        Returns True.
+        Returns True, which means that no such bytes remain.
         """
         self._begin()
         marks = reachability.marks_of(self._requests)

@@ -1,4 +1,4 @@
-"""Group commit for one memory store: runs the jobs of a batch, and then replaces the manifest by compare-and-swap."""
+"""Group commit for one memory store: runs the jobs of a batch, then replaces the manifest once by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ WRITTEN_IS_GOOD_FOR_S = 3_600.0  # longest time from upload to commit; collectio
 
 
 class _Overtaken(Exception):
-    """Another writer replaced the manifest since this attempt began, so the attempt must be repeated."""
+    """Another writer has replaced the manifest during this attempt to commit, so the batch must be tried again."""
 
 
 @dataclass(slots=True)
 class _Batch:
-    """State of a commit with all its attempts: the manifest from which the next attempt starts, and the uploads so far.
+    """Batch of jobs that is being committed, possibly in several attempts.
 
-    `held` is this manifest. `is_fresh` is true if it was read by this commit and not taken from the cache.
+    `held` is the manifest from which the next attempt starts. `is_fresh` is true if this commit has read that manifest
+    from the storage, and false if it comes from the cache. `written` has the keys of all objects uploaded so far.
     """
 
     committer: Committer
@@ -72,7 +73,8 @@ class _Batch:
     def commit(self, ran: Sequence[Ran[ObjectsTransaction]], changed: Sequence[ObjectsTransaction]) -> None:
         """Upload the new texts and pages, and replace the manifest.
 
-        Raises `_Overtaken` if another writer has replaced the manifest since the attempt began.
+        `ran` has the results of all jobs of the batch, `changed` the transactions that changed something. Raises
+        `_Overtaken` if another writer has replaced the manifest since the attempt began.
         """
         manifests, known = self.committer.manifests, self.held
         manifest = self._uploaded()
@@ -99,7 +101,7 @@ class _Batch:
         raise _Overtaken
 
     def _uploaded(self) -> Manifest:
-        """Upload the new texts and pages of an attempt. Returns the manifest to commit."""
+        """Upload the new texts and pages of this attempt, and return the manifest to commit."""
         reader, texts = self.reader, self.texts
         objects = {reader.key(PAGES, name): data for name, (data, _) in self.pages.items()}
         if texts.new:
@@ -113,11 +115,11 @@ class _Batch:
         return replace(self.manifest, log={**self.manifest.log, **garbage(parts)}) if parts else self.manifest
 
     def _read_again(self, ran: Sequence[Ran[ObjectsTransaction]], *, all_changed: bool) -> Held:
-        """Return the current manifest. The manifest `held` is returned if it need not be read again.
+        """Return the current manifest, or the manifest `held` if there is no reason to read it again.
 
-        A cached manifest is read again if a job changed nothing, because the job may have been refused on account of an
-        old state. Any manifest is read again if an object was missing. If other writers are active, a cached manifest
-        is always read again. This happens only after the upload of the texts, to shorten the time until the commit.
+        A cached manifest is read again if other writers are active, or if a job changed nothing (`all_changed` is
+        false), because an outdated state may be the reason. Any manifest is read again if a job found an object
+        missing. The caller uploads the texts before this call, so that the commit soon follows the read.
         """
         manifests, store_id = self.committer.manifests, self.reader.store_id
         contention = manifests.contention(store_id)
@@ -134,7 +136,7 @@ class _Batch:
 
 
 class Committer:
-    """Runs batches of jobs and compactions. Threads may share it, but batches of one store must run one at a time."""
+    """Commits batches of jobs, and compactions. Threads may share it, but a store has one running batch at a time."""
 
     def __init__(self, storage: ObjectStorage, manifests: ManifestSwap) -> None:
         self._storage = storage
@@ -168,11 +170,11 @@ class Committer:
             contention.end()
 
     def rehearse(self, store_id: str, work: Callable[[Transaction], object]) -> None:
-        """Run the work of a job once to fill the cache with the objects that it reads. The result is discarded.
+        """Call `work` once to fill the cache with the objects that it reads. Its result is discarded.
 
-        This is done while another batch of the store runs, before the job joins the queue. The jobs of a batch run one
-        after the other, and each job would wait for its reads. In measurements, these waits took 48 of the 84 ms of a
-        batch.
+        `work` is the function of a job that waits while another batch of the store runs. The jobs of a batch run one
+        after the other, so without this call, each job would wait for its reads. In measurements, these waits took 48
+        of the 84 ms of a batch.
         """
         held = self.manifests.cached(store_id)
         if held is not None:
@@ -180,9 +182,11 @@ class Committer:
                 work(ObjectsTransaction(alive(held).manifest, Reader(store_id, self._storage), NewTexts(), {}))
 
     def committed(self, before: Manifest, after: Held, *, marks: Sequence[str], orphans: Sequence[str]) -> None:
-        """Note after a commit whether the log should be compacted, and which objects should be deleted.
+        """Schedule the work that follows a commit: compaction of the log, and deletion of objects.
 
-        `marks` are the marks that the commit has written for `purge`. `orphans` are objects that failed attempts left.
+        `before` and `after` are the manifests before and after the commit. `marks` are the keys of the small objects
+        that the commit wrote so that `purge` finds this store. `orphans` are the keys of objects that only failed
+        attempts of the commit used.
         """
         log = self._storage.sizes.log
         if after.manifest.weight // log > before.weight // log:  # again at each multiple of `log`, in case one fails
@@ -198,21 +202,25 @@ class Committer:
                 self.sweeps_due.setdefault(store_id, []).extend(marks)
 
     def take_orphans(self, store_id: str) -> list[str]:
-        """Return the known orphans of a store and forget them. The caller must delete these objects."""
+        """Return the keys of a store's recorded orphans, and remove the record. The caller must delete the orphans."""
         with self._lock:
             return self.orphans.pop(store_id, [])
 
     def prepare(self, held: Held) -> Rebuild:
-        """Build the tree of a compaction and upload its pages. Other writers may commit meanwhile."""
+        """Start a compaction: build a new tree from the manifest `held`, and upload its pages.
+
+        Other writers may commit meanwhile. `use` then commits the compaction.
+        """
         reader = Reader(held.manifest.id, self._storage)
         rebuild = held.manifest.rebuilt(self._storage.sizes, reader.pages)
         _upload(reader, {reader.key(PAGES, name): data for name, (data, _) in rebuild.written.items()})
         return rebuild
 
     def use(self, store_id: str, rebuild: Rebuild) -> None:
-        """Commit a compaction. If another writer has compacted first, delete the pages of this compaction instead.
+        """Commit the compaction `rebuild`, which `prepare` returned.
 
-        The caller pauses the queue of the store.
+        If another writer has compacted first, the pages of this compaction are deleted instead. The caller must pause
+        the queue of the store.
         """
 
         def compacted(now: Manifest) -> Manifest:

@@ -1,4 +1,4 @@
-"""Replacement of manifests by compare-and-swap. If two writers replace a manifest at once, one of them must retry."""
+"""Replaces manifests by compare-and-swap: if two writers replace a manifest at the same time, one must try again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.03, 0.25
 
 
 class Held(NamedTuple):
-    """Manifest, and the tag (ETag and version) of the object from which it was read."""
+    """Manifest of a memory store, with the tag (ETag and version id) of the stored object that contains it."""
 
     tag: Tag
     manifest: Manifest
@@ -43,11 +43,11 @@ class ManifestSwap:
         return f"{MANIFESTS}/{store_id}"
 
     def cached(self, store_id: str) -> Held | None:
-        """Return the manifest of a store that was read last, or None. Sends no request."""
+        """Return the manifest of a store from the cache, or None if it is not cached. Sends no request."""
         return cast("Held | None", self._cache.get(self.key(store_id)))
 
     def now(self, store_id: str) -> Held:
-        """Read the current manifest in one round trip. Raises `NotFound`."""
+        """Read the current manifest of a store in one round trip. Raises `NotFound` if the store does not exist."""
         held = self.cached(store_id)
         try:
             found = self._requests.get_unless(self.key(store_id), None if held is None else held.tag)
@@ -61,7 +61,7 @@ class ManifestSwap:
         return self.keep(Held(tag, decode_manifest(data, store_id)), len(data))
 
     def live(self, store_id: str) -> Held:
-        """Read the current manifest. Raises `NotFound` if the store does not exist or was erased."""
+        """Read the current manifest of a store. Raises `NotFound` if the store does not exist or was erased."""
         return alive(self.now(store_id))
 
     def keep(self, held: Held, size_bytes: int) -> Held:
@@ -83,10 +83,10 @@ class ManifestSwap:
         """Replace the manifest `held` with `manifest`. Returns the manifest that is now stored, and the result.
 
         The result is True if the replacement succeeded, and False if another writer was first. It is None if another
-        writer was first, but the storage failed to answer one of the requests, so that this request may still be in
-        progress. If the storage fails to answer and the manifest is unchanged, the request is sent again with the same
+        writer was first and the storage did not reply to one of the requests, because that request may still be in
+        progress. If the storage does not reply and the manifest is unchanged, the request is sent again with the same
         bytes and the same condition, so at most one of the requests succeeds. Raises `OutcomeUnknown` if the storage
-        does not answer until the deadline.
+        has not replied by `deadline`, a value of `time.monotonic`.
         """
         contention = self.contention(manifest.id)
         manifest = replace(manifest, commits=(*manifest.commits, contention.commit_id())[-COMMITS_KEPT:])
@@ -113,7 +113,11 @@ class ManifestSwap:
                 raise OutcomeUnknown("the storage did not confirm the change, so its outcome is unknown")
 
     def _after_attempt(self, store_id: str, *, doubtful: bool) -> Held | None:
-        """Read the manifest after an attempt to replace it. Returns None if it cannot be read after a lost reply."""
+        """Read the manifest of a store after an attempt to replace it.
+
+        `doubtful` is true if the storage did not reply to the attempt. In this case, a manifest that cannot be read is
+        no error, and the result is None.
+        """
         try:
             return self.now(store_id)
         except RetentiveError as error:
@@ -122,9 +126,10 @@ class ManifestSwap:
             return None
 
     def _landed(self, now: Held, before: Manifest, manifest: Manifest, *, doubtful: bool) -> bool:
-        """Return True if the state `now` includes the commit of `manifest`.
+        """Return True if the current manifest `now` includes the commit that tried to replace `before` with `manifest`.
 
-        This is so if the state lists the id of the commit, or has the newest version of the commit.
+        It does if it lists the id of that commit, or (if `doubtful`) if the store has the newest version that the
+        commit wrote.
         """
         if manifest.commits[-1] in now.manifest.commits:
             return True
@@ -134,9 +139,10 @@ class ManifestSwap:
         return state.get(VERSION + manifest.state.newest) is not None
 
     def change(self, store_id: str, change: Callable[[Manifest], Manifest]) -> Held:
-        """Replace the manifest with the result of `change`. Tries again after commits of other writers.
+        """Replace the manifest of a store with the result of `change`, and return the manifest that is then stored.
 
-        If `change` returns its argument, the manifest is not replaced. Returns the manifest that is then stored.
+        `change` receives the current manifest. If it returns the same object, nothing is written. If another writer
+        commits first, `change` is called again with the manifest of that writer.
         """
         deadline, contention = time.monotonic() + self._requests.timeout_s, self.contention(store_id)
         contention.begin()
@@ -156,7 +162,10 @@ class ManifestSwap:
         return held
 
     def fence(self, store_id: str) -> Held:
-        """Write the current manifest again to change its tag, so that commits in progress fail. Raises `NotFound`."""
+        """Write the current manifest again to change its tag, so that commits in progress fail and are tried again.
+
+        Raises `NotFound` if the store does not exist or was erased.
+        """
         return alive(self.change(store_id, lambda now: now if now.erased else replace(now)))
 
 

@@ -30,10 +30,11 @@ _LEVEL = 1  # compression level: twice as fast as the default of zlib, with outp
 
 
 class VersionRow(NamedTuple):
-    """Row of one version in the map.
+    """Row of one version in the map of a memory store.
 
-    `text` is the reference to its text; for an empty text, it is the empty string. `born` is the time when the memory
-    was created. `first` is true if this version is known to be the first version of its memory.
+    `memory` is the id of the memory. `text` is a reference to the text of the version; for an empty text, it is the
+    empty string. `born` is the time when the memory was created, and `at` is the time of the version, both in
+    microseconds. `first` is true if this version is known to be the first version of its memory.
     """
 
     id: str
@@ -54,7 +55,7 @@ class VersionRow(NamedTuple):
     provenance: str | None = None
 
     def as_memory(self) -> Memory:
-        """Return the memory as it is after the change of this version. The version must not be a deletion."""
+        """Return the memory in its state after this version. The version must not be a deletion."""
         born, at, seal = to_datetime(self.born), to_datetime(self.at), unsealed(self.seal)
         return Memory(
             self.memory, self.path, self.size or 0, self.sha256 or "", self.id, born, at, seal, self.provenance
@@ -67,7 +68,10 @@ class VersionRow(NamedTuple):
         return Version(*known, self.revision, unsealed(self.seal), redacted, by, self.provenance)
 
     def redacted(self, at: int, by: str | None) -> VersionRow:
-        """Return a redacted copy of the row: without path, size, hash, text, seal and provenance."""
+        """Return a redacted copy of the row: without path, size, hash, text, seal and provenance.
+
+        `at` is the time of the redaction, and `by` is the actor who redacts.
+        """
         kept = self._replace(path="", size=None, sha256=None, seal=None, text=None, provenance=None)
         return kept._replace(redacted_at=at, redacted_by=by)
 
@@ -78,28 +82,32 @@ Edits: TypeAlias = "Mapping[str, MapValue | None]"
 
 
 def record_key(kind: str, key: str) -> str:
-    """Return the key of a record in the map."""
+    """Return the key under which the map stores the record `key` of a kind."""
     return f"{RECORD}{kind}\0{key}"
 
 
 def record_value(value: str, add_text: Callable[[bytes], str]) -> str:
     """Return the value of a record in the form that is stored in the map.
 
-    A long value is stored in a pack with `add_text`, and the map has only a reference to it.
+    A long value is stored as a text in a pack, and the map has only a reference to that text. `add_text` adds a text
+    and returns its reference.
     """
     is_long = len(value) > LONG_CHARS
     return PACKED + add_text(value.encode(errors="surrogatepass")) if is_long else INLINE + value
 
 
 def text_in(value: MapValue) -> str | None:
-    """Return the reference to the text of a version or of a long record, or None if there is no text in a pack."""
+    """Return the reference to a text in a pack that a value of the map contains, or None if it contains no reference.
+
+    Versions with a text and long records have such a reference.
+    """
     if isinstance(value, VersionRow):
         return value.text
     return value[1:] if value.startswith(PACKED) else None
 
 
 def garbage(texts: Iterable[str | None]) -> dict[str, str | None]:
-    """Return edits of the map that mark texts as garbage, that is, as texts to erase."""
+    """Return edits of the map that record texts as garbage, which is erased later. `texts` are references to texts."""
     return {GARBAGE + text: "" for text in texts if text}
 
 
@@ -109,7 +117,7 @@ def unsealed(seal: str | None) -> bytes | None:
 
 
 class Ref(NamedTuple):
-    """Reference to a page: its lowest key, its name, and its number of items."""
+    """Reference to a page: the lowest key in the page, the name of the page, and its number of items."""
 
     first: str
     name: str
@@ -117,9 +125,10 @@ class Ref(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Page of the map's tree.
+    """Page of the tree in which a memory store keeps its map.
 
-    A leaf has sorted keys and their values. An inner node has references to the pages below it instead.
+    A leaf has only `keys`, which are sorted, and their `values`. An inner node has only `refs`, which refer to the
+    pages below it.
     """
 
     keys: Sequence[str] = ()
@@ -144,7 +153,7 @@ def encode_page(page: Page) -> bytes:
 
 
 def decode_page(data: bytes) -> Page:
-    """Decode a page. Raises `Damaged`."""
+    """Decode a page. Raises `Damaged`, or `UnknownSchema` if its format is newer or older."""
     try:
         garbage, memories, records, versions, refs = unpack("page", data)
         present = ((MEMORY + row.path, row) for row in all_of(VersionRow, memories))
@@ -159,7 +168,7 @@ N = TypeVar("N", bound=tuple[Any, ...])
 
 
 def all_of(item: type[N], values: Sequence[Sequence[Any]]) -> list[N]:
-    """Convert lists to named tuples of the type `item`. Raises `ValueError` if the number of fields is wrong.
+    """Convert each list in `values` to a named tuple of the type `item`. Raises `ValueError` for a wrong length.
 
     This is three times as fast as `_make`. When writers competed, `_make` took most of the time of their commits.
     """
@@ -175,7 +184,7 @@ def pack(kind: str, value: object) -> bytes:
 
 
 def unpack(kind: str, data: bytes) -> Any:
-    """Decode the value in the bytes of an object. Raises `Damaged`, or `UnknownSchema` for another format."""
+    """Return the value that `pack` encoded. Raises `Damaged`, or `UnknownSchema` for another format."""
     content = check_head(kind, data)
     body = content[DIGEST_CHARS:]
     try:
@@ -187,14 +196,14 @@ def unpack(kind: str, data: bytes) -> Any:
 
 
 def head_of(kind: str) -> bytes:
-    """Return the first line of every object of a kind: the kind and the format number."""
+    """Return the line with which every object of a kind starts: the kind and the format number."""
     return f"retentive {kind} {FORMAT}\n".encode()
 
 
 def check_head(kind: str, data: bytes) -> bytes:
-    """Check the first line of an object and return the bytes after it.
+    """Check the first line of an object and return the bytes after this line.
 
-    Raises `Damaged`, or `UnknownSchema` for another format.
+    Raises `Damaged` if the object is not of the kind `kind`, and `UnknownSchema` if it has another format number.
     """
     head = head_of(kind)
     if data.startswith(head):
@@ -207,25 +216,25 @@ def check_head(kind: str, data: bytes) -> bytes:
 
 
 def name_for(data: bytes, *, generation: int | None = None) -> str:
-    """Return a new unique name for an immutable object. The name includes a digest of the data.
+    """Return a new unique name for an immutable object. The name includes a digest of `data`, the object's bytes.
 
-    The name of a page also includes the generation of its manifest (`is_obsolete`).
+    The name of a page also includes `generation`, the number of compactions before the page was written.
     """
     name = os.urandom(8).hex() + digest(data)
     return name if generation is None else f"{generation:x}-{name}"
 
 
 def is_obsolete(name: str, generation: int) -> bool:
-    """Return True if a page is older than a generation.
+    """Return True if the page `name` was written before a generation (a number of compactions).
 
-    If the manifest of this generation does not refer to an older page, no later manifest can refer to it.
+    If the manifest of that generation does not refer to such a page, no later manifest refers to it.
     """
     found = re.match("([0-9a-f]+)-", name)
     return found is not None and int(found[1], 16) < generation
 
 
 def check_name(name: str, data: bytes) -> bytes:
-    """Return the data of an object. Raises `Damaged` if the data does not match the digest in the name."""
+    """Return `data`, the bytes of an object. Raises `Damaged` if they do not match the digest in its name."""
     if name[-DIGEST_CHARS:] != digest(data):
         raise Damaged("an object of the memory store is truncated or was modified")
     return data

@@ -1,4 +1,4 @@
-"""Requests to object storage through obstore. This module maps every driver error to an error of retentive.
+"""Requests to object storage through the driver obstore, whose errors are converted to exceptions of this library.
 
 obstore starts threads with the first request of a process. A forked child does not inherit these threads, so its
 requests would hang. If the parent has made a request before the fork, every request of the child therefore raises
@@ -25,7 +25,7 @@ from retentive.errors import InvalidInput, PermissionDenied, RetentiveError, Una
 
 T = TypeVar("T")
 BUSY = "too many other writers change the memory store at the same time"
-_FAILED = "the object storage cannot be reached, or failed"
+_FAILED = "the object storage cannot be reached, or its reply was an error"
 _NO_BUCKET = "the bucket does not exist"
 _NO_CREDENTIALS = "no credentials for the object storage were found in the environment"
 _REFUSED = "the credentials for the object storage lack a permission that retentive needs"
@@ -72,14 +72,17 @@ _memories: dict[str, Any] = {}
 
 
 def check_process(opened_in: int | None) -> None:
-    """Raise `InvalidInput` if this is not the process that opened object storage. `opened_in` is its id, if any."""
+    """Raise `InvalidInput` if another process than this one opened the object storage.
+
+    `opened_in` is the id of the process that opened it, or None if no process has opened it yet.
+    """
     if opened_in is not None and os.getpid() != opened_in:
         raise InvalidInput(_FORKED)
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectLocation:
-    """Parsed URL of a location, such as `s3://bucket/prefix?option=value`."""
+    """Parsed URL of a location in object storage, such as `s3://bucket/prefix?option=value`."""
 
     scheme: str
     bucket: str
@@ -121,7 +124,10 @@ class ObjectLocation:
         return cls(scheme, bucket, prefix, config, allow_http == "true", quirk, float(timeout))
 
     def clients(self) -> list[Any]:
-        """Create two obstore clients: one without retries, and one with retries. Raises `InvalidInput`."""
+        """Create two obstore clients, the first without retries, the second with retries.
+
+        Raises `InvalidInput` if a client cannot be created.
+        """
         obstore = library()
         if self.scheme == "memory":
             return [_memories.setdefault(f"{self.bucket}/{self.prefix or ''}", obstore.store.MemoryStore())] * 2
@@ -142,7 +148,7 @@ class ObjectLocation:
 
 
 class Tag(NamedTuple):
-    """ETag and version id of an object. They change whenever the object is replaced."""
+    """ETag and version id of an object in object storage. They change whenever the object is replaced."""
 
     e_tag: str | None
     version: str | None
@@ -183,14 +189,14 @@ class Requests:
         return self._patient if retries else self._once
 
     def attempts(self, said: str = _FAILED) -> Iterator[None]:
-        """Yield once for each attempt until the timeout of a command. Then raise `Unavailable` with the text `said`."""
+        """Yield once for each attempt of the caller. Raises `Unavailable(said)` after `timeout_s` seconds."""
         deadline = time.monotonic() + self.timeout_s
         while time.monotonic() < deadline:
             yield
         raise Unavailable(said)
 
     def until_done(self, step: Callable[[], T]) -> T:
-        """Call `step` until it raises neither `Taken` nor `Unsure`, and return its result.
+        """Call `step` again as long as it raises `Taken` or `Unsure`, and return its result.
 
         Raises `Unavailable` on timeout.
         """
@@ -200,13 +206,13 @@ class Requests:
         raise AssertionError("unreachable")
 
     def get(self, key: str) -> tuple[bytes, Tag]:
-        """Read an object and its tag. Raises `Missing`."""
+        """Read an object and its tag. Raises `Missing` if the object does not exist."""
         found = self.get_unless(key, None)
         assert found is not None
         return found
 
     def get_unless(self, key: str, tag: Tag | None) -> tuple[bytes, Tag] | None:
-        """Read an object and its tag. If the object still has the tag `tag`, return None. Raises `Missing`."""
+        """Read an object and its tag, or return None if the tag is still `tag`. Raises `Missing`."""
         options = None if tag is None or tag.e_tag is None else {"if_none_match": tag.e_tag}
         with suppress(Taken), _mapped():
             found = self.client().get(key, options=options)
@@ -214,7 +220,7 @@ class Requests:
         return None
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read a byte range of an object. Raises `Missing` if the object does not exist or is shorter.
+        """Read a byte range of an object. Raises `Missing` if the object does not exist or ends before the range.
 
         If the object was replaced, the bytes come from the new object.
         """
@@ -231,14 +237,14 @@ class Requests:
                 yield from [(one["path"], one["last_modified"]) for one in part]
 
     def put(self, key: str, data: bytes) -> None:
-        """Write an object without a condition. The key must be unique, so that no other writer uses it."""
+        """Write an object, or overwrite it. Use a unique key, so that no other writer uses the same key."""
         with _mapped(is_write=True):
             self.client().put(key, data, use_multipart=False)
 
     def time(self) -> float:
         """Return the current time by the clock of the storage, in seconds since 1970.
 
-        A temporary object is written, and its time is used.
+        It is the modification time of a temporary object, which this method writes and deletes.
         """
         key = _probe_key()
         try:
@@ -263,9 +269,10 @@ class Requests:
                 together([partial(self.delete, [key]) for key in part] if len(part) > 1 else [])
 
     def replace(self, key: str, data: bytes, tag: Tag | None) -> Tag:
-        """Replace an object if it still has the tag `tag`. If `tag` is None, create the object if it does not exist.
+        """Replace an object, provided that its tag is still `tag`. Returns the new tag.
 
-        Raises `Taken` if this condition is not met, and `Unsure` if the outcome is unknown.
+        If `tag` is None, create the object, provided that it does not exist. Raises `Taken` if the condition is not
+        met, and `Unsure` if the outcome is unknown.
         """
         self.probe()
         return self._put_if(key, data, tag, unquoted=self._unquoted)
@@ -332,7 +339,7 @@ def _probe_key() -> str:
 
 @contextmanager
 def _mapped(*, is_write: bool = False, is_range: bool = False) -> Iterator[None]:
-    """Convert errors of the driver that are raised in the context to errors of retentive."""
+    """Context in which errors of the driver are converted to exceptions of this library, or to `Missing` or `Taken`."""
     try:
         yield
     except (library().exceptions.BaseError, OSError, ValueError) as error:
@@ -342,7 +349,10 @@ def _mapped(*, is_write: bool = False, is_range: bool = False) -> Iterator[None]
 
 
 def _meaning(error: Exception, *, is_write: bool) -> Exception:
-    """Return the error of retentive for a driver error, without the driver's text, which contains URLs and keys."""
+    """Convert an error of the driver to an exception of this library, or to `Missing` or `Taken`.
+
+    The exception does not contain the text of the driver, because that text has URLs and object keys.
+    """
     errors, text = library().exceptions, str(error)
     if isinstance(error, errors.AlreadyExistsError | errors.PreconditionError | errors.NotModifiedError):
         return Taken()
@@ -357,9 +367,9 @@ def _meaning(error: Exception, *, is_write: bool) -> Exception:
 
 
 def together(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Run calls, up to 16 in parallel, and return their results. A call must not use `together` itself.
+    """Run `calls` in up to 16 threads, and return their results. A call must not use `together` itself.
 
-    If a call fails, its error is raised after all calls have finished.
+    If calls fail, the error of the first of them is raised after all calls have finished.
     """
     if len(calls) < 2:
         return [call() for call in calls]
@@ -370,5 +380,5 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T]:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """Return a thread pool. All stores share it, so the number of threads does not grow with the number of stores."""
+    """Return the thread pool that all stores of the process share."""
     return ThreadPoolExecutor(16, thread_name_prefix="retentive-objects")

@@ -1,4 +1,4 @@
-"""Transaction on a memory store in object storage. Its changes are kept in memory until the commit."""
+"""Transaction on a memory store in object storage. Its changes stay in the memory of the process until the commit."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LONG_LOG = 4  # a transaction that adds this many times `Sizes.log` keys to the
 
 
 class ObjectsTransaction(ObjectsSnapshot, Transaction):
-    """Transaction that starts from a manifest. `finished` returns the manifest to commit.
+    """Transaction that starts from the state in `manifest`. `finished` returns the manifest to commit.
 
-    The new `texts` and `pages` must be uploaded before this manifest is committed.
+    It adds new texts to `texts` and new pages to `pages`. They must be uploaded before the manifest is committed.
     """
 
     def __init__(self, manifest: Manifest, reader: Reader, texts: NewTexts, pages: NewPages) -> None:
@@ -57,7 +57,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return manifest
 
     def _compact(self) -> None:
-        """Move the log, with the edits of this transaction, into the tree."""
+        """Move the log of the manifest, and the edits of this transaction, into the tree of pages."""
         manifest = replace(self._manifest, state=self._state, log=self._overlay)
         rebuild = manifest.rebuilt(self._reader.storage.sizes, self._reader.pages)
         self._pages.update(rebuild.written)
@@ -65,7 +65,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._see(self._manifest.log)
 
     def compact_log(self) -> None:
-        """Move the whole log into the tree. The next purge deletes the pages that this replaces."""
+        """Move the whole log of the manifest into the tree of pages. The next purge deletes the replaced pages."""
         if self._manifest.weight:
             self.changed = True
             self._compact()
@@ -101,9 +101,10 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return self._add(row, vacant=vacant)
 
     def _with_text(self, row: VersionRow, change: Change, source: VersionRow | None) -> VersionRow:
-        """Return the row with the path and the text of a change.
+        """Return the row of a new version, completed with the path and the text of the change.
 
-        A deletion has no text. A rename keeps the text of the previous version.
+        `source` is the row of the memory before the change. A deletion has no text. A rename keeps the text of
+        `source`.
         """
         kept = change.kept(row.memory, row.id)
         elsewhere = "" if change.origin is None else change.origin.path
@@ -117,9 +118,10 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return row._replace(size=change.size_bytes, sha256=kept.sha256, text=self._texts.add(kept.data or b""))
 
     def _source(self, change: Change, source: VersionRow | None) -> VersionRow | None:
-        """Return the current row of the memory that a change concerns, or None for a new memory.
+        """Return the row of the memory that a change concerns, or None for a new memory.
 
-        Raises `Conflict` if the memory was moved or deleted.
+        `source` is its row before this write, and is returned if an earlier change of the same write has taken its
+        path. Raises `Conflict` if another writer has moved or deleted the memory.
         """
         before = change.before
         if before is None:
@@ -149,9 +151,10 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return Recorded(row.memory, row.id)
 
     def _count(self, row: VersionRow | None, source: VersionRow | None) -> None:
-        """Update the usage after a change. `source` is the row of the memory before the change, `row` the one after it.
+        """Update the number of memories and their total size after a change of one memory.
 
-        A row is None if the memory does not exist at that time.
+        `source` is the row of the memory before the change, and `row` is its row after the change. A row is None if
+        the memory does not exist at that time.
         """
         is_present = row is not None and row.operation != "deleted"
         memories = self._state.memories + is_present - (source is not None)
@@ -161,7 +164,8 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def _tick(self, origin: Version | None) -> int:
         """Return the time of the next version: the current time, or the time of the imported version `origin`.
 
-        If the clock went back, the time is just after the time of the last version.
+        If the clock went back, the current time is replaced with the time just after the newest version. Raises
+        `InvalidInput` if `origin` is not later than the newest version.
         """
         last = self._state.last_at
         at = max(now_us(self._reader.storage.clock), last + 1) if origin is None else to_us(origin.created_at)
@@ -222,7 +226,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._remove({row: None for row in going if row.id not in writers}, shared)
 
     def _removable(self, version_ids: Sequence[str]) -> list[VersionRow]:
-        """Return the versions with these ids, except the newest version of each existing memory."""
+        """Return the rows of the versions with these ids, except the newest version of each existing memory."""
         versions = self._map.get_all([VERSION + each for each in dict.fromkeys(version_ids)])
         found = [row for row in versions if isinstance(row, VersionRow)]
         present = self._map.get_all([MEMORY + row.path for row in found])
@@ -233,9 +237,9 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         ]
 
     def _shared_texts(self, going: Sequence[VersionRow]) -> tuple[set[str], set[str]]:
-        """Return the texts that the versions `going` share with versions that are not removed.
+        """Return the texts that the versions `going`, which will be removed, share with versions that stay.
 
-        The second result has the ids of the versions that wrote these texts.
+        The first result has references to these texts. The second has the ids of the versions that wrote them.
         """
         ids, memories = {row.id for row in going}, {row.memory for row in going}
         texts = {row.text for row in going if row.text}
@@ -251,9 +255,10 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return stay, {oldest[text] for text in stay}
 
     def _remove(self, edits: Mapping[VersionRow, VersionRow | None], shared: set[str]) -> None:
-        """Apply edits that remove texts or versions. Record their texts as garbage, except the texts in `shared`.
+        """Redact or remove versions, and record their texts as garbage, except the texts in `shared`.
 
-        The log is compacted too, because it may contain the paths of the removed versions.
+        `edits` maps the row of each version to its redacted row, or to None to remove it. The log is compacted too,
+        because it may contain the paths of the removed versions.
         """
         if edits:
             self._begin_revision()

@@ -152,7 +152,7 @@ class AsyncMounts(_Async[Mounts]):
 
     @property
     def replies(self) -> Replies:
-        """Sentences of the replies that concern the whole tree. They are those of the store at `/memories`."""
+        """Sentences of the replies about the whole tree: those of the store at `/memories`."""
         return self.sync.replies
 
     def through(self, integration: str) -> AsyncMounts:

@@ -83,7 +83,7 @@ class _Head:
 
 @dataclass(slots=True)
 class _Seen:
-    """Ids of the entries in the first `parts` records of a transcript.
+    """Ids of the entries that the first `parts` records of a transcript contain.
 
     `begun` is the random token of the first append. It differs if the transcript was deleted and created again.
     """

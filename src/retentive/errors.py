@@ -237,7 +237,7 @@ class Refused(RetentiveError):
 
 
 def error_of(text: str, code: str | None) -> RetentiveError:
-    """Return the exception for the text and code of an error reply."""
+    """Return an exception with the text `text`, of the class that has this `code`."""
     return _by_code(RetentiveError).get(code or "", RetentiveError)(text.removeprefix("Error: "))
 
 

@@ -92,7 +92,7 @@ def _check_activity(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
 
 
 def _is_found(backend: Backend, info: StoreInfo) -> bool:
-    """Return whether looking up the key of a store returns that store.
+    """Return whether a lookup of the key of `info` finds this store.
 
     Returns True for a key that looks like an id, because a lookup would take it for an id.
     """

@@ -69,7 +69,7 @@ def _change(
     names: Sequence[str],
     save_to: str | os.PathLike[str] | None,
 ) -> None:
-    """Repair the location if `repair` is true. Then discard the data of the findings with these names."""
+    """Repair the location if `repair` is true. Then discard the data of the findings named in `names`."""
     chosen = named(found_before, names)
     directory = save_to or default_directory(os.fspath(at))
     if chosen and directory is None:

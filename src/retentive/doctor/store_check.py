@@ -194,7 +194,7 @@ class StoreCheck:
             self._report("version_differs", f"{visible(memory.path)} and {version.id}")
 
     def _is_whole_until(self, version: Version, newer_revisions: int) -> bool:
-        """Return whether all versions up to this one still exist, so that each revision up to it has a version."""
+        """Return whether all versions up to `version` still exist: each revision up to its own has one."""
         return self._pruned is None and self._revisions - newer_revisions == version.revision
 
     def _check_age(self, memory: Memory, oldest: Version, newer_revisions: int) -> None:

@@ -117,7 +117,7 @@ def is_dense(surface: str) -> bool:
 
 @lru_cache(maxsize=65_536)
 def parts(surface: str) -> tuple[str, ...]:
-    """Return the folded words that a surface stands for.
+    """Return the folded words that a surface stands for, such as the parts of an identifier.
 
     An ordinary word stands for itself. An identifier such as `parseDate` or `max_size` stands for itself without `_`,
     and for each of its parts.
@@ -178,9 +178,9 @@ def stems(word: str, latin: tuple[str, ...]) -> frozenset[str]:
 
 
 def prefixes(word: str, latin: tuple[str, ...]) -> list[str]:
-    """Return prefixes for a lookup in the sorted keys of an index.
+    """Return prefixes for looking up the words that share a stem with `word` in the sorted keys of an index.
 
-    Each word that shares a stem with `word` has a key that starts with one of these prefixes.
+    The key of each such word starts with one of these prefixes.
     """
     found = sorted({_shared(each) for each in stems(word, latin)})
     return [each for at, each in enumerate(found) if not any(each.startswith(one) for one in found[:at])]

@@ -57,7 +57,7 @@ class Corpus:
         self._drop()
 
     def drop_if_idle(self) -> None:
-        """Drop the index, unless a thread is using it."""
+        """Drop the index to free its memory, unless a thread is using it."""
         if self._lock.acquire(blocking=False):
             self._drop()
             self._lock.release()
@@ -177,7 +177,7 @@ class Corpus:
         return self._index.memories == snapshot.usage().memories
 
     def _compare(self, snapshot: Snapshot, progress: ReportIndexed) -> tuple[str, ...]:
-        """Update the index by comparing all its memories with the snapshot. Return the paths of damaged memories."""
+        """Update the index: compare its memories with those of the snapshot. Return the paths of damaged memories."""
         index = self._index
         memories = {memory.id: memory for memory in snapshot.memories(ROOT)}
         known = index.version_ids()

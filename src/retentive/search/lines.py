@@ -35,7 +35,7 @@ class Wanted:
 
     @classmethod
     def of(cls, by_surface: Mapping[str, tuple[int, ...]], weights: Sequence[float]) -> Wanted:
-        """Build the value from `by_surface` and `weights`, and compute the other fields."""
+        """Return a `Wanted` with these two fields, and compute the other fields from them."""
         needles: list[str] = []
         for word in sorted((each for each in by_surface if each[0] != "@"), key=len):
             if not any(map(word.__contains__, needles)):
@@ -67,7 +67,7 @@ class Wanted:
         return not self.by_surface.keys().isdisjoint(surfaces)
 
     def in_row(self, row: str) -> set[int]:
-        """Return the numbers of the terms that occur in a line."""
+        """Return the numbers (see `by_surface`) of the terms that occur in a line."""
         known = self.by_surface
         found = {number for surface in surfaces(row) if surface in known for number in known[surface]}
         if self.has_dates:

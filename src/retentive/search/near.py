@@ -50,7 +50,7 @@ def near_words(word: str, index: Index, sees: Callable[[int], bool]) -> tuple[st
 
 
 def _first_changed(word: str) -> list[str]:
-    """Return variants of a word. The first letter is removed, replaced, swapped with the second or preceded by one."""
+    """Return variants of a word: its first letter is removed, replaced, swapped with the second or preceded by one."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     swapped = [word[1:], word[1] + word[0] + word[2:]]
     return [*swapped, *(letter + word for letter in letters), *(letter + word[1:] for letter in letters)]

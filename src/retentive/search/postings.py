@@ -209,7 +209,7 @@ class Index:
         return self._marked[key][1]
 
     def count(self, size: int, memories: int = 1) -> None:
-        """Add to the number of memories and bytes, without indexing words. `size` is the size of one memory."""
+        """Count memories of `size` bytes each as part of the store, without indexing their words."""
         self.memories += memories
         self.size += size * memories
         self._cached.clear()
@@ -262,7 +262,7 @@ class Index:
         self.count(len(document.data), -1)
 
     def _learn(self) -> None:
-        """Register the keys of surfaces that were added since the last call."""
+        """Add the surfaces that are new since the last call to the lookup by key."""
         for surface in self._postings.fresh:
             if surface.isascii() and (surface.isdigit() or (surface.islower() and "_" not in surface)):
                 self._new_keys.add(surface)

@@ -116,7 +116,7 @@ class _Finder:
         self._in_plain_letters = _Cache[str, str](_plain)
 
     def found(self, document: Document) -> list[str]:
-        """Matching surfaces of a document, each repeated as many times as it counts."""
+        """Return the matching surfaces of a document, each repeated as often as it counts."""
         path = document.path.removeprefix(ROOT)
         words = surfaces(path) * IN_PATH
         if self._number is not None:
@@ -165,13 +165,13 @@ def _plain(text: str) -> str:
 
 
 def _number(date: str) -> str:
-    """Pattern of a number that is in every written form of a date: the day or, if the date has no day, the year."""
+    """Return a pattern of the number that every form of a date contains: its day or, without a day, its year."""
     year, _, rest = date[1:].partition("-")
     return year if len(year) == 4 and "-" not in rest else "0?" + date[-2:].lstrip("0")
 
 
 def _rows(text: str, needle: str) -> Iterator[int]:
-    """Numbers, from 0, of the lines that contain `needle`."""
+    """Return the numbers, counted from 0, of the lines that contain `needle`."""
     number, end, at = 0, 0, text.find(needle)
     while at >= 0:
         number += text.count("\n", end, at)

@@ -329,7 +329,10 @@ def _changes(old: Sequence[str], new: Sequence[str], key: Callable[[str], str] |
 
 
 def _lowered(ranges: Sequence[_Range], old: Sequence[str], new: Sequence[str]) -> list[_Range]:
-    """Return the same changes, each moved as far down as the text allows. Changes that become adjacent are merged."""
+    """Move each change as far down as the text allows, and return the changes.
+
+    Changes that become adjacent are merged.
+    """
     low: list[_Range] = []  # in reverse order
     for change in reversed(ranges):
         old_start, old_end, new_start, new_end = change

@@ -34,7 +34,7 @@ class KnownListings:
         return self._known.get(key)
 
     def add(self, found: Listing, *key: Hashable) -> None:
-        """Add a listing to the cache, unless the listing has too many rows."""
+        """Add the listing `found` to the cache under `key`, unless it has too many rows."""
         if len(found.rows) <= _MAX_KEPT_ROWS:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()

@@ -32,7 +32,7 @@ def directory_of(under: str, path: str) -> str | None:
 
 
 def path_after(path: str) -> str:
-    """Return the first possible path that sorts after a memory.
+    """Return the first possible path that sorts after the memory at `path`.
 
     For a directory (a path with a trailing `/`), return the first path after everything in the directory. This is
     correct because no path contains a control character, and because `0` is the character after `/`.

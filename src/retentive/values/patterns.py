@@ -67,7 +67,7 @@ def _mismatch(pattern: str) -> Phrase | None:
 
 
 def check_name_pattern(pattern: object) -> str:
-    """Return a valid pattern for sources, sessions, integrations or flags unchanged.
+    """Check a pattern for sources, sessions, integrations or flags, and return it unchanged.
 
     Raises `InvalidInput` if the pattern is not a string, is empty or is too long.
     """
@@ -77,7 +77,7 @@ def check_name_pattern(pattern: object) -> str:
 
 
 def check_actor_pattern(pattern: object) -> str:
-    """Return a valid actor pattern, such as `session:*`, unchanged.
+    """Check an actor pattern such as `session:*`, and return it unchanged.
 
     Raises `InvalidInput` if the pattern is not a string, is empty or too long, or if no actor can match it.
     """
@@ -94,7 +94,10 @@ def check_actor_pattern(pattern: object) -> str:
 
 
 def check_trust_pattern(pattern: object) -> str:
-    """Return a valid pattern for actors, sources or flags unchanged. Raises `InvalidInput` for any other value."""
+    """Check a pattern for actors, sources or flags, and return it unchanged.
+
+    Raises `InvalidInput` if it is not valid.
+    """
     if not isinstance(pattern, str) or pattern in {"", "source:", "flag:"} or len(pattern) > MAX_TRUST_PATTERN_CHARS:
         raise InvalidInput("a trust pattern must be a string such as session:*, source:web:* or flag:instructions")
     return pattern

@@ -115,7 +115,7 @@ def _stored(text: str) -> Sequence[Sequence[str]]:
 
 
 def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
-    """Return whether there is one earlier text and its only contributor is `own`. The revisions `at` may differ.
+    """Return whether `earlier` has one text, whose only contributor is `own`. The revisions `at` may differ.
 
     `earlier` are stored provenances. They are compared as strings, without parsing.
     """
@@ -139,7 +139,7 @@ def usual_parts(integration: str, api_key_id: str, actor: str) -> tuple[str, str
 
 @lru_cache(maxsize=256)
 def _rest_of(contributor: tuple[str, ...]) -> str:
-    """Return the end of a stored provenance with one contributor: the text after the revision `at`."""
+    """Return the stored provenance of one contributor from the end of its revision `at` on."""
     return f",{json.dumps(contributor, separators=(',', ':'))[1:]}]}}"
 
 

@@ -257,7 +257,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Form in which a backend stores a change. `data` is None for a rename or a deletion."""
+    """Form in which a backend stores a change. Its `data` is None for a rename or a deletion."""
 
     data: bytes | None = field(repr=False)
     sha256: str | None

@@ -70,7 +70,7 @@ def _prepared(process: subprocess.Popen[str], store_key: str) -> Service:
         printed += line
     first = _KEY.search(printed)
     if first is None:
-        raise click.ClickException("a server ran at this location before; its first API key is shown only once")
+        raise click.ClickException("a server ran here before, and its first API key is lost; use a new location")
     url, admin_key = listening[1], first[1]
     store = _post(f"{url}/v1/memory_stores", admin_key, {"name": "Demo", "key": store_key})
     agent = {"name": "agent", "scopes": ["read", "write"], "stores": [store["id"]], "act_as": ["session:*"]}

@@ -60,7 +60,7 @@ class RestoreOutcome:
 
 
 def steps(found: Snapshot, targets: Targets) -> list[Step]:
-    """Return the writes that bring all memories to their target states. Others need no write."""
+    """Return the writes that bring memories to their target states. Memories already in these states need none."""
     present = memories_by_id(found, targets.keys())
     made: list[Step] = []
     for memory_id, state in targets.items():

@@ -105,7 +105,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
 
         access = Access(api_key, None if ca_file is None else os.fspath(ca_file), insecure=insecure, hosted=hosted)
         return open_location(str(location), access, actor=as_actor(actor), create=create)
-    _refuse(connection, "is only for the URL of a server, https://host")
+    _refuse(connection, "can only be used with the URL of a server, such as https://host")
     pins = dict(settings)
     guard = TextExaminer(rules, detectors)
     guard.check(DEFAULTS.changed(pins))  # raises for invalid settings before anything is created
@@ -143,7 +143,7 @@ def check_options(settings: Mapping[str, object], function: Callable[..., object
     close = difflib.get_close_matches(unknown[0], [*own, *NAMES], n=1)
     hint = f" (did you mean {close[0]}?)" if close else ""
     raise InvalidInput(
-        f"unknown options {unknown}{hint}; the options are {', '.join(own)}, and the settings {', '.join(NAMES)}"
+        f"unknown options {unknown}{hint}; the options are {', '.join(own)}, and the settings are {', '.join(NAMES)}"
     )
 
 

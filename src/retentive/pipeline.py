@@ -79,7 +79,8 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
     An error of the request, such as an invalid path, is part of the outcome. A failure of the storage is raised.
     """
     if context.reach and not operation.for_paths:
-        why = f"this caller has access to only some paths, but {operation.name} needs access to the whole memory store"
+        needed = f"the operation {operation.name} needs access to the whole memory store"
+        why = f"this caller has access to only some paths, but {needed}"
         _read(context, AuditOnly(operation.name, PermissionDenied(why)), invocation)  # raises the error
         raise AssertionError
     if operation.is_read:
@@ -210,7 +211,7 @@ def _read_once(
 
 
 class StoreCore(StoreContext):
-    """Memory store within the package. `MemoryStore` and the integrations run their operations through its methods."""
+    """Memory store as used inside this package. `MemoryStore` and the integrations run their operations through it."""
 
     def run(self, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
         """Run an operation through all stages. Raises storage errors."""
@@ -232,9 +233,10 @@ class StoreCore(StoreContext):
         return self.reply(AuditOnly(name, error), self.invocation(actor))
 
     def written(self, operation: WriteOperation[CommandResult], invocation: Invocation) -> Written:
-        """Run a write for a program, and return what was written.
+        """Run a write operation for an application, and describe the change.
 
-        If the write is refused, raises an exception with the sentence of the error reply. Also raises storage errors.
+        If the operation is refused, raises an exception with the sentence of the error reply. Also raises storage
+        errors.
         """
         try:
             outcome: Outcome[CommandResult] = run(self, operation, invocation)
@@ -270,7 +272,7 @@ class StoreCore(StoreContext):
         ]
 
     def found(self, operation: Operation[R], actor: Actor | str | None = None) -> R:
-        """Run an operation for a program, and return its result.
+        """Run an operation for an application, and return its result.
 
         If it is refused, raises an exception with the sentence of the error reply. Also raises storage errors.
         """

@@ -49,7 +49,7 @@ class Accesses:
             yield
 
     def note(self, store_id: str, memory: Memory) -> None:
-        """Remember that a memory was viewed now."""
+        """Remember that `memory` was viewed now. The time may be written to storage later."""
         self._seen[memory.id] = now = self._clock()
         known = now - self._known.get(memory.id, 0.0) < EVERY_S
         if known and (not self._waiting or now - self._flushed_at < FLUSH_AFTER_S):
@@ -66,7 +66,7 @@ class Accesses:
             self.flush()
 
     def flush(self) -> None:
-        """Write the pending views. If the write fails, drop them: viewing a memory must never fail."""
+        """Write the pending view times to storage. If the write fails, drop them, because a view must never fail."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
             self._flushed_at = self._clock()
@@ -81,7 +81,7 @@ class Accesses:
                     return
 
     def of(self, store_id: str, *, now: float | None = None) -> dict[str, float]:
-        """Return the latest time at which each memory may have been viewed, in seconds since 1970, by memory id.
+        """Return, by memory id, the latest time at which each memory may have been viewed, in seconds since 1970.
 
         Times of views by this process are exact. Other processes record a view at most once an hour, so an hour is
         added to the times they recorded, but no time is later than `now` (by default the clock of this process).
@@ -100,7 +100,7 @@ class Accesses:
         return float(found) if found is not None and _A_TIME.fullmatch(found) else None
 
     def forget(self, store_id: str, memory_ids: Mapping[str, object]) -> None:
-        """Remove the access times of memories that no longer exist."""
+        """Remove the access times of memories that no longer exist. The keys of `memory_ids` are their ids."""
         if memory_ids:
             self._backend.put_side_records(store_id, KIND, dict.fromkeys(memory_ids))
 

@@ -66,7 +66,7 @@ class Batch(WriteOperation[list[BatchStep]]):
         return {"steps": [[each.result.version_id, each.recorded] for each in result]}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> list[BatchStep]:
-        """Return the results of the first run, without the notes and snippets for replies."""
+        """Rebuild the results of the first run from `kept`, without the notes and snippets for replies."""
         return [
             BatchStep(CommandResult(version_id=version_id), tuple(Recorded(*each) for each in recorded))
             for version_id, recorded in kept["steps"]
@@ -77,10 +77,11 @@ def batch_of(context: StoreContext, commands: Sequence[object]) -> Batch:
     """Build a batch. Each command is a parsed command, or the raw input of a tool call with an optional `if_version`.
 
     Raises `InvalidInput` if the batch is empty or too long, or if it contains `view` or `clear`. For a malformed
-    command, raises the error that belongs to the reply. The `position` of an error is the index of the command.
+    command, raises the error with the text that a model would get. The `position` of an error is the index of the
+    command.
     """
     if isinstance(commands, str | bytes) or not 0 < len(commands) <= MAX_BATCH:
-        raise InvalidInput(f"a batch is a list of 1 to {MAX_BATCH} commands")
+        raise InvalidInput(f"a batch must be a list of 1 to {MAX_BATCH} commands")
     made: list[RunCommand] = []
     for position, given in enumerate(commands):
         try:
@@ -101,7 +102,7 @@ def _run_command(given: object) -> RunCommand:
         raise InvalidInput("`if_version` must be the id of a version")
     command = given if isinstance(given, Command) else parse_for_applications(given)
     if isinstance(command, View | Clear):
-        raise InvalidInput(f"{command.name} cannot be part of a batch")
+        raise InvalidInput(f"the command {command.name} cannot be part of a batch")
     return RunCommand(command, isinstance(command, Delete), if_version)
 
 

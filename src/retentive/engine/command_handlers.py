@@ -40,7 +40,7 @@ ABSENT: Final = ""
 class CommandResult:
     """Result of a write command: the data that its reply needs in addition to the command.
 
-    `version_id` is the newest version of the memory. For a directory, it is one of the versions of the change.
+    `version_id` is the newest version of the memory. If the command changed a directory, it is one of the new versions.
     `snippet` contains numbered lines of the text around character `at`.
     """
 
@@ -98,11 +98,11 @@ class RunCommand(WriteOperation[CommandResult]):
         return HANDLERS[type(self.command)](tx, writer, self.command)
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the id of the version that the command made, which is recorded for a repeated request."""
+        """Return the id of the new version. It is recorded, so that a repeated request can return it."""
         return {"version": result.version_id}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> CommandResult:
-        """Return the result of the first run, without the notes and the snippet for the reply."""
+        """Rebuild the result of the first run from `kept`, without the notes and the snippet for the reply."""
         return CommandResult(version_id=kept["version"])
 
 
@@ -174,7 +174,10 @@ def _is_unconfirmed(snapshot: Snapshot, settings: Settings, memory: Memory) -> b
 
 
 def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts) -> TextPage:
-    """Return the requested lines. Raises `Refused` for an invalid range, and `Damaged` for text that is not UTF-8."""
+    """Return the lines of the memory in `entry` that `command` requests.
+
+    Raises `Refused` for an invalid range, and `Damaged` for a text that is not UTF-8.
+    """
     data, version = entry.data or b"", entry.memory.version_id if entry.memory else ""
     try:
         lines = counts.count(version, data)
@@ -194,7 +197,7 @@ def check_free(entry: Entry) -> None:
 def taken(key: str, snapshot: Snapshot, path: MemoryPath, entry: Entry, **values: object) -> Refused:
     """Return the refusal with the reply `key` for a path that is not free.
 
-    The `conflicting` of the refusal is the memory at the path, or else a memory above or below it.
+    Its attribute `conflicting` identifies the memory at the path, or else a memory above or below the path.
     """
     refusal, memory = Refused(key, **values), entry.memory
     if entry.above is not None:

@@ -40,7 +40,10 @@ class StoreOptions(TypedDict, total=False):
 
 
 class RecordedDay:
-    """Day (UTC) whose first write this process has seen, as its number since 1970. Threads may share it."""
+    """Number (since 1970, in UTC) of the last day whose first write this process has handled; 0 for no day.
+
+    Threads may share the object.
+    """
 
     __slots__ = ("number",)
 
@@ -57,7 +60,7 @@ class StoreContext(ABC):
     reach: tuple[str, ...] = ()
     """Patterns of the paths that the caller may see and change; empty if the caller is not limited."""
     api_key_id: str = ""
-    """API key to record with the changes; empty if the actor names the key, or there is no key."""
+    """Id of the API key to record with the changes. Empty if there is no key, or if the actor already names the key."""
 
     def __init__(
         self,
@@ -102,9 +105,10 @@ class StoreContext(ABC):
     ) -> Self:
         """Return a context for the same memory store, with other pinned settings, integration, actor, request or reach.
 
-        With `exact`, a text is either stored unchanged or refused: the mode `redact` acts like `reject`. `create` then
-        never overwrites. `request` identifies the client request that runs the operations. `reach` contains the
-        patterns of the paths that the caller may see and change. `api_key_id` is recorded with the changes.
+        If `exact` is true, a text is either stored unchanged or refused: the mode `redact` acts like `reject`. In
+        addition, `create` never overwrites a memory. `request` identifies the client request that runs the operations.
+        `reach` contains the patterns of the paths that the caller may see and change. `api_key_id` is recorded with the
+        changes.
         """
         other = copy(self)
         other.exact = exact
@@ -131,7 +135,7 @@ class StoreContext(ABC):
         return self.run(operation, self.invocation(actor, **origin)).value()
 
     def invocation(self, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Invocation:
-        """Return an invocation with this actor and origin and the integration of this object. Raises `InvalidInput`."""
+        """Return an invocation by `actor` with `origin`, through this integration. Raises `InvalidInput`."""
         return Invocation(as_actor(actor), None, self.integration, **origin_of(**origin), request=self.request)
 
     @contextmanager
@@ -180,9 +184,9 @@ class StoreContext(ABC):
         return self.read(self.settings_of)
 
     def redacted(self, text: str, settings: Settings | None = None) -> str:
-        """Mask the sensitive values in input text, for replies that repeat the text.
+        """Return `text` with its sensitive values masked, so that a reply can repeat it.
 
-        Without `settings`, the settings read last apply, because a command may fail before it reads the store.
+        If `settings` is None, the last settings that were read apply. A command may fail before it reads the settings.
         """
         if settings is None:
             settings = self.known_settings[1] or DEFAULTS.changed(self.pins)

@@ -1,8 +1,8 @@
 """Size of a memory store at the end of each day (UTC).
 
-The first write of a day records the size that the store had before this write, which is its size at the end of all days
-since the day of its newest version. Days on which the store was written past the pipeline may lack a size. Other writes
-only compare two numbers. Days follow the clock of the process that writes.
+The first write of a day records the size of the store before this write. The store had this size at the end of each day
+since the previous write. All other writes only compare two numbers. The size of a day may be missing if its writes
+bypassed the pipeline. Days follow the clock of the process that writes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from retentive.errors import Damaged
 from retentive.storage.contract import Snapshot, Transaction, Usage
 
 SIZE = "size"
-"""Kind of the records. The key is a day, such as `2026-11-26`."""
+"""Kind of the records with sizes. The key of a record is a day, such as `2026-11-26`."""
 _FIRST = date(1970, 1, 1)
 
 
 class StartOfDay(NamedTuple):
-    """Number and total size of the memories before the first write of a day. The newest version was of day `since`."""
+    """Number and total size of the memories before the first write of a day.
+
+    `since` is the day of the newest version at that time, or the day on which the store was created.
+    """
 
     since: date
     memories: int
@@ -30,13 +33,13 @@ class StartOfDay(NamedTuple):
 
     @classmethod
     def parse(cls, value: str) -> StartOfDay:
-        """Parse the value of a record. Raises `ValueError` and the errors of JSON."""
+        """Parse the value of a record. Raises `ValueError` or `TypeError` if the value is invalid."""
         since, memories, size_bytes = json.loads(value)
         return cls(date.fromisoformat(since), int(memories), int(size_bytes))
 
 
 def record_start(tx: Transaction, day: int, created_at: datetime) -> None:
-    """Record the size of the store at the start of a day, unless the store was written on this day.
+    """Record the size of the store at the start of a day, unless the store has already been written on this day.
 
     `day` is the number of the day since 1970. `created_at` is the time when the store was created.
     """
@@ -71,7 +74,7 @@ def sizes_of_days(snapshot: Snapshot, days: Sequence[date], created_at: datetime
 
 
 def _recorded(snapshot: Snapshot, after: date) -> Iterator[tuple[date, StartOfDay]]:
-    """Yield the records of later days. Without a broken record, which is skipped, the size of some days is unknown."""
+    """Yield the records of days later than `after`, each with its day. Invalid records are skipped."""
     for key, value in snapshot.records(SIZE, after=after.isoformat()):
         with suppress(ValueError, TypeError):
             yield date.fromisoformat(key), StartOfDay.parse(value)

@@ -35,9 +35,9 @@ _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
-    """Result of a write. `text` is the stored text. `altered` is true if a guard modified it.
+    """Result of a write. `text` is the stored text. `altered` is true if a guard modified the text.
 
-    `notes` are for the reply.
+    `notes` are sentences to add to the reply.
     """
 
     text: str = field(repr=False)
@@ -59,11 +59,11 @@ class WriteRules:
         self._reach: tuple[str, ...] = ()
 
     def limit_to(self, paths: tuple[str, ...]) -> None:
-        """Allow changes only to memories whose paths match one of these patterns."""
+        """Allow changes only to memories whose paths match one of the patterns in `paths`."""
         self._reach, self._is_limited = paths, True
 
     def shown(self, text: str) -> str:
-        """Mask the sensitive values in input text, for replies that repeat the text."""
+        """Return `text` with its sensitive values masked, so that a reply can repeat it."""
         return self._examiner(self.settings, text)[0]
 
     def check(self, path: MemoryPath) -> None:
@@ -170,8 +170,9 @@ class GuardedWriter(WriteRules):
 
         `lineage` lists the stored provenances of the texts from which `text` was made. The default is the provenance of
         the memory's current text. `is_removal` means that `text` is the current text with its sensitive values masked.
-        Size limits then do not apply, because a mask can be longer than the value. `same` is as in
-        `TextExaminer.examine`.
+        Size limits then do not apply, because a mask can be longer than the value. `again` has the id and the creation
+        time of a deleted memory that this write restores. `same` has the numbers of characters at the start and at the
+        end of the text that the write does not change, if they are known.
         """
         data = text.encode()
         if data == entry.data:
@@ -213,9 +214,9 @@ class GuardedWriter(WriteRules):
         return Stored(examined.text, version_id, altered=bool(kinds), notes=tuple(notes))
 
     def _check_writable(self, path: MemoryPath, again: Again | None) -> None:
-        """Raise `Refused` in an archived store, or if the memory to create again still exists.
+        """Raise `Refused` if the store is archived, or if the memory that `again` restores still exists.
 
-        It may exist at a path that the caller may not see. An undo by this caller would then create it twice.
+        The memory may exist at a path that is hidden from the actor. An undo would then create it twice.
         """
         if self.is_archived:
             raise Refused("archived")
@@ -238,7 +239,7 @@ class GuardedWriter(WriteRules):
         self._record([self._moved(change) for change in changes])
 
     def _moved(self, change: Change) -> Change:
-        """Return a rename with its provenance, which keeps the flags of the text."""
+        """Return the rename `change` with the provenance to store. The flags of the text are kept."""
         before, flags = change.before, _NO_FLAGS
         if before is not None and before.provenance_text is not None and '"flags"' in before.provenance_text:
             flags = before.provenance.flags
@@ -251,7 +252,7 @@ class GuardedWriter(WriteRules):
         self.recorded += self._tx.record(changes, self.actor)
 
     def _check_changes(self, changes: Sequence[Change]) -> None:
-        """Raise `Refused` for paths that the actor may not change, in case an operation did not check its paths."""
+        """Raise `Refused` if the actor may not change one of the paths. The operation may not have checked them."""
         for change in changes:
             before = None if change.before is None else change.before.path
             for path in (before, change.path):
@@ -259,7 +260,7 @@ class GuardedWriter(WriteRules):
                     raise Refused("read_only", path=path)
 
     def _flags(self, examined: Examined, entry: Entry) -> tuple[Flags, Sequence[str]]:
-        """Return all flagged lines of the text, and the kinds of flags for instructions in lines that are new."""
+        """Return all flagged lines of the new text, and the kinds of flags in lines that the old text does not have."""
         from retentive.engine.trust.instructions import flags_of  # noqa: PLC0415 - rarely needed
 
         found, new = flags_of(examined.text, "" if entry.data is None else decoded(entry.data))
@@ -314,7 +315,7 @@ class GuardedWriter(WriteRules):
             raise Refused("store_too_large", size=after, limit=limit, present=usage.size_bytes)
 
     def _near_limits(self, entry: Entry, path: MemoryPath, size: int, before: Usage) -> list[Phrase]:
-        """Return notes for the reply about limits that are nearly reached after this change."""
+        """Return warnings for the reply about limits that this change nearly reaches."""
         settings, held = self.settings, len(entry.data or b"")
         if size <= held and entry.memory is not None:
             return []
@@ -337,7 +338,7 @@ def _listed(kinds: Iterable[str]) -> str:
 def _allowed(settings: Settings, who: Actor | None) -> tuple[str, ...] | None:
     """Return the path patterns to which the setting `allow_write` limits an actor.
 
-    Return None if the actor is not limited, because no rule matches it or because it is a job of retentive.
+    Return None if the actor is not limited: no rule matches it, or it is a background job such as expiry.
     """
     if who is not None and who.kind == "job":
         return None

@@ -48,9 +48,9 @@ _PLAIN = {"kinds", "line_numbers", "insert_line", "view_range"}  # numbers and r
 
 
 def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage: if the command already ran under its tool_use id, return the first outcome.
+    """Stage: run a command and record its outcome.
 
-    Otherwise run and record the command.
+    If the command already ran under its tool_use id, return the recorded outcome and change nothing.
     """
     operation = attempt.operation
     assert isinstance(operation, RunCommand)
@@ -78,7 +78,7 @@ def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 
 def forget_old(context: StoreContext, *, now: float | None = None) -> int:
-    """Remove the records older than 24 hours and return their number. `now` is by default the time of this host."""
+    """Remove idempotency records older than 24 hours. Return their number. The default of `now` is the current time."""
     now = context.clock() if now is None else now
     old = context.read(lambda found: [key for key, value in found.records(KIND) if is_old(value, now)])
     for start in range(0, len(old), _AT_ONCE):
@@ -96,8 +96,8 @@ def _forget(tx: Transaction, *, keys: list[str], now: float) -> None:
 def _writer(attempt: Attempt[Any]) -> GuardedWriter:
     """Return the writer of the attempt.
 
-    If the operation was refused before it had a writer, return a new writer. It is needed to mask sensitive values in
-    the input.
+    If the operation was refused before it had a writer, return a new writer. The caller needs the writer to mask
+    sensitive values in the input.
     """
     who = attempt.actor, attempt.examiner, attempt.invocation
     return attempt.writer or GuardedWriter(attempt.tx, attempt.settings, *who)
@@ -118,7 +118,7 @@ def _result_record(outcome: Outcome[CommandResult]) -> dict[str, Any]:
 
 
 def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outcome[Any] | None:
-    """Return the outcome of the first call. None if the record is damaged or expired, or belongs to another command."""
+    """Rebuild the first outcome from `record`. None if the record is damaged or expired, or is of another command."""
     known = parsed(record)
     if known.get("command") != _command_digest(attempt, command) or is_old(record, attempt.context.clock()):
         return None
@@ -138,9 +138,9 @@ def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outc
 
 
 def _snippet(tx: Transaction, command: WriteCommand, known: Mapping[str, Any]) -> str | None:
-    """Return the snippet of the first reply, from the text of the version that the first call recorded.
+    """Rebuild the snippet of the first reply from the text that the first run wrote.
 
-    Returns None if this text has been removed since.
+    `known` is the record of the first run. Return None if the text has been removed since.
     """
     version, length = str(known["text_of"]), len(getattr(command, "new_str", ""))
     inner = version.rpartition(".")[2]
@@ -170,14 +170,14 @@ def _plain(value: object) -> object:
 
 
 def digest(key: str, *parts: str) -> str:
-    """Return the HMAC-SHA256 of several texts, each preceded by its length."""
+    """Return the HMAC-SHA256 of `parts`, each preceded by its length, under a key made from `key`."""
     data = [part.encode("utf-8", "surrogatepass") for part in parts]
     whole = b"".join(len(each).to_bytes(8, "big") + each for each in data)
     return hmac.new(b"retentive idempotency" + key.encode("utf-8", "surrogatepass"), whole, hashlib.sha256).hexdigest()
 
 
 def parsed(note: str) -> Mapping[str, Any]:
-    """Return the fields of a record; empty if the record is not a JSON object."""
+    """Return the fields of the record `note`. Empty if the record is not a JSON object."""
     try:
         found = json.loads(note)
     except (ValueError, RecursionError):
@@ -186,7 +186,7 @@ def parsed(note: str) -> Mapping[str, Any]:
 
 
 def is_old(note: str, now: float) -> bool:
-    """Return whether a record is older than 24 hours, or has no time."""
+    """Return whether the record `note` is older than 24 hours, or has no time."""
     at = parsed(note).get("time")
     return not isinstance(at, int | float) or now - at >= KEPT_S
 
@@ -241,7 +241,7 @@ def _values_again(kept: Mapping[str, Any], texts: Mapping[str, Callable[[], str]
 
 
 def _texts(command: WriteCommand, write: GuardedWriter) -> dict[str, Callable[[], str]]:
-    """Return functions that read the texts of a command that an error reply can repeat.
+    """Return functions that compute the texts of a command that an error reply can repeat.
 
     The keys are the names by which the record of a refusal refers to these texts.
     """

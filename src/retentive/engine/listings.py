@@ -74,7 +74,7 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
     texts: bool = False
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return `listed` for the audit entry."""
+        """Return the field `listed` for the audit entry."""
         return {"listed": True}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> ListPage[Listed, ListingCursor]:
@@ -106,7 +106,7 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
 
 
 class _State:
-    """Memories below a directory, in the current state or in an earlier one."""
+    """Memories below a directory, in the current or in an earlier state of the store."""
 
     def __init__(self, snapshot: Snapshot, under: str, *, texts: bool) -> None:
         self._snapshot = snapshot
@@ -116,9 +116,9 @@ class _State:
         self._past: list[Memory] = []
 
     def go_back(self, pin: str, *, hides: bool) -> None:
-        """Switch to the state right after version `pin`.
+        """Switch to the state right after version `pin`. Raises `CursorExpired` if versions of this state were removed.
 
-        Raises `CursorExpired` if versions of this state were removed.
+        `hides` is true if the snapshot leaves out memories that are hidden from the actor.
         """
         _check_kept(self._snapshot, pin)
         first = _first_changes(self._snapshot, pin)
@@ -177,7 +177,7 @@ class _State:
 
 
 def _newest(snapshot: Snapshot) -> str:
-    """Return the id of the newest version, or of the newest event if it is later, in the form of a version id."""
+    """Return the id of the newest version. If an event is newer, return its id in the form of a version id."""
     newest, event = next(snapshot.versions(limit=1), None), head_of(snapshot).newest
     return max("" if newest is None else newest.id, f"memver_{event.partition('_')[2]}" if event else "")
 
@@ -187,7 +187,7 @@ def _path(memory: Memory) -> str:
 
 
 def _check_kept(snapshot: Snapshot, pin: str) -> None:
-    """Raise `CursorExpired` if versions that the state at `pin` needs may have been pruned or erased."""
+    """Raise `CursorExpired` if versions of the state right after version `pin` may have been pruned or erased."""
     at, pruned = time_in_id(pin), snapshot.get_record(HISTORY, PRUNED)
     if at is None:
         return
@@ -200,7 +200,7 @@ def _check_kept(snapshot: Snapshot, pin: str) -> None:
 
 
 def _first_changes(snapshot: Snapshot, pin: str) -> dict[str, Version]:
-    """Return the first version after `pin` of each memory changed since then, by memory id."""
+    """Return, for each memory that changed after version `pin`, its first version after `pin`, by memory id."""
     found: dict[str, Version] = {}
     read = partial(snapshot.versions, oldest_first=True, limit=PAGE_VERSIONS)
     after = pin
@@ -212,10 +212,10 @@ def _first_changes(snapshot: Snapshot, pin: str) -> dict[str, Version]:
 
 
 def _versions_at(snapshot: Snapshot, pin: str, memory_ids: set[str], *, hides: bool) -> list[Version]:
-    """Return the newest version of each memory in the state at `pin`.
+    """Return the version that each memory of `memory_ids` had right after version `pin`.
 
-    `hides` means that the snapshot leaves out memories hidden from the actor. Otherwise a missing version raises
-    `CursorExpired`.
+    `hides` is true if the snapshot leaves out memories that are hidden from the actor. If it is false, a missing
+    version raises `CursorExpired`. A redacted version always raises this error.
     """
     before = pin + "~"
     if hides or len(memory_ids) > _FEW:

@@ -93,7 +93,7 @@ class Memories(ABC):
 
     @abstractmethod
     def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:
-        """Return a context in which errors are recorded in the audit log, if the log is on."""
+        """Return a context manager that records errors in the audit log, under the name of the operation."""
 
     def create(self, path: str, text: str, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Written:
         """Create a memory. Raises `AlreadyExists`, unless the setting `create_overwrites` is on."""
@@ -133,7 +133,7 @@ class Memories(ABC):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> Written:
-        """Replace the only occurrence of `old` with `new`. Raises `NotFound`, `NoMatch` and `ManyMatches`."""
+        """Replace the only occurrence of `old` in a memory. Raises `NotFound`, `NoMatch` and `ManyMatches`."""
 
         def command() -> Command:
             return StrReplace(_path(path), _text("old", old), _text("new", new))

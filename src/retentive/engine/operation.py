@@ -26,7 +26,7 @@ class RolledBack(RetentiveError):
     code = "dry_run"
 
     def __init__(self, result: object) -> None:
-        super().__init__("dry run")
+        super().__init__("this was a dry run; its changes were rolled back")
         self.result = result
 
 
@@ -38,12 +38,13 @@ class Operation(ABC, Generic[R_co]):
     """One operation on a memory store. Subclasses are frozen dataclasses.
 
     - `name`: name of the operation in the audit log.
-    - `needs_external_edits`: before the operation runs, external edits of plain files are recorded, so that the
-      operation sees them.
+    - `needs_external_edits`: if true, external edits of plain files are recorded before the operation runs, so that
+      the operation sees them.
     - `first_path`: canonical path of the entry that the operation reads first, or None. It is never the root.
-    - `for_paths`: a caller whose access is limited to some paths may run the operation. Such an operation must read
-      only memories and versions, and only through the snapshot or transaction that it gets.
-    - `sees_all`: a read sees the stored state. It sees memories hidden from the actor, and no proposed changes.
+    - `for_paths`: if true, a caller whose access is limited to some paths may run the operation. Such an operation
+      must read only memories and versions, and only through the snapshot or transaction that it gets.
+    - `sees_all`: if true, the operation reads the stored state: with the memories that are hidden from the actor, and
+      without proposed changes.
     """
 
     __slots__ = ()
@@ -63,7 +64,7 @@ class Operation(ABC, Generic[R_co]):
         return () if path is None else (path.text,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return additional fields of the audit entry for this result. They never contain a text or a path."""
+        """Return additional fields for the audit entry of an operation with this result; no texts, no paths."""
         return {}
 
 
@@ -110,7 +111,7 @@ class Read(ReadOperation[R]):
         return self.name in _READS_OF_PATHS
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return additional fields of the audit entry for this result."""
+        """Return the additional fields of the audit entry, which `facts_of` derives from `result`."""
         return {} if self.facts_of is None else self.facts_of(result)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> R:
@@ -133,7 +134,7 @@ class AuditOnly(ReadOperation[None]):
     details: Mapping[str, object] = field(default_factory=dict)
 
     def paths(self) -> tuple[str, ...]:
-        """Return the paths of the call that could be parsed."""
+        """Return those paths of the call that could be parsed."""
         return tuple(path.text for path in self.written)
 
     def facts(self, result: Any) -> Mapping[str, object]:
@@ -149,13 +150,13 @@ class AuditOnly(ReadOperation[None]):
 class WriteOperation(Operation[R_co]):
     """Operation that changes memories, history or settings, in one transaction.
 
-    - `may_use_reserve`: the operation only deletes. On a full disk, it may use the reserved space.
+    - `may_use_reserve`: if true, the operation may use the reserved space of a full disk, because it only deletes.
     - `under_review`: treatment of the operation if its actor is under review. It becomes a proposal (`propose`), is
       refused (`refuse`), or runs as usual (`skip`).
-    - `switches_audit`: the operation may turn the audit log on.
-    - `allowed_when_archived`: the operation also runs on an archived store, because it only removes memories or because
-      it changes no memory.
-    - `is_replayable`: if the operation is repeated under the same tool_use id, the first outcome is returned.
+    - `switches_audit`: if true, the operation may turn the audit log on.
+    - `allowed_when_archived`: if true, the operation also runs on an archived store, because it only removes memories
+      or because it changes no memory.
+    - `is_replayable`: if true, a repetition of the operation under the same tool_use id returns the first outcome.
     """
 
     __slots__ = ()
@@ -170,7 +171,7 @@ class WriteOperation(Operation[R_co]):
         """Record the changes and return the result. May be called more than once. Raises `RetentiveError`."""
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object] | None:
-        """Return ids and numbers from which `again` can rebuild the result for a repeated request. No texts or paths.
+        """Return ids and numbers from which `again` can rebuild `result` for a repeated request; no texts, no paths.
 
         Return None if a repeated request may simply run the operation again, because that changes nothing.
         """
@@ -181,7 +182,7 @@ class WriteOperation(Operation[R_co]):
         raise NotImplementedError
 
     def without(self, error: RetentiveError) -> WriteOperation[R_co] | None:
-        """Return the operation without the part that the storage refused, so that it can be retried.
+        """Return the operation without the part that the storage refused with `error`, so that the rest can be retried.
 
         Return None if the operation has no such part, so that it fails as a whole.
         """

@@ -24,14 +24,17 @@ def load(path: MemoryPath) -> Read[tuple[Memory, str]]:
 
 
 def get_entry(path: MemoryPath) -> Read[Entry]:
-    """Return an operation that reads the entry at a path other than the root, for editors."""
+    """Read the memory at `path`, and find out whether there are memories above or below it.
+
+    `path` must not be the root.
+    """
     return Read("load", lambda snapshot: snapshot.get(path.text), path, lambda entry: read_fact(entry.memory))
 
 
 def list_memories(under: MemoryPath, *, or_at: bool = False) -> Read[list[Memory]]:
     """List all memories below a directory, in byte order of their paths.
 
-    With `or_at`, a memory at the path itself is included.
+    If `or_at` is true, a memory at the path `under` itself is listed too.
     """
 
     def work(snapshot: Snapshot) -> list[Memory]:
@@ -55,10 +58,10 @@ def read_version(version_id: str) -> Read[tuple[Version, str | None]]:
 
 
 def read_fact(memory: Memory | None) -> Mapping[str, object]:
-    """Return the ids of a memory that was read and of its version, as a field of an audit entry."""
+    """Return a field for the audit entry of a read: the ids of `memory` and of its version. Empty without a memory."""
     return {} if memory is None else {"read": [memory.id, memory.version_id]}
 
 
 def version_fact(version: Version) -> Mapping[str, object]:
-    """Return the ids of a version that was read and of its memory, as a field of an audit entry."""
+    """Return a field for the audit entry of a read: the ids of `version` and of its memory."""
     return {"read": [version.memory_id, version.id]}

@@ -1,7 +1,7 @@
-"""Access of a caller, such as the owner of an API key, that is limited to some paths of a memory store.
+"""Access that is limited to some paths of a memory store, such as the access of a client with a limited API key.
 
-The caller has path patterns, and sees and changes only memories whose paths match one of them. Listings, searches,
-histories and earlier states leave out all other memories. Operations on the whole store are refused
+The access has path patterns. The caller sees and changes only memories whose paths match one of them. Listings,
+searches, histories and earlier states leave out all other memories. Operations on the whole store are refused
 (`Operation.for_paths`).
 """
 
@@ -74,7 +74,7 @@ class ReachedSnapshot(Overlay):
         return islice(filter(self._shows, self._all_versions(selection)), selection.get("limit"))
 
     def _all_versions(self, selection: Selection) -> Iterator[Version]:
-        """Yield all versions of a selection, read in pages. The limit is ignored: it counts visible versions only."""
+        """Yield all versions that match `selection`. Its limit is ignored, because it counts only visible versions."""
         bound = "after" if selection.get("oldest_first") else "before"
         wanted = Selection(**selection)
         wanted["limit"] = _PAGE

@@ -38,9 +38,9 @@ STORAGE_REPLIES = {
     "not_found": "erased",  # the whole memory store was erased
     "unknown_schema": "unknown_schema",
 }
-"""Reply template for the error code of each failure of storage. Errors with other codes are raised."""
+"""Name of the reply template for each error code of a storage failure. Errors with other codes are raised."""
 OF_BACKENDS = {"path_taken", "path_folds"}
-"""Reply templates for refusals by a backend. Such a refusal contains a canonical path, not the path of the request."""
+"""Names of reply templates for refusals by a backend. Such a refusal contains the canonical path of a memory."""
 
 
 class Say:
@@ -64,7 +64,7 @@ class Say:
         self._harmless = harmless
 
     def __call__(self, key: str, **values: object) -> str:
-        """Render the template `key`."""
+        """Render the template with the name `key`. `values` replace its placeholders."""
         template: str = getattr(self._replies, key)
         if not values:
             return template
@@ -75,12 +75,12 @@ class Say:
         return template.format(**values)
 
     def error(self, key: str, values: dict[str, object]) -> Reply:
-        """Render the template `key` as an error reply."""
+        """Render the template with the name `key` as an error reply. `values` replace its placeholders."""
         return self._replies.error(key, redact_echoes(values, self._redact))
 
 
 def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[Any]) -> Reply:
-    """Render an outcome as a reply. Raises an error that is neither a refusal nor a failure of storage."""
+    """Render an outcome as a reply. An error that is neither a refusal nor a storage failure is raised instead."""
     settings = outcome.settings
     redact = partial(context.redacted, settings=settings)
     examiner = context.examiner
@@ -91,7 +91,7 @@ def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[
     if isinstance(result, Viewed) and isinstance(operation, RunView):
         return _view_reply(say, operation.command, result)
     if not isinstance(result, CommandResult) or not isinstance(operation, RunCommand):
-        raise TypeError(f"the operation {type(operation).__name__} has no reply")
+        raise TypeError(f"an operation of the type {type(operation).__name__} cannot be rendered as a reply")
     text, notes = _command_text(say, operation.command, result), result.notes
     if not notes and not outcome.proposed:
         return Reply(text)
@@ -108,7 +108,7 @@ def notes_of(context: StoreContext, outcome: Outcome[CommandResult]) -> tuple[st
 
 
 def error_reply(say: Say, error: RetentiveError, paths: Sequence[MemoryPath]) -> Reply:
-    """Render a refusal or a failure of storage as a reply. Raise any other error again."""
+    """Render a refusal or a storage failure as a reply. Raise any other error. `paths` are the paths in the request."""
     shown: dict[str, object] = {"path": paths[-1].written}
     if len(paths) > 1:
         shown |= {"old_path": paths[0].written, "new_path": paths[1].written}

@@ -22,12 +22,15 @@ _MANY = 8  # a record lists the versions of at most this number of changes; larg
 
 
 def request_key(caller: str, key: str, *parts: str) -> RequestKey:
-    """Build the key of a request. `caller` is the id of the client. `parts` are all parts of the request's content."""
+    """Build the `RequestKey` of a request, which contains only digests.
+
+    `caller` is the id of the client, and `key` is its idempotency key. `parts` are all parts of the request's content.
+    """
     return RequestKey(digest("request", caller, key), digest(key, *parts))
 
 
 def once_per_request(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage: if the request already ran under its key, return the first outcome. Otherwise run and record it.
+    """Stage: run a request and record its outcome. If it already ran under its idempotency key, return that outcome.
 
     Raises `InvalidInput` if the key was used for another request. A refused request is not recorded, because it changed
     nothing.

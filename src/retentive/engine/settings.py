@@ -17,9 +17,9 @@ from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 
 @dataclass(frozen=True, slots=True)
 class ChangeSettings(WriteOperation[Settings]):
-    """Change the stored settings and return them, without settings pinned in this process.
+    """Change the stored settings and return the new stored settings. Settings pinned in this process do not count.
 
-    The value None restores a default.
+    In `changes`, the value None restores the default of a setting.
     """
 
     name = "settings"

@@ -48,7 +48,10 @@ class StoreFilter:
 
 
 def list_stores(backend: Backend, chosen: StoreFilter, after: str | None, limit: int) -> ListPage[StoreInfo, str]:
-    """Return one page of the matching stores, newest first. The cursor of the next page is the id of the last store."""
+    """Return one page of the stores that match `chosen`, newest first.
+
+    `after` is the cursor that the previous page returned: the id of the last store on that page.
+    """
     if limit < 1:
         raise InvalidInput(f"the limit must be at least 1, not {limit}")
     low, high = chosen.bounds()

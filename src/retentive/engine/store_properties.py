@@ -16,9 +16,9 @@ from retentive.values.records import to_datetime
 
 @dataclass(frozen=True, slots=True)
 class ChangeProperties(WriteOperation[Properties]):
-    """Change the name, description or metadata. A field of None keeps the stored value.
+    """Change the name, description or metadata of the store. A field that is None keeps its stored value.
 
-    A metadata entry with the value None is removed.
+    In `metadata`, the value None removes the stored entry with this key.
     """
 
     name = "store.update"

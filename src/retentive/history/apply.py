@@ -21,12 +21,12 @@ from retentive.values.records import Again
 from retentive.values.text import decoded
 
 What: TypeAlias = Literal["deleted", "moved", "made", "changed"]
-_ALTERED = "sensitive values were removed from its text"
+_ALTERED = "a guard removed sensitive values from the restored text"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One write to one memory. `path` is the path of the memory after the write. A deletion has the path before it."""
+    """One write to one memory. `path` is its path after the write, or before it for a deletion."""
 
     what: What
     memory_id: str
@@ -60,7 +60,7 @@ class RestoreOutcome:
 
 
 def steps(found: Snapshot, targets: Targets) -> list[Step]:
-    """Return the writes that bring all memories to their target states. A memory in its target state needs no write."""
+    """Return the writes that bring memories to their target states. Memories already in these states need none."""
     present = memories_by_id(found, targets.keys())
     made: list[Step] = []
     for memory_id, state in targets.items():

@@ -36,7 +36,9 @@ class LoggedChange:
 
 
 class Predecessors:
-    """Lookup of the previous version of the same memory. Versions passed to `watch` or `learn` need no query.
+    """Lookup of the version that precedes a version of the same memory.
+
+    If the preceding version was passed to `watch` or `learn`, the lookup needs no query.
 
     If `only` is given, `moved_from` returns None for all memories whose ids are not in `only`.
     """
@@ -78,7 +80,7 @@ class Predecessors:
 
 
 def grouped(versions: Iterable[Version], known: Predecessors, limit: int | None = None) -> list[LoggedChange]:
-    """Group versions, newest first, into at most `limit` changes."""
+    """Group versions, newest first, into at most `limit` changes. `known` finds the previous paths of memories."""
     groups = (tuple(group) for _, group in groupby(versions, key=lambda each: (each.revision, each.actor)))
     taken = list(islice(groups, limit))  # read all versions first: `known` then needs fewer queries
     return [_logged(group, known) for group in taken]

@@ -183,7 +183,7 @@ class History:
             if (change is None) == (since is None and until is None and only is None):
                 raise InvalidInput("specify `change` alone, or select changes with `since`, `until` and `only`")
             if only is None and change is None and since is None:
-                raise InvalidInput("`until` needs `since` or `only`")
+                raise InvalidInput("`until` can only be used together with `since` or `only`")
             change, since, until = (None if each is None else self._named(each) for each in (change, since, until))
             target = None if path is None else self._context.parsed(path)
         return self._context.result_of(Compare(target, change, since, until, only=only, actor=self._context.actor))

@@ -142,7 +142,7 @@ class Restore(PlannedOperation):
 def _down_to(found: Snapshot, memory_id: str, first: str) -> list[Version]:
     """Return the newest versions of a memory, newest first, as far back as an undo needs them.
 
-    If they exist, the result includes the version before the version `first`, and a version whose path is known. Most
+    If they exist, the result includes the version that precedes `first`, and a version whose path is known. Most
     undos reverse new changes, so few versions are read.
     """
     versions: list[Version] = []
@@ -308,7 +308,10 @@ def _path_of(found: Snapshot, memory_id: str) -> str:
 
 
 def _kept_at(found: Snapshot, target: MemoryPath, version: Version, before: str) -> Version | None:
-    """Return the newest version of the memory of `version` before the bound `before`, if it was at `target` then."""
+    """Return the newest version with an id below `before` of the memory to which `version` belongs.
+
+    Return None if the memory was not at `target` in this state.
+    """
     then = next(found.versions(memory_id=version.memory_id, before=before, limit=1), None)
     is_there = then is not None and then.path == target.text and then.operation != "deleted"
     return then if is_there else None

@@ -33,9 +33,9 @@ class ListedVersion:
 
 @dataclass(frozen=True, slots=True)
 class VersionQuery:
-    """Selection of versions to list. They must match `only`, and belong to one memory or be recorded in `target`.
+    """Selection of versions to list. They must match `only`.
 
-    `target` is a path; versions recorded below it are selected too.
+    If `memory_id` is set, they must belong to this memory. If `target` is set, their path must be `target` or below it.
     """
 
     only: LogFilter

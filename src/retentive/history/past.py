@@ -23,7 +23,9 @@ _NOTHING: Mapping[str, datetime] = {}
 
 
 def past_of(found: Snapshot, at: Named, target: MemoryPath | None = None) -> PastSnapshot:
-    """Return a snapshot of the state right after a revision (of `target`, if given). `found` is a current snapshot.
+    """Return a snapshot of the state right after the revision `at`. `found` is a snapshot of the current state.
+
+    If `target` is given, `HEAD` and `~2` in the revision count only the changes of this path.
 
     Raises `InvalidInput` if necessary versions were pruned, and the errors of `moment`.
     """

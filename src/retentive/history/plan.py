@@ -16,7 +16,7 @@ from retentive.values import diff
 from retentive.values.paths import ROOT
 
 Mode: TypeAlias = Literal["refuse", "merge", "force"]
-_REDACTED = "the version of that time was redacted"
+_REDACTED = "the version that the memory had at that time was redacted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Plan:
 def restored(
     heads: Iterable[Version], present: Iterable[Memory], path: str, known_paths: Callable[[str], Sequence[str]]
 ) -> Plan:
-    """Plan to restore the directory at `path` to an earlier state.
+    """Return the plan that restores the directory at `path` to an earlier state.
 
     `heads` are the versions of all memories of the store in this state. `present` are the memories that are in the
     directory now. Newer memories are deleted. Memories that were moved into the directory return to their earlier path.
@@ -94,7 +94,7 @@ def undone(
     mode: Mode,
     text: Callable[[str], str],
 ) -> Plan:
-    """Plan to undo the versions with the ids in `chosen`. `history` has all versions by memory id, newest first.
+    """Return the plan that undoes the versions in `chosen`. `history` has versions by memory id, newest first.
 
     Versions are reversed from newest to oldest. If a later version builds on a reversed one, this is a conflict. With
     the mode `merge`, the texts are merged by line instead. With the mode `force`, later versions are reversed too.

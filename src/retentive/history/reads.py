@@ -160,7 +160,10 @@ def text_at(path: MemoryPath, at: Revision) -> Read[tuple[Version, str]]:
 
 
 def lineage(path: MemoryPath) -> Read[list[tuple[Version, str]]]:
-    """Return an operation that reads all versions of the memory at a path with their texts, oldest first, for blame."""
+    """Return an operation that reads the versions of the memory at a path and their texts, oldest first.
+
+    Versions without a text are left out. `History.blame` uses this operation.
+    """
 
     def work(snapshot: Snapshot) -> list[tuple[Version, str]]:
         memory = snapshot.get(path.text).memory

@@ -26,7 +26,7 @@ from retentive.values.paths import ROOT, MemoryPath
 
 R = TypeVar("R")
 TOMBSTONE = "tombstone"
-"""Record kind for tombstones, which contain the actor and the time of the erasure of a memory."""
+"""Kind of the records that are tombstones. A tombstone contains the actor who erased a memory, and the time."""
 PENDING, ERASING = "removal", "erasing"
 
 
@@ -44,7 +44,10 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Redact(WriteOperation[tuple[list[str], list[int]]]):
-    """Remove the text, path, size and hash of the given versions, or of all older versions at or below a path.
+    """Remove the text, path, size and hash of the versions in `version_ids`.
+
+    If `all_of` is set, the versions are those of all memories at or below this path, existing or deleted, except the
+    newest version of each existing memory.
 
     The result is the ids of the redacted versions, and the numbers of the audit entries whose paths were removed.
     """
@@ -63,7 +66,7 @@ class Redact(WriteOperation[tuple[list[str], list[int]]]):
         return {"redacted": result[0], "withheld": result[1]}
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the ids of the versions and the numbers of the audit entries, recorded for a repeated request."""
+        """Return the ids of the versions and the numbers of the audit entries. A repeated request needs them."""
         return {"redacted": result[0], "withheld": result[1]}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> tuple[list[str], list[int]]:
@@ -99,7 +102,8 @@ def _redactable(tx: Transaction, writer: GuardedWriter, version_id: str) -> Vers
     memory = tx.find(version.memory_id)
     if memory is not None and memory.version_id == version_id:
         raise InvalidInput(
-            f"{version_id} is the newest version and cannot be redacted; first write a newer one, or delete the memory"
+            f"{version_id} is the newest version of a memory and cannot be redacted; first write a new version, or"
+            " delete the memory"
         )
     _check_may_change(writer, version if memory is None else memory)
     return version
@@ -135,7 +139,7 @@ class Erase(WriteOperation[tuple[str, list[int], list[str]]]):
         return {"memory": result[0], "withheld": result[1], "erased": result[2]}
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the ids of the memory and its versions and the audit entries, recorded for a repeated request."""
+        """Return the memory id, the version ids and the audit entry numbers. A repeated request needs them."""
         return {"memory": result[0], "withheld": result[1], "erased": result[2]}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> tuple[str, list[int], list[str]]:
@@ -174,7 +178,7 @@ class EraseStore(WriteOperation[None]):
 
 
 def check_erasable(found: Snapshot, rules: WriteRules) -> None:
-    """Raise `ReadOnly` if the store is read-only, or if one of its memories is, including deleted memories."""
+    """Raise `ReadOnly` if the store, or one of its existing or deleted memories, is read-only."""
     if rules.settings.read_only:
         raise ReadOnly("the memory store is read-only")
     paths = {memory.path for memory in found.memories(ROOT)} | {version.path for version in all_versions(found)} - {""}
@@ -198,7 +202,7 @@ def redact(
     *,
     all_of: MemoryPath | None = None,
 ) -> Removed:
-    """Remove the text, path, size and hash of versions. Actor and time are kept. If one fails, none is redacted.
+    """Remove the text, path, size and hash of versions. Actor and time are kept. All are redacted, or none.
 
     Raises `NotFound` for an unknown version, `ReadOnly`, and `InvalidInput` for the newest version of an existing
     memory.

@@ -89,8 +89,8 @@ Named: TypeAlias = datetime | str | Revision
 class Moment:
     """State of the store at an earlier time, always after a whole change.
 
-    The versions in this state, and no later ones, have ids below `bound`. `at` is the time. `version` is the named
-    version, or the newest version of the named change. It is None if a time was named.
+    The versions recorded up to this state, and no later ones, have ids below `bound`. `at` is the time. `version` is
+    the named version, or the newest version of the named change. It is None if a time was named.
     """
 
     bound: str

@@ -160,7 +160,7 @@ class _Scanner:
         return self._examiner.examine(self._settings, decoded(data), path=path)
 
     def present(self, snapshot: Snapshot) -> Iterator[tuple[Memory, Finding, bool]]:
-        """Yield the existing memories with findings, and whether the text of each contains values to remove."""
+        """Yield each existing memory with a finding, the finding, and whether the text contains values to remove."""
         for memory, data in readable_texts(snapshot):
             if data is None or not is_text(data):
                 yield memory, replace(self._finding(memory.path, None)[0], damaged=True), False

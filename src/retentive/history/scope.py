@@ -11,7 +11,7 @@ from retentive.values.paths import MemoryPath
 
 
 def versions_in(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:
-    """Return the versions that a log of the target lists, newest first.
+    """Return the versions that the log of `target` (or of the memory `memory_id`) lists, newest first.
 
     If no memory is at or below the path now, these are the versions of the last memory at the path. The versions of a
     directory include the renames that moved memories out of it.

@@ -1,4 +1,4 @@
-"""Searches in one store. A search covers its memories (current or earlier), all versions, or the pending proposals."""
+"""Searches in one store, in the memories of the current or an earlier state, in all versions, or in proposals."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class StoreSearch:
     is_single: bool = False
     must_scan: bool = False
     shows: Callable[[str], bool] | None = None
-    """Condition that a visible path meets; None if all paths are visible."""
+    """Function that returns whether a path is visible; None if all paths are visible."""
     progress: Callable[[int], None] | None = None
     """Function that is called while an index is built, with the number of memories indexed so far.
 
@@ -138,7 +138,7 @@ class StoreSearch:
 
 
 def number_to_index(context: StoreContext) -> int:
-    """Return the number of memories to index before the next search. 0 if this process has an index of the store."""
+    """Return the number of memories to index before the next search. 0 if this process already has an index."""
     if CORPORA.of(context.backend, context.id).is_built:
         return 0
     return context.read(lambda snapshot: snapshot.usage().memories)
@@ -228,7 +228,7 @@ class _Run:
         return admit
 
     def _sees(self, levels: SearchedLevels | None) -> Admit | None:
-        """Return the condition for documents that the actor may see. None if the actor may see all."""
+        """Return the condition that the documents visible to the actor meet. None if all documents are visible."""
         shows = self._search.shows
         if shows is None:
             return None if levels is None else levels.admits

@@ -43,7 +43,7 @@ class SinceMoment:
 
     @cached_property
     def _below(self) -> Counter[tuple[str, Fate]]:
-        """Number of memories with each fate, by directory. A page asks for each of its directories."""
+        """Number of memories with each fate, by directory."""
         found: Counter[tuple[str, Fate]] = Counter()
         for fate, version in self.fates.values():
             directory = version.path.rpartition("/")[0]

@@ -116,7 +116,7 @@ class RemoteReads(MemoryStore):
         """
         target = objects.parsed(under)
         if limit < 1 or depth not in {0, 1}:
-            raise InvalidInput("the limit must be at least 1, and the depth 0 or 1")
+            raise InvalidInput("`limit` must be at least 1, and `depth` must be 0 or 1")
         query = {
             "path_prefix": objects.prefix(target),
             "depth": depth,

@@ -75,7 +75,7 @@ class UpdateMemory(WriteOperation[CommandResult]):
         return CommandResult(notes, version_id=after.version_id, memory=after)
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the id of the version after the update, which is recorded for a repeated request."""
+        """Return the id of the version after the update. A repeated request needs it."""
         return {"version": result.version_id}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> CommandResult:
@@ -113,7 +113,7 @@ class DeleteMemory(WriteOperation[CommandResult]):
         return CommandResult(version_id=writer.version_id, memory=memory)
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the id of the version of the deletion, which is recorded for a repeated request."""
+        """Return the id of the version that records the deletion. A repeated request needs it."""
         return {"version": result.version_id}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> CommandResult:

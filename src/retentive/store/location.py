@@ -137,7 +137,7 @@ class Retentive:
         )
 
     def through(self, integration: str) -> Retentive:
-        """Return the same location. Its changes to stores have this integration in their audit entries."""
+        """Return an object for the same location. Audit entries of changes to its stores name this integration."""
         other = copy(self)
         other._integration = integration  # noqa: SLF001 - the same class
         return other
@@ -204,7 +204,7 @@ class Retentive:
     ) -> StoreInfo:
         """Change the name, description or metadata of a store.
 
-        An argument of None keeps the value. A metadata entry with the value None is removed.
+        An argument that is None keeps the stored value. In `metadata`, the value None removes the stored entry.
 
         Raises `NotFound`, `Archived`, `ReadOnly` and `InvalidInput`.
         """
@@ -296,5 +296,6 @@ def _has_lost_its_rules(backend: Backend, info: StoreInfo) -> bool:
     if backend.read(info.id, lambda snapshot: snapshot.settings) is None:
         return True
     raise Locked(
-        "the settings must be read to decide if this is allowed, but the memory store is encrypted; pass the keys"
+        "the memory store is encrypted, and its settings may forbid the erasure; open the location"
+        " with its encryption keys"
     )

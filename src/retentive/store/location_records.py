@@ -63,7 +63,7 @@ class LocationRecords:
         already has the new value.
         """
         if value is not None and "\0" in value:
-            raise InvalidInput("a record must be a string without NUL")
+            raise InvalidInput("the value of a record must not contain a NUL character")
         put = partial(_put, name=_name(kind, key), value=value, expected=expected)
         try:
             self._backend.write(SYSTEM_STORE, put)

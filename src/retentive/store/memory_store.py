@@ -89,15 +89,15 @@ class MemoryStore(Memories):
         return self._core.replies
 
     def read_only(self) -> MemoryStore:
-        """Return the same memory store for reading only: changes through the returned object are refused."""
+        """Return an object for the same memory store that refuses all changes."""
         return self._again(self._core.again(pins=self._core.pins | {"read_only": True}))
 
     def acting_as(self, actor: Actor | str) -> MemoryStore:
-        """Return the same memory store for an actor. Its calls run as this actor, unless a call names another one."""
+        """Return an object for the same memory store. Its calls run as this actor, unless they name another one."""
         return self._again(self._core.again(actor=as_actor(actor)))
 
     def through(self, integration: str) -> MemoryStore:
-        """Return the same memory store. Calls through it have this integration in their audit entries.
+        """Return an object for the same memory store. Audit entries of its calls name this integration.
 
         The result is cached, so that an integration can call this method for every request.
         """
@@ -199,7 +199,7 @@ class MemoryStore(Memories):
         with self._core.checking("list"):
             target = self._core.parsed(under)
             if limit < 1 or depth not in {0, 1}:
-                raise InvalidInput("the limit must be at least 1, and the depth 0 or 1")
+                raise InvalidInput("`limit` must be at least 1, and `depth` must be 0 or 1")
         return self._core.found(ListMemories(target, depth, cursor, limit, texts))
 
     def versions(
@@ -399,28 +399,28 @@ def search_once(store: MemoryStore, query: str, **options: Any) -> Results:
 
 
 def core_of(store: MemoryStore) -> StoreCore:
-    """Return the core of a memory store, which the other modules of the package use."""
+    """Return the `StoreCore` of a memory store. Only modules of this package use it."""
     return store._core  # noqa: SLF001 - the one way to the core
 
 
 def for_request(store: MemoryStore, request: RequestKey) -> MemoryStore:
-    """Return the same memory store for one client request.
+    """Return an object for the same memory store that serves one client request.
 
-    If the client repeats the request, operations through the returned object do not run again.
+    If the client repeats the request, the operations of the returned object do not run again.
     """
     return store._again(store._core.again(request=request))  # noqa: SLF001 - as above
 
 
 def limited_to(store: MemoryStore, paths: tuple[str, ...]) -> MemoryStore:
-    """Return the same memory store for a caller that may see and change only paths that match one of the patterns.
+    """Return an object for the same memory store that shows and changes only memories at some paths.
 
-    Without patterns, the caller is not limited.
+    `paths` are patterns of these paths. If it is empty, the access is not limited.
     """
     return store._again(store._core.again(reach=paths)) if paths else store  # noqa: SLF001 - as above
 
 
 def recording_key(store: MemoryStore, api_key_id: str) -> MemoryStore:
-    """Return the same memory store. Changes through the returned object are recorded with this API key."""
+    """Return an object for the same memory store. Its changes are recorded with the id of this API key."""
     return store._again(store._core.again(api_key_id=api_key_id))  # noqa: SLF001 - as above
 
 

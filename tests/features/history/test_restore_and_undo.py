@@ -256,7 +256,9 @@ def test_guards_apply_to_restored_texts(quick: MemoryStore) -> None:
         quick.history.restore(A, first)
     quick.change_settings({"sensitive": "redact"})
     outcome = quick.history.restore(A, first)
-    assert [(each.path, each.reason) for each in outcome.left] == [(A, "sensitive values were removed from its text")]
+    assert [(each.path, each.reason) for each in outcome.left] == [
+        (A, "a guard removed sensitive values from the restored text")
+    ]
     assert not outcome.done
     assert tree(quick)[A] == "the key is [REDACTED:aws_access_key_id] and stays\n"
     large = create(quick, B, "x" * 30)
@@ -279,7 +281,7 @@ def test_a_redacted_text_cannot_be_restored(store: MemoryStore) -> None:
     last = replace(store, B, "two", "2", "session:s")
     run(store, "delete", path="/memories/d/gone")
     store.history.redact([first, gone])
-    before, told = tree(store), "the version of that time was redacted"
+    before, told = tree(store), "the version that the memory had at that time was redacted"
     asked: list[Callable[[Mode], RestoreOutcome]] = [
         lambda mode: store.history.restore("/memories", then, mode=mode),
         lambda mode: store.history.restore("/memories/d", then, mode=mode),
@@ -489,7 +491,9 @@ def test_a_redacted_earlier_text_is_a_conflict(quick: MemoryStore) -> None:
     replace(quick, A, "one", "two")
     replace(quick, B, "other", "changed")
     quick.history.redact([redacted])
-    assert refused(quick.history.restore("/memories", then)) == [(A, "the version of that time was redacted")]
+    assert refused(quick.history.restore("/memories", then)) == [
+        (A, "the version that the memory had at that time was redacted")
+    ]
     outcome = quick.history.restore("/memories", then, mode="force")
     assert [(step.what, step.path) for step in outcome.steps] == [("changed", B)]
     assert [conflict.path for conflict in outcome.left] == [A]

@@ -168,8 +168,8 @@ def test_the_key_comes_from_the_environment(api: Api, store: MemoryStore, monkey
         ("https://host", {"seal_paths": True}, "`seal_paths` has no effect on a server"),
         ("https://host", {"read_only": True}, "`read_only` has no effect on a server"),
         ("https://host", {"ca_file": "/none/secret.pem"}, "`ca_file` cannot be read"),
-        ("sqlite://", {"api_key": "secret"}, "`api_key` is only for the URL of a server"),
-        ("sqlite://", {"insecure": True}, "`insecure` is only for the URL of a server"),
+        ("sqlite://", {"api_key": "secret"}, "`api_key` can only be used with the URL of a server"),
+        ("sqlite://", {"insecure": True}, "`insecure` can only be used with the URL of a server"),
         ("ftp://host", {}, "unknown scheme"),
     ],
 )

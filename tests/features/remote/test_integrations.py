@@ -37,7 +37,7 @@ def test_a_url_opens_a_store_for_the_sync_and_the_async_tool(api: Api, store: Me
 def test_options_of_a_local_place_are_refused(api: Api) -> None:
     with pytest.raises(errors.InvalidInput, match="`view_chars` has no effect on a server"):
         MemoryTool(api.url, api_key=api.key, view_chars=100)
-    with pytest.raises(errors.InvalidInput, match="`api_key` is only for the URL of a server"):
+    with pytest.raises(errors.InvalidInput, match="`api_key` can only be used with the URL of a server"):
         MemoryTool("sqlite://", api_key="k")
 
 

@@ -12,7 +12,7 @@ from itertools import accumulate
 from retentive.engine.trust.instruction_rules import RULES, InstructionRule
 
 KIND = "instructions"
-"""Kind of the flags in provenance and findings."""
+"""Kind of the flags that this guard adds to the provenance of a text and to findings."""
 _MAX_LINE_CHARS = 2_000  # a longer line is examined in pieces of this length
 _NEAR = 200  # characters of a neighbouring line that are examined together with a line
 _SPACES = re.compile(r"[^\S\n]{2,}|[^\S\n ]")
@@ -57,7 +57,10 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 
 def flags_of(text: str, before: str) -> tuple[list[tuple[int, str]], list[str]]:
-    """Return the flagged lines of a text with their kinds, and the kinds of those flagged lines that `before` lacks."""
+    """Return the number and the kind of each flagged line of `text`.
+
+    The second result lists the kinds of the flagged lines that the previous text, `before`, does not contain.
+    """
     lines, found = text.split("\n"), flagged_lines(text)
     known = set(before.split("\n")) if found else set[str]()
     return [(number, KIND) for number in found], [KIND] if any(lines[each - 1] not in known for each in found) else []

@@ -17,7 +17,7 @@ LEVELS = cast("tuple[Level, ...]", TRUST_LEVELS)
 """Trust levels, from most to least trusted."""
 TRUSTED, UNCONFIRMED, QUARANTINED = LEVELS
 SOURCE, FLAG = "source:", "flag:"
-"""Prefixes of patterns that do not match actors."""
+"""Prefixes of the patterns that match sources and flags. All other patterns match actors and sessions."""
 _SESSION = "session:"
 _LITERAL = re.compile(r"[^*?\"\\]*")
 _MOST_NAMES = 20
@@ -29,7 +29,7 @@ def is_used(settings: Settings) -> bool:
 
 
 def doubted_names(settings: Settings) -> tuple[str, ...] | None:
-    """Return texts by which untrusted memories can be found in storage. None means that all must be examined.
+    """Return texts by which storage can find untrusted memories. None means that all memories must be examined.
 
     Each text is the literal beginning of a pattern for untrusted contributors. The stored provenance of an untrusted
     memory contains one of these texts, or it contains a backslash, because JSON escapes some characters of names.
@@ -87,7 +87,7 @@ class Levels:
 
 
 def session_of(version: Version) -> str:
-    """Return the session of a version: the one the application named, or the actor's id if the actor is a session."""
+    """Return the session that the application named for a version, or else the id of an actor that is a session."""
     actor = version.actor
     return version.provenance.session or (actor.id if actor is not None and actor.kind == "session" else "")
 
@@ -100,7 +100,7 @@ def author_of(version: Version) -> Contributor:
 
 
 def unconfirmed_in(levels: Levels, provenance: Provenance, confirmed: Iterable[str]) -> list[Contributor]:
-    """Return the contributors that are neither trusted nor confirmed.
+    """Return the contributors in `provenance` that are neither trusted nor confirmed.
 
     `confirmed` lists the marks (digests) of the confirmed contributions.
     """
@@ -115,7 +115,7 @@ def check_level(level: object) -> None:
 
 
 def has_source(found: HasProvenance, pattern: str | None) -> bool:
-    """Return whether a contributor to the text has a source that matches the pattern. None matches always."""
+    """Return whether any contributor to the text of `found` has a matching source. True if `pattern` is None."""
     if pattern is None:
         return True
     return any(each.source and matches_actor(pattern, each.source) for each in provenance_of(found).contributors)

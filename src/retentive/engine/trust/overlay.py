@@ -24,7 +24,7 @@ from retentive.values.provenance import Contributor
 from retentive.values.settings import Settings
 
 CONFIRMED = "confirmed"
-"""Record kind for confirmations, with the memory id as key.
+"""Kind of the records that contain confirmations. The key of a record is the id of a memory.
 
 A record contains the marks (digests) of the confirmed contributions, the confirming actor and the time.
 """
@@ -34,7 +34,7 @@ _FEW = 8  # confirmations that are read one at a time; the next one causes all t
 class Assessment:
     """Trust levels of the memories in one snapshot, and their visibility to one actor.
 
-    They depend on the settings, and on the confirmations that the snapshot contains.
+    Both depend on the settings, and on the confirmations that the snapshot contains.
     """
 
     def __init__(self, snapshot: Snapshot, settings: Settings, actor: Actor | None) -> None:
@@ -46,7 +46,7 @@ class Assessment:
         self._has_all = False
 
     def open_contributors(self, found: Memory | Version | Document) -> list[Contributor]:
-        """Return the contributors to a text that are neither trusted nor confirmed."""
+        """Return the contributors to the text of `found` that are neither trusted nor confirmed."""
         doubted = unconfirmed_in(self._levels, found.provenance, ())
         if not doubted:
             return []

@@ -76,7 +76,7 @@ def sizes_of_days(snapshot: Snapshot, days: Sequence[date], created_at: datetime
 def _recorded(snapshot: Snapshot, after: date) -> Iterator[tuple[date, StartOfDay]]:
     """Yield the records of days later than `after`, each with its day. Invalid records are skipped."""
     for key, value in snapshot.records(SIZE, after=after.isoformat()):
-        with suppress(ValueError, TypeError):
+        with suppress(ValueError, TypeError, RecursionError):
             yield date.fromisoformat(key), StartOfDay.parse(value)
 
 

@@ -62,7 +62,7 @@ class Sighting:
 
     @classmethod
     def parse(cls, text: str) -> Sighting:
-        """Parse a record. Raises `ValueError`, `KeyError` or `TypeError`."""
+        """Parse a record. A damaged record raises an exception of the types that `_last` lists."""
         found = json.loads(text)
         ahead = found.get("ahead")
         return cls(float(found["seen"]), None if ahead is None else float(ahead))
@@ -118,7 +118,7 @@ def _last(found: Snapshot, created_at: datetime) -> Sighting:
     text = found.get_record(CLOCK, SEEN)
     try:
         last = Sighting(to_us(created_at) / 1e6) if text is None else Sighting.parse(text)
-    except (ValueError, KeyError, TypeError):  # damaged: as for a store that was never swept
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # damaged: as if never swept
         last = Sighting(to_us(created_at) / 1e6)
     seen = last.seen
     for at in reversed(list(_changes_since(found, seen))):

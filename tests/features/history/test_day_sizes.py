@@ -1,9 +1,10 @@
-"""Size of a store at the end of each day, as the first write of each day recorded it."""
+"""Size of a store at the end of each day, as the first write of each day recorded it, and damaged records of times."""
 
 from __future__ import annotations
 
 import random
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ import pytest
 from retentive import MemoryStore
 from retentive.engine.day_sizes import SIZE, StartOfDay, sizes_of_days
 from retentive.engine.operation import Read
+from retentive.history.clocks import CLOCK, SEEN
 from retentive.history.days import last_days
-from retentive.storage.contract import Change, Usage
+from retentive.storage.contract import Change, Transaction, Usage
 from retentive.store import core_of
 from support.places import opened
 from support.profiles import LONG
@@ -119,8 +121,22 @@ def test_days_that_were_not_recorded_have_no_size(tmp_path: Path, days: Days) ->
         days.now += timedelta(days=1)
         store.create("/memories/d.md", "1")
         assert days.sizes(store, 3) == [None, Usage(3, 10), Usage(4, 11)]
-        core_of(store).backend.write(store.id, lambda tx: tx.put_record(SIZE, "2026-11-03", "[]"))
-        assert days.sizes(store, 3) == [None, None, Usage(4, 11)]
+        for broken in ("[]", "[" * 100_000):
+            core_of(store).backend.write(store.id, partial(put_size, value=broken))
+            assert days.sizes(store, 3) == [None, None, Usage(4, 11)]
+
+
+def put_size(tx: Transaction, *, value: str) -> None:
+    """Replace the recorded size of one day."""
+    tx.put_record(SIZE, "2026-11-03", value)
+
+
+@pytest.mark.parametrize("record", ["[]", "5", "null", "{}", '{"seen": []}', "[" * 100_000, "x"])
+def test_a_damaged_record_of_the_clock_stops_no_sweep(tmp_path: Path, record: str) -> None:
+    with opened("sqlite", tmp_path) as place:
+        store = place.store("s")
+        core_of(store).backend.write(store.id, lambda tx: tx.put_record(CLOCK, SEEN, record))
+        assert store.sweep().clock_jump is None
 
 
 def test_a_day_before_the_store_had_nothing(tmp_path: Path, days: Days) -> None:

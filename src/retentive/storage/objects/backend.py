@@ -178,7 +178,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
     def purge(self) -> bool:
         """Erase the bytes of all data that was redacted, pruned, erased or replaced, even by a process that crashed.
 
-        Returns True, which means that no such bytes remain.
+        Always returns True, because a reader cannot delay the erasure.
         """
         self._begin()
         marks = reachability.marks_of(self._requests)

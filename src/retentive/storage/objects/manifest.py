@@ -33,7 +33,6 @@ from retentive.storage.objects.records import (
 )
 
 MANIFESTS = "manifests"
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.03, 0.25
 COMMITS_KEPT = 64  # a writer whose reply was lost looks for its commit among these
 _CHARS_OF_ROW = 128  # this many characters of edits count as one row
 
@@ -55,9 +54,9 @@ class StoreState(NamedTuple):
 class Manifest:
     """One state of a memory store.
 
-    `generation` is the number of compactions so far. `log` has the edits that are not in the tree yet. `has_gaps` is
-    true if the history was imported with gaps: a memory can then be absent although its newest version is not a
-    deletion.
+    `generation` is the number of compactions so far. `tree` is the root of the tree of pages with the memories,
+    versions and records. `log` has the edits that are not in the tree yet. `has_gaps` is true if a memory can be absent
+    although its newest version is not a deletion, as in a history that was imported with gaps.
     """
 
     id: str
@@ -85,7 +84,7 @@ class Manifest:
 
     @property
     def edits(self) -> dict[str, str | None]:
-        """Edits in the log that concern records and garbage (texts to erase)."""
+        """The part of the log that edits records, or that records texts as garbage to erase."""
         found = {key: value for key, value in self.log.items() if key[0] in {GARBAGE, RECORD}}
         return cast("dict[str, str | None]", found)
 
@@ -97,14 +96,14 @@ class Manifest:
         return max(memories, others)
 
     def rebuilt(self, sizes: Sizes, pages: Pages) -> Rebuild:
-        """Return a rebuild of the tree with all edits of the log. Upload its pages before you use the tree."""
+        """Apply all edits of the log to the tree. Upload the new pages of the result before you use its tree."""
         return Rebuild(self.tree, self.log, pages=pages, sizes=sizes, generation=self.generation)
 
     def compacted(self, rebuild: Rebuild) -> Manifest:
-        """Return this state with the tree of `rebuild`, which was built from this state or an earlier one.
+        """Return this state with the tree of `rebuild`, which was made from this state or an earlier one.
 
-        The edits that are now in the tree are removed from the log. If another writer has compacted the log meanwhile,
-        the state is returned unchanged.
+        The edits that this tree includes are removed from the log. If another writer has compacted the log since
+        `rebuild` was made, this state is returned unchanged.
         """
         if self.generation != rebuild.generation:
             return self
@@ -113,7 +112,7 @@ class Manifest:
         return replace(self, generation=self.generation + 1, tree=rebuild.tree, log=log)
 
     def encoded(self) -> bytes:
-        """Return the bytes of the manifest. A row that is both a version and an existing memory is encoded once."""
+        """Return the bytes of the manifest. A row that the log has as a version and as a memory is encoded once."""
         rows = [row for key, row in self.log.items() if key[0] == VERSION and isinstance(row, VersionRow)]
         present = [self.log.get(MEMORY + row.path) == row for row in rows]
         vacant = [key[1:] for key, row in self.log.items() if key[0] == MEMORY and row is None]
@@ -122,7 +121,7 @@ class Manifest:
 
 
 def decode_manifest(data: bytes, store_id: str) -> Manifest:
-    """Decode a manifest. Raises `Damaged` or `UnknownSchema`."""
+    """Decode the manifest of the store `store_id`. Raises `Damaged`, or `UnknownSchema` if it has another format."""
     value = unpack("manifest", data)
     try:
         (depth, refs), erased, (rows, present, vacant, edits) = value["tree"], value["erased"], value["log"]
@@ -136,5 +135,5 @@ def decode_manifest(data: bytes, store_id: str) -> Manifest:
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Damaged("the manifest of a memory store is corrupt and cannot be decoded") from None
     if manifest.id != store_id:
-        raise Damaged("the manifest of a memory store belongs to another memory store")
+        raise Damaged("the manifest of a memory store contains the id of another memory store")
     return manifest

@@ -21,19 +21,19 @@ AHEAD = 16  # maximum number of pages that a scan loads at once
 
 
 class Tree(NamedTuple):
-    """Root of a tree of pages. `refs` are the pages of the first level. At depth 0, these pages are leaves."""
+    """Root of a tree of pages. `refs` refer to the pages of the first level. At depth 0, these pages are leaves."""
 
     depth: int = 0
     refs: tuple[Ref, ...] = ()
 
 
 Pages: TypeAlias = Callable[[Sequence[Ref]], list[Page]]
-"""Function that loads pages in parallel."""
+"""Function that loads the pages to which a sequence of references refers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Maximum number of rows in the log, of items in a leaf (`page`), and of pages below an inner node (`fan_out`).
+    """Maximum number of rows in a log (`log`), items in a leaf (`page`), and pages below an inner node (`fan_out`).
 
     With the default values, a manifest has some tens of KB at most, and a compaction of 10,000 memories rewrites about
     40 pages. When the log had half this size and 16 threads wrote, compactions made one sixth of all requests.
@@ -45,7 +45,10 @@ class Sizes:
 
 
 class OrderedMap:
-    """Ordered map that consists of a tree and an overlay of edits. The value None in the overlay removes a key."""
+    """Ordered map that consists of a tree and of edits that are not in the tree yet (`overlay`).
+
+    The value None in the overlay removes a key. `pages` is the function that loads pages of the tree.
+    """
 
     def __init__(self, tree: Tree, overlay: Edits, pages: Pages) -> None:
         self._tree = tree
@@ -76,8 +79,8 @@ class OrderedMap:
     ) -> Iterator[list[tuple[str, MapValue]]]:
         """Yield the items with `low <= key < high`, one list for each leaf. Each list is in ascending order.
 
-        With `reverse`, the last leaf comes first. First `ahead` leaves are loaded together, and then twice as many each
-        time, up to `AHEAD`.
+        With `reverse`, the list of the last leaf comes first. Leaves are loaded in groups: the first group has `ahead`
+        leaves, and each group has twice as many as the group before, but at most `AHEAD`.
         """
         own = sorted(key for key in self._overlay if low <= key < high)
         if not self._tree.refs:
@@ -110,7 +113,11 @@ class OrderedMap:
     def _leaves(
         self, refs: Sequence[Ref], depth: int, low: str, high: str, *, reverse: bool
     ) -> Iterator[tuple[Ref, str, str]]:
-        """Yield the leaves that may have keys in a range, each with the part of the range that it covers."""
+        """Yield references to the leaves that may have keys with `low <= key < high`, below the pages `refs`.
+
+        Each comes with the bounds of the part of this range that the leaf covers. `depth` is the number of levels
+        between `refs` and the leaves.
+        """
         start = _index(refs, low)
         end = max(bisect_left(refs, high, key=itemgetter(0)), start + 1)
         for at in reversed(range(start, end)) if reverse else range(start, end):
@@ -128,10 +135,10 @@ def _index(refs: Sequence[Ref], key: str) -> int:
 
 
 class Rebuild:
-    """New tree that is made from an existing tree and edits. Pages without edits are reused.
+    """Result of applying edits to a tree: the new tree and its new pages. Pages without edits are reused.
 
-    `written` has the new pages and their bytes, by name. `began` is the time when the rebuild began, which is before
-    the upload of the new pages.
+    `written` has the new pages and their bytes, by name. `began` is the time when this work began, which is before the
+    upload of the new pages. `generation` is the number of compactions of the store so far.
     """
 
     def __init__(self, tree: Tree, edits: Edits, *, pages: Pages, sizes: Sizes, generation: int) -> None:
@@ -144,7 +151,7 @@ class Rebuild:
         self.tree = self._grown(self._level(tree.refs, tree.depth, sorted(edits)), tree.depth)
 
     def _grown(self, refs: Sequence[Ref], depth: int) -> Tree:
-        """Return a tree with the pages `refs`, after adding or removing levels as needed."""
+        """Return a tree with the pages `refs` at level `depth`, and add or remove levels above them as needed."""
         while len(refs) > self._sizes.fan_out:
             depth, refs = depth + 1, self._new_nodes(refs)
         while depth and len(refs) == 1:
@@ -153,9 +160,9 @@ class Rebuild:
         return Tree(depth if refs else 0, tuple(refs))
 
     def _level(self, refs: Sequence[Ref], depth: int, keys: Sequence[str]) -> list[Ref]:
-        """Return the pages of one level after the edits of `keys`.
+        """Apply the edits of `keys` to the pages `refs` of one level, and return references to the resulting pages.
 
-        Adjacent pages with edits are joined, and split again into parts of even size.
+        Adjacent pages with edits are joined, and split again into pages of nearly equal size. `depth` is 0 for leaves.
         """
         if not keys:
             return list(refs)
@@ -176,9 +183,10 @@ class Rebuild:
         return made
 
     def _touched(self, refs: Sequence[Ref], shares: Mapping[int, Sequence[str]], depth: int) -> set[int]:
-        """Return the indexes of the pages to rewrite.
+        """Return the indexes (in `refs`) of the pages to rewrite.
 
-        These are the pages with edits. If such a page may become too small, they include one of its neighbours.
+        These are the pages with edits, which are the keys of `shares`. For each such page that may become too small,
+        one of its neighbours is rewritten too.
         """
         touched = set(shares)
         for at, share in shares.items():
@@ -208,7 +216,10 @@ class Rebuild:
 
 
 def _shares(refs: Sequence[Ref], keys: Iterable[str]) -> dict[int, list[str]]:
-    """Group keys by the index of their page. A key below the lowest key of all pages belongs to the first page."""
+    """Group keys by the index (in `refs`) of the page to which they belong.
+
+    A key that precedes the lowest key of the first page belongs to the first page.
+    """
     found: dict[int, list[str]] = {}
     for key in keys:
         found.setdefault(_index(refs, key), []).append(key)

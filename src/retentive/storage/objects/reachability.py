@@ -1,4 +1,4 @@
-"""Reachability of objects: finds orphans to report or delete, and erases texts and pages that are no longer needed.
+"""Reachability of objects: finds orphans, and erases texts and pages that are no longer needed.
 
 An object is an orphan if it cannot be reached from the manifest of its store. A commit that redacts or removes a
 version records its text as garbage in the map. This entry is removed after the text has been erased.
@@ -34,7 +34,11 @@ _MARKS = "purging"
 
 @dataclass(slots=True)
 class Reach:
-    """Names of the objects that are reachable from a manifest. `garbage` has the packs that have texts to erase."""
+    """Names of the objects that are reachable from a manifest.
+
+    `generation` is the number of compactions before this manifest. `garbage` has the names of packs that contain texts
+    to erase.
+    """
 
     generation: int
     pages: set[str] = field(default_factory=set)
@@ -42,7 +46,7 @@ class Reach:
     garbage: set[str] = field(default_factory=set)
 
     def add(self, items: Iterable[tuple[str, MapValue | None]]) -> None:
-        """Add the packs to which these items of the map refer."""
+        """Add the names of the packs to which `items`, keys and values of the map, refer."""
         for key, value in items:
             if value is not None and key.startswith(GARBAGE):
                 self.garbage.add(pack_of(key[1:]))
@@ -55,15 +59,15 @@ class Reach:
         return kind == SIDE or rest in self.pages or rest in self.packs or rest in self.garbage
 
     def passed(self, names: Iterable[str]) -> list[str]:
-        """Return the pages among `names` to which neither this manifest nor any later manifest can refer."""
+        """Return those pages of `names` to which neither this manifest nor a later one can refer."""
         return [name for name in names if name not in self.pages and is_obsolete(name, self.generation)]
 
 
 def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damaged: list[str] | None = None) -> Reach:
-    """Find all objects that are reachable from a manifest. Without `values`, find only pages, and read no leaf.
+    """Find all objects that are reachable from a manifest. With `values=False`, find only pages, and read no leaf.
 
-    Raises `Damaged` if a page cannot be read. If a list `damaged` is given, no error is raised. The name of the page is
-    then added to this list, unless the page is missing.
+    If a page cannot be read, `Damaged` is raised, unless the caller passes a list `damaged`. With this list, pages that
+    cannot be read are skipped, and the names of those that exist are added to the list.
     """
     reach = Reach(manifest.generation)
     reach.add(manifest.log.items())
@@ -91,9 +95,9 @@ def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damage
 def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int:
     """Delete unreachable objects that were last written before `before`. Returns their number.
 
-    Objects are listed before the manifest is read, so objects that are committed in between count as reachable. Before
-    the deletion, the manifest is written again with a new tag, so that commits in progress fail. Writers never commit
-    objects that are older than an hour.
+    The objects are listed before the manifest is read, so an object that a commit adds between these steps counts as
+    reachable. Before the deletion, the manifest is written again with a new tag, so that commits in progress fail. They
+    are tried again, but writers never commit objects that are older than an hour.
     """
     old = [name for name, at in reader.listed().items() if at < before and not name.startswith(SIDE)]
     if old:
@@ -145,7 +149,11 @@ def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime, *,
 def _compare(
     manifest: Manifest, reader: Reader, listed: dict[str, datetime], before: datetime, *, quick: bool
 ) -> Iterator[Finding]:
-    """Compare the reachable objects with the existing ones. Orphans are reported only if there is no other finding."""
+    """Yield findings for missing and damaged objects of one store, and for orphans if there is no other finding.
+
+    `listed` has the existing objects, each with the time of its last write. Orphans count only if they are older than
+    `before`.
+    """
     damaged = list[str]()
     reach = reachable(manifest, reader, damaged=damaged)
     wrong = [found("object_damaged", manifest.id, f"{PAGES}/{name}") for name in damaged]
@@ -160,9 +168,9 @@ def _compare(
 
 
 def corrected(manifest: Manifest, reader: Reader) -> Manifest:
-    """Count memories, bytes and revisions again, and return a manifest with correct counters.
+    """Return a manifest with correct counters of memories, bytes and revisions.
 
-    Returns `manifest` itself if its counters are correct.
+    Returns `manifest` itself if its counters are already correct.
     """
     if manifest.erased is not None:
         return manifest
@@ -175,14 +183,14 @@ def corrected(manifest: Manifest, reader: Reader) -> Manifest:
 
 
 def put_mark(requests: Requests, store_id: str) -> str:
-    """Write a mark, which tells `purge` that a store may have data to erase. Returns the object key of the mark."""
+    """Write a small object (a mark) with which `purge` finds a store that has data to erase. Returns its key."""
     key = f"{_MARKS}/{store_id}/{os.urandom(8).hex()}"
     requests.put(key, b"1")
     return key
 
 
 def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[str]]:
-    """Return the object keys of the marks by store id, for all stores or for one store."""
+    """Return the keys of the objects that `put_mark` has written, by store id. `store_id` limits this to one store."""
     marks: dict[str, list[str]] = {}
     for key, _ in requests.names(_MARKS if store_id is None else f"{_MARKS}/{store_id}"):
         marks.setdefault(key.split("/")[1], []).append(key)
@@ -190,10 +198,9 @@ def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[
 
 
 def erase_texts(refs: Sequence[str], reader: Reader) -> None:
-    """Erase texts: write their packs again without these texts, and delete packs that have no other text.
+    """Erase the texts to which `refs` refer: write their packs again without them, and delete packs that become empty.
 
-    A concurrent reader of an earlier state may find that a text is missing. It then repeats its read with the current
-    state.
+    If a concurrent reader of an earlier state finds a text missing, it repeats its read with the current state.
     """
     requests, packs = reader.storage.requests, by_pack(refs).items()
     erasures = [partial(_erase, reader.key(PACKS, pack), some, requests) for pack, some in packs]
@@ -203,7 +210,11 @@ def erase_texts(refs: Sequence[str], reader: Reader) -> None:
 
 
 def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
-    """Write one pack again without the texts `refs`. If no text would remain, only return the key of the pack."""
+    """Write the pack at `key` again without the texts to which `refs` refer.
+
+    If no text would remain, the pack is not written. The result is then `key`, and the caller must delete the pack. In
+    all other cases, the result is None.
+    """
     try:
         data, tag = requests.get(key)
     except Missing:
@@ -215,7 +226,7 @@ def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
 
 
 def delete_obsolete(manifest: Manifest, reader: Reader) -> None:
-    """Delete every page to which neither this manifest nor any later manifest can refer."""
+    """Delete every page to which neither `manifest` nor a later manifest of the store can refer."""
     there = [name.partition("/")[2] for name in reader.listed(PAGES)]
     passed = reachable(manifest, reader, values=False).passed(there)
     reader.storage.requests.delete([reader.key(PAGES, name) for name in passed])

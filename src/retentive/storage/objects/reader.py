@@ -43,7 +43,7 @@ _TAIL_CHARS = _LENGTH_DIGITS + DIGEST_CHARS
 
 
 class TextRef(NamedTuple):
-    """Parsed reference to a text."""
+    """Parsed reference to a text: its pack, its original offset there, its length in bytes and its digest."""
 
     pack: str
     offset: int
@@ -60,17 +60,17 @@ class TextRef(NamedTuple):
 
 
 def ref_to(pack: str, offset: int, data: bytes) -> str:
-    """Return a reference to a text. The reference to an empty text is the empty string."""
+    """Return a reference to the text `data` at `offset` of a pack. For an empty text, it is the empty string."""
     return f"{pack}-{offset:x}-{len(data):x}-{digest(data)}" if data else ""
 
 
 def pack_of(ref: str) -> str:
-    """Return the name of the pack in a reference to a text."""
+    """Return the name of the pack to which a reference to a text refers."""
     return ref.partition("-")[0]
 
 
 def by_pack(refs: Iterable[str]) -> dict[str, list[str]]:
-    """Group references by pack. References to empty texts are left out."""
+    """Group references to texts by the name of their pack. References to empty texts are left out."""
     found = defaultdict[str, list[str]](list)
     for ref in filter(None, refs):
         found[pack_of(ref)].append(ref)
@@ -78,7 +78,7 @@ def by_pack(refs: Iterable[str]) -> dict[str, list[str]]:
 
 
 def encode_pack(texts: Mapping[int, bytes]) -> bytes:
-    """Return the bytes of a pack. `texts` has the texts by their original offsets."""
+    """Return the bytes of a pack. `texts` has the texts by their original offsets, which their references contain."""
     body, table = bytearray(_HEAD), []
     for offset in sorted(texts):
         table.append((offset, len(body), len(texts[offset])))
@@ -88,7 +88,7 @@ def encode_pack(texts: Mapping[int, bytes]) -> bytes:
 
 
 def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
-    """Decode a pack into texts by reference. Raises `Damaged` or `UnknownSchema`.
+    """Return the texts of a pack, by their references. Raises `Damaged` or `UnknownSchema`.
 
     The digest of the table is checked. Otherwise a damaged table could make the erasure of one text destroy the others.
     """
@@ -105,9 +105,9 @@ def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
 
 
 def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
-    """Return the bytes of a pack without the texts `refs`.
+    """Return the bytes of the pack `data` after removing the texts to which `refs` refer.
 
-    Returns None if no text remains, and `data` itself if the pack has none of these texts.
+    Returns None if no text remains, and `data` itself if the pack contains no such text.
     """
     erased = {TextRef.parse(ref).offset for ref in refs}
     texts = {TextRef.parse(ref).offset: text for ref, text in decode_pack(name, data).items()}
@@ -118,9 +118,10 @@ def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
 
 
 class NewTexts:
-    """Texts of a batch that is about to be committed. If the commit is attempted again, uploaded texts are reused.
+    """Texts of a batch that is about to be committed. If the commit is tried again, uploaded texts are used again.
 
-    `pack` is the name of the pack for new texts. After an upload, `written` chooses a new name.
+    `pack` is the name of the pack for the texts that are not uploaded yet (`new`). `used` has the references of all
+    texts that the current attempt has added.
     """
 
     def __init__(self) -> None:
@@ -132,7 +133,7 @@ class NewTexts:
         self._free = defaultdict[bytes, list[str]](list)
 
     def add(self, data: bytes) -> str:
-        """Add a text and return a reference to it. No other text of this attempt has the same reference."""
+        """Add a text and return its reference. No other text of this attempt has the same one, except an empty text."""
         if free := self._free[data]:
             ref = free.pop()
         else:
@@ -144,11 +145,11 @@ class NewTexts:
         return ref
 
     def get(self, ref: str) -> bytes | None:
-        """Return a text of this batch, or None if the reference is unknown. The text need not be uploaded yet."""
+        """Return the text of this batch to which `ref` refers, uploaded or not, or None if there is none."""
         return self.new.get(ref) or self._written.get(ref)
 
     def undo(self, mark: int) -> None:
-        """Discard the texts that were added after the first `mark` texts in `used`."""
+        """Discard all added texts, except the first `mark` texts in `used`."""
         for ref in reversed(self.used[mark:]):
             if ref in self.new:
                 self._end -= len(self.new.pop(ref))
@@ -160,15 +161,15 @@ class NewTexts:
         return encode_pack({TextRef.parse(ref).offset: data for ref, data in self.new.items()})
 
     def written(self) -> None:
-        """Note that the new texts have been uploaded. Texts that are added later go to another pack."""
+        """Record that the caller has uploaded the new texts. Texts that are added later go to another pack."""
         self._written |= self.new
         self.pack, self.new, self._end = os.urandom(10).hex(), {}, len(_HEAD)
 
     def unused(self) -> tuple[list[str], list[str]]:
-        """Return the data that earlier attempts uploaded and that is not used now.
+        """Return the texts that earlier attempts have uploaded and the current attempt does not use, as two lists.
 
-        The first list has references to unused texts in packs that also have used texts. The second list has the names
-        of packs without a used text.
+        The first list has references to unused texts in packs that also contain used texts. The second list has the
+        names of packs that contain no used text.
         """
         used = set(self.used)
         packs = by_pack(used)
@@ -182,7 +183,7 @@ NewPages: TypeAlias = dict[str, tuple[bytes, Page]]
 
 
 class Gone(Damaged):
-    """An object is missing. If the reader uses an old state of the store, the object may have been deleted since."""
+    """A page or text is missing. It may have been deleted after the reader read the state of the store."""
 
     is_outdated = True
 
@@ -224,7 +225,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class ObjectStorage:
-    """Resources and settings that all memory stores of one backend share. `cache` has immutable objects."""
+    """Resources and settings that all memory stores of one backend share. `cache` contains pages and texts."""
 
     requests: Requests
     cache: Cache
@@ -243,16 +244,19 @@ class Reader:
     new_pages: NewPages | None = None
 
     def key(self, *names: str) -> str:
-        """Return the object key of a page or pack. `names` are `PAGES` or `PACKS`, and the name of the object."""
+        """Return the object key of a page or pack: its kind (`PAGES` or `PACKS`) and its name are the two `names`.
+
+        With fewer names, return a prefix of such keys.
+        """
         return "/".join(("stores", self.store_id, *names))
 
     def listed(self, *kinds: str) -> dict[str, datetime]:
-        """List the objects of the store. Returns the time of the last write of each object by `kind/name`."""
+        """Return the times of the last writes of the store's objects, by `kind/name`. `kinds` selects one kind."""
         skipped = len(self.key()) + 1
         return {key[skipped:]: modified for key, modified in self.storage.requests.names(self.key(*kinds))}
 
     def pages(self, refs: Sequence[Ref]) -> list[Page]:
-        """Read pages in parallel."""
+        """Read the pages to which `refs` refer, in parallel. Raises `Gone` or `Damaged`."""
         found = {ref.name: self._known_page(ref.name) for ref in refs}
         missing = [name for name, page in found.items() if page is None]
         found |= zip(missing, together([partial(self._page, name) for name in missing]), strict=True)
@@ -269,16 +273,16 @@ class Reader:
         return page
 
     def keep_pages(self, pages: Mapping[str, tuple[bytes, Page]]) -> None:
-        """Cache pages that were just read or uploaded."""
+        """Put pages that were just read or uploaded into the cache. `pages` has their bytes and contents by name."""
         for name, (data, page) in pages.items():
             self.storage.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
 
     def text(self, ref: str) -> bytes:
-        """Read a text with one request, or with two requests if its pack was written again."""
+        """Read the text to which `ref` refers: one request, or two if an erasure has moved the text in its pack."""
         return self.texts([ref])[0]
 
     def texts(self, refs: Sequence[str]) -> list[bytes]:
-        """Read texts in parallel. A pack that contains many of these texts is read with one request."""
+        """Read the texts to which `refs` refer, in parallel. A pack with more than four of them is read whole."""
         found = {ref: self._known(ref) for ref in refs}
         packs = by_pack(ref for ref, text in found.items() if text is None)
         many = [pack for pack, wanted in packs.items() if len(wanted) > _MANY]
@@ -292,7 +296,7 @@ class Reader:
         return [cast("bytes", found[ref]) for ref in refs]
 
     def keep_texts(self, texts: Mapping[str, bytes]) -> None:
-        """Cache texts that were just read or uploaded."""
+        """Put texts that were just read or uploaded into the cache. `texts` has them by reference."""
         for ref, data in texts.items():
             self.storage.cache.put((self.store_id, ref), data, len(data))
 
@@ -314,7 +318,7 @@ class Reader:
         return found
 
     def is_whole(self, pack: str) -> bool:
-        """Return False if a pack is damaged. A missing pack counts as whole. The texts in the pack are not verified."""
+        """Return False if the structure of a pack is damaged. A missing pack is not damaged. Texts are not verified."""
         try:
             self.keep_texts(self._whole(pack))
         except Gone:
@@ -333,5 +337,5 @@ class Reader:
             raise Gone("an object of the memory store is missing") from None
 
     def forget(self, names: Iterable[str]) -> None:
-        """Remove pages or texts from the cache."""
+        """Remove pages (by name) or texts (by reference) from the cache."""
         self.storage.cache.drop(*((self.store_id, name) for name in names))

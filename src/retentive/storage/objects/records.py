@@ -153,7 +153,7 @@ def encode_page(page: Page) -> bytes:
 
 
 def decode_page(data: bytes) -> Page:
-    """Decode a page. Raises `Damaged`, or `UnknownSchema` if its format is newer or older."""
+    """Decode a page. Raises `Damaged`, or `UnknownSchema` if it has another format."""
     try:
         garbage, memories, records, versions, refs = unpack("page", data)
         present = ((MEMORY + row.path, row) for row in all_of(VersionRow, memories))

@@ -34,7 +34,7 @@ _NAME = re.compile(r"[0-9a-f]{39}")
 
 
 class Stamped(NamedTuple):
-    """Value of a side record, with a stamp that sorts by the time of the write. None is a record that was removed."""
+    """Value of a side record, or None for a removed record. `stamp` is a string that sorts by the time of the write."""
 
     value: str | None
     stamp: str
@@ -46,8 +46,8 @@ Part = Mapping[str, Stamped]
 class SideRecords:
     """Side records of all stores at one location. Threads may share it.
 
-    After each write, `check` is called with the store id. If it raises `NotFound`, the store was erased meanwhile. The
-    new object is then deleted, so that no object of an erased store remains.
+    After each write, the function `check` is called with the store id. If `check` raises `NotFound`, because the store
+    was erased during the write, the new object is deleted, so that no object of an erased store remains.
     """
 
     def __init__(self, storage: ObjectStorage, check: Callable[[str], object]) -> None:
@@ -59,7 +59,10 @@ class SideRecords:
         self._written: Counter[str] = Counter()
 
     def write(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        """Write side records with two requests. Sometimes this also merges parts."""
+        """Write side records of one kind. The value None removes a record.
+
+        A write needs two requests. Every 32nd write also merges the objects of earlier writes, if there are many.
+        """
         stamp, under = self._new_stamp(), _under(store_id, kind)
         self._put(store_id, under, stamp, {key: Stamped(value, stamp) for key, value in values.items()})
         with self._lock:
@@ -70,7 +73,7 @@ class SideRecords:
                 self._merge(store_id, under)
 
     def all(self, store_id: str, kind: str) -> dict[str, str]:
-        """Return keys and values of the side records of a kind, in key order."""
+        """Return the keys and values of all side records of a kind, in key order."""
         self._check(store_id)
         under = _under(store_id, kind)
         for _ in self._requests.attempts(BUSY):
@@ -100,7 +103,10 @@ class SideRecords:
         return [name for name in found if _NAME.fullmatch(name)]
 
     def _read(self, under: str, names: Sequence[str]) -> list[Part] | None:
-        """Read parts by name. Returns None if a part no longer exists because another process has merged it."""
+        """Read the objects `names` below the prefix `under`.
+
+        Returns None if one of them no longer exists, because another process has merged it.
+        """
         parts = together([partial(self._part, under, name) for name in names])
         return None if None in parts else cast("list[Part]", parts)
 
@@ -129,7 +135,7 @@ class SideRecords:
             raise
 
     def _new_stamp(self) -> str:
-        """Return a stamp that sorts after all earlier stamps of this process.
+        """Return a string that sorts after all earlier stamps of this process.
 
         Stamps of different processes sort by the clocks of their hosts.
         """
@@ -139,31 +145,35 @@ class SideRecords:
 
 
 def _under(store_id: str, kind: str) -> str:
-    """Return the prefix of the objects for a kind.
+    """Return the prefix of the objects that contain the side records of a kind.
 
-    It has a hash of the kind, since a kind may contain characters that are not allowed in object names.
+    The prefix contains a hash of the kind, since a kind may contain characters that are not allowed in object names.
     """
     digest = hashlib.blake2b(kind.encode(errors="surrogatepass"), digest_size=16).hexdigest()
     return f"stores/{store_id}/{SIDE}/{digest}"
 
 
 def _level(count: int) -> int:
-    """Return the size class of a part with `count` records: 0 below 32 records, 1 below 1,024, and so on."""
+    """Return the size class of an object with `count` records: 0 below 32 records, 1 below 1,024, and so on."""
     return min(max(count.bit_length() - 1, 0) // 5, 15)
 
 
 def _to_merge(names: Sequence[str]) -> list[str]:
-    """Return the parts to merge. If a size class has many parts, these are all parts of this and of smaller classes."""
+    """Return those names of objects with side records that should be merged.
+
+    If a size class has more than 32 objects, all objects of this class and of smaller classes are merged.
+    """
     levels = [int(name[_STAMP_CHARS : _STAMP_CHARS + 1], 16) for name in names]
     many = [level for level, count in Counter(levels).items() if count > MOST]
     return [name for name, level in zip(names, levels, strict=True) if level <= max(many, default=-1)]
 
 
 def _newest(parts: Sequence[Part], *, forget_removals: bool = False) -> dict[str, Stamped]:
-    """Return the newest value of each key.
+    """Return the newest value of each key in `parts`, which are the contents of objects with side records.
 
-    With `forget_removals`, old removals are left out. A removal is kept if one of the parts has an older value for its
-    key, because this part may remain after a crash, and the old value would then reappear.
+    With `forget_removals`, removals that are older than a day are left out. A removal is kept if one of the parts has
+    an older value for its key, because the object of that part may remain after a crash, and the old value would then
+    reappear.
     """
     found: dict[str, Stamped] = {}
     for part in parts:

@@ -39,7 +39,7 @@ class ObjectsSnapshot(Snapshot):
         self._see(manifest.log)
 
     def _see(self, overlay: Edits) -> None:
-        """Set the overlay of edits that reads see on top of the tree."""
+        """Set the edits that this snapshot applies to the tree of the manifest when it reads."""
         self._overlay = overlay
         self._map = OrderedMap(self._manifest.tree, overlay, self._reader.pages)
 
@@ -150,14 +150,14 @@ class ObjectsSnapshot(Snapshot):
         return cast("VersionRow | None", self._map.get(VERSION + version_id))
 
     def _rows(self, least: str, before: str | None, *, reverse: bool = True) -> Iterator[VersionRow]:
-        """Return the versions with `least <= id < before`, newest first, or oldest first without `reverse`."""
+        """Return the rows of the versions with `least <= id < before`, newest first. `reverse=False`: oldest first."""
         high = _ALL_VERSIONS if before is None else VERSION + before
         return cast("Iterator[VersionRow]", self._map.values(VERSION + least, high, reverse=reverse, ahead=1))
 
     def _of_revision(self, version_id: str) -> list[VersionRow]:
-        """Return the versions of the same revision as a version, newest first.
+        """Return the rows of all versions that were committed together with the version `version_id`, newest first.
 
-        No version of another revision has an id between their ids.
+        In the order of ids, these versions are adjacent.
         """
         row = self._row(version_id)
         if row is None:
@@ -182,7 +182,7 @@ class ObjectsSnapshot(Snapshot):
                 yield from zip((key.removeprefix(start) for key in keys), self._contents(values), strict=True)
 
     def _contents(self, values: Iterable[MapValue]) -> list[str]:
-        """Return the values of records. Long values, which are in packs, are read in parallel."""
+        """Return the values of records. `values` are their values in the map, which refers to packs for long values."""
         found = [(str(value), text_in(value)) for value in values]
         texts = iter(self._reader.texts([text for _, text in found if text is not None]))
         return [value[1:] if text is None else next(texts).decode(errors="surrogatepass") for value, text in found]
@@ -201,7 +201,7 @@ def _of_memory(rows: Iterable[VersionRow], memory_id: str, *, until_first: bool)
 
 
 def _below(path: str) -> tuple[str, str]:
-    """Return the bounds of the keys of memories strictly below a path."""
+    """Return bounds `low` and `high`: the map keys of memories strictly below a path have `low <= key < high`."""
     low, high = below(path)
     return MEMORY + low, MEMORY + high
 
@@ -213,7 +213,7 @@ def _text_of(row: VersionRow) -> str:
 
 
 def _groups(rows: Iterable[VersionRow]) -> Iterator[list[VersionRow]]:
-    """Yield rows in groups, so that only the texts of one group are in memory at the same time."""
+    """Yield rows in groups of at most 64. A group ends as soon as its texts have 8 MiB."""
     group: list[VersionRow] = []
     for row in rows:
         group.append(row)

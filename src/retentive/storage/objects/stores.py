@@ -35,7 +35,7 @@ MARKER = "format"  # object with the format number of the location
 
 
 class StoresBackend(Backend):
-    """Part of the backend that creates, finds, lists and erases memory stores."""
+    """Part of the object storage backend that creates, finds, lists and erases memory stores."""
 
     _process: int
     _storage: ObjectStorage
@@ -48,7 +48,10 @@ class StoresBackend(Backend):
         self._is_closed = True
 
     def _begin(self, store_id: str | None = None) -> None:
-        """Check the process, the backend, the format of the location, and the store id. Methods call this first."""
+        """Raise an exception if the backend cannot be used. Every method calls this first.
+
+        Checks the process, whether the backend is closed, the format of the location, and the store id.
+        """
         check_process(self._process)
         if self._is_closed:
             raise Closed("the location is closed; open it again")
@@ -58,9 +61,9 @@ class StoresBackend(Backend):
             raise NotFound(f"there is no memory store {store_id}")
 
     def reads_marker(self, *, create: bool = False) -> bool:
-        """Read and check the object with the format number of the location. Returns False if it is missing.
+        """Check the object that contains the format number of the location. Returns False if it is missing.
 
-        With `create`, write this object first if it is missing.
+        With `create`, this object is first written if it is missing.
         """
         with suppress(Missing):
             if create:
@@ -91,8 +94,9 @@ class StoresBackend(Backend):
         return self._requests.until_done(partial(self._made_under, key, new, is_copy=store_id is not None))
 
     def _made_under(self, key: str, new: Manifest, *, is_copy: bool) -> StoreInfo:
-        """Reserve a key for a new store and create the store. If a store has the key, return that store.
+        """Reserve the store key `key` for the new store `new` and create the store. Return the store that has the key.
 
+        `is_copy` is true if the caller chose the store id; if a store with this id exists, that store is returned.
         Raises `Taken` or `Unsure` if another process changes the key at the same time.
         """
         tag, begun = self._key(key, new.workspace)
@@ -106,9 +110,9 @@ class StoresBackend(Backend):
         return self._made(new)
 
     def _key(self, key: str, workspace: str) -> tuple[Tag | None, Manifest | None]:
-        """Read the object for a key. Returns its tag, and the first manifest of the store with this key.
+        """Read the object that maps a store key to its store. Returns its tag and the first manifest of the store.
 
-        The tag is None if the object does not exist. The manifest is None if the key is free.
+        The tag is None if the object does not exist. The manifest is None if no store has the key.
         """
         try:
             data, tag = self._requests.get(_key_object(key, workspace))
@@ -124,7 +128,10 @@ class StoresBackend(Backend):
         return tag, begun
 
     def _made(self, manifest: Manifest) -> StoreInfo:
-        """Complete the creation of a store. It may have been started by a process that has crashed since."""
+        """Write the first manifest of a store, unless the store exists. Returns the store.
+
+        A process that has crashed since may have begun the creation.
+        """
         is_new = manifest.key is None and self._manifests.cached(manifest.id) is None
         data = manifest.encoded()
         for _ in self._requests.attempts():
@@ -166,9 +173,10 @@ class StoresBackend(Backend):
         return None
 
     def _mark_erased(self, store_id: str, actor: Actor | None) -> None:
-        """Replace the manifest with a tombstone. The caller pauses the queue of the store.
+        """Replace the manifest of a store with an empty one that records the erasure (a tombstone).
 
-        The tombstone has the store key until `_clear` has made the key free.
+        The tombstone contains the store key until `_clear` has made the key free. The caller must pause the queue of
+        the store.
         """
         if self._manifests.now(store_id).manifest.erased is None:
             put_mark(self._requests, store_id)
@@ -181,9 +189,9 @@ class StoresBackend(Backend):
         self._manifests.change(store_id, emptied)
 
     def _clear(self, store_id: str) -> int:
-        """Delete the remaining objects of an erased store, and make its key free. It may be called again.
+        """Delete the remaining objects of an erased store, and make its key free. Returns the number of these objects.
 
-        Returns the number of deleted objects.
+        If it fails, call it again.
         """
         manifest = self._manifests.now(store_id).manifest
         keys = [key for key, _ in self._requests.names(f"stores/{store_id}")]
@@ -201,8 +209,8 @@ class StoresBackend(Backend):
 
 
 def _key_object(key: str, workspace: str) -> str:
-    """Return the name of the object for a store key.
+    """Return the name of the object that maps a store key to its store.
 
-    It has a hash of the key, since a key may contain characters that are not allowed in object names.
+    The name contains a hash of the key, since a key may contain characters that are not allowed in object names.
     """
     return f"keys/{hashlib.sha256(json.dumps([workspace, key]).encode()).hexdigest()}"

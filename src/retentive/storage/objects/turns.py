@@ -37,9 +37,9 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class WriterTurns:
-    """Turns of one writer of a memory store. Only one thread at a time may use it.
+    """Decides how long one writer of a memory store waits before a commit. Only one thread at a time may use it.
 
-    The commit ids of a writer start with `host`. All writers that use the lock file at `lock_path` have the same
+    The commit ids of the writer start with `host`. All writers that use the lock file at `lock_path` have the same
     `host`; a writer without a lock file has a random one. A wait for the lock ends after at most a third of
     `timeout_s`, the timeout of a command.
     """
@@ -66,9 +66,10 @@ class WriterTurns:
         return self._writer + os.urandom(_COMMIT_BYTES).hex()
 
     def begin(self) -> None:
-        """Begin a commit. If no other writer was active recently, acquire the lock now, if it is free.
+        """Begin a commit. If no other writer was active recently, acquire the lock file, provided that it is free.
 
-        Otherwise `wait` acquires the lock later, after the upload of the texts, so that it is held for less time.
+        If another writer was active, `wait` acquires the lock instead, after the upload of the texts, so that the lock
+        is held for less time.
         """
         if not self.is_seen and self._may_lock() and not self._acquired(wait_s=0.0):
             self.met()
@@ -96,7 +97,7 @@ class WriterTurns:
             self._began = None
 
     def wait(self, commits: Sequence[str]) -> None:
-        """Wait until the next attempt should begin. Does not wait if no other writer was active recently.
+        """Wait until the next attempt to commit should begin. Does not wait if no other writer was active recently.
 
         `commits` are the commit ids in the latest known manifest.
         """
@@ -113,9 +114,9 @@ class WriterTurns:
         return self._lock_path is not None and time.monotonic() >= self._distrusted_until
 
     def _acquired(self, *, wait_s: float) -> bool:
-        """Acquire the lock. Returns False if another process holds it.
+        """Acquire the lock file. Returns False if another process still holds it after `wait_s` seconds.
 
-        If the lock file cannot be opened, the writer continues without a lock, and True is returned.
+        If the lock file cannot be opened, the writer continues without a lock, and the result is True.
         """
         try:
             lock = LockFile(str(self._lock_path))
@@ -143,25 +144,28 @@ def _granted(lock: LockFile, wait_s: float) -> bool:
 
 
 def others_among(commits: Sequence[str], writer: str) -> int:
-    """Return the number of other writers among the latest commit ids.
+    """Return the number of other writers that made the latest commits.
 
-    `writer` is the start of the commit ids of this writer. With the prefix of its host, other hosts are counted.
+    `commits` has the ids of these commits. The commit ids of this writer start with `writer`. If `writer` is only the
+    prefix of the host, the result is the number of other hosts.
     """
     return len({commit[: len(writer)] for commit in commits[-_LATEST:]} - {writer})
 
 
 def window_s(others: int, attempt_s: float) -> float:
-    """Return the upper bound of a random wait before an attempt, for a number of other writers.
+    """Return the longest time, in seconds, of a random wait before an attempt to commit.
 
-    With this bound, about half of all attempts overlap with another attempt.
+    `others` is the number of other active writers. `attempt_s` is the usual duration of an attempt. With the returned
+    bound, about half of all attempts overlap with another attempt.
     """
     return _SPREAD * attempt_s * max(others, 1)
 
 
 def turns_on_this_host(*names: str, timeout_s: float = LOCK_TIMEOUT_S, directory: str | None = None) -> WriterTurns:
-    """Return turns of a writer that shares a lock with all processes of this user on this host, if possible.
+    """Return the turns of a writer that shares a lock file with all processes of this user on this host.
 
-    `names` identify the location and the memory store.
+    If `directory` cannot be used for the lock file, the writer shares no lock. `names` identify the location and the
+    memory store.
     """
     directory = _own_directory() if directory is None else directory
     if directory is not None:
@@ -175,13 +179,16 @@ def turns_on_this_host(*names: str, timeout_s: float = LOCK_TIMEOUT_S, directory
 
 
 def turns_alone(*, timeout_s: float = LOCK_TIMEOUT_S) -> WriterTurns:
-    """Return turns of a writer that shares no lock with other processes."""
+    """Return the turns of a writer that shares no lock file with other processes."""
     return WriterTurns(os.urandom(_HOST_BYTES).hex(), timeout_s=timeout_s)
 
 
 @cache
 def _own_directory() -> str | None:
-    """Return the path of a directory for lock files that only this user can access, or None if it cannot be made."""
+    """Return the path of the directory for lock files, which only this user can access.
+
+    Returns None if no such directory can be created.
+    """
     if not hasattr(os, "geteuid"):
         return None
     with suppress(OSError):

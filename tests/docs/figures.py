@@ -42,7 +42,7 @@ def block(text: str) -> str:
     crowd = {row[1]: row[2] for row in rows(text, "clients") if row[0] == "threads 64"}
     last = (
         f"64 threads, each editing a memory of its own: {crowd['sqlite']} edits a second on SQLite,"
-        f" {crowd['directory']} on a directory, {crowd['sdk']} with\nthe SDK's tool. {when(text)}."
+        f" {crowd['directory']} on plain files, {crowd['sdk']} with\nthe SDK's tool. {when(text)}."
     )
     return "\n".join(["<!-- figures -->", *lines, "", last, "<!-- end of figures -->"])
 

@@ -108,7 +108,7 @@ def erase(
     if sum((path is not None, memory_id is not None, whole_store)) != 1:
         raise click.UsageError("Specify a path, --memory or --whole-store, but only one of them.")
     if older_than is not None and path is None:
-        raise click.UsageError("--older-than needs a path.")
+        raise click.UsageError("--older-than works only with a path. Add a path, or leave --older-than out.")
     if whole_store:
         _erase_store(location, location.named_store(), yes=yes)
     elif memory_id is not None:

@@ -154,7 +154,7 @@ class History:
             since, until = self._named(old), self._named(new)
             if not (since.is_version and until.is_version):
                 raise InvalidInput(
-                    "`diff` needs the ids of two versions; to compare states or changes, use `differences`"
+                    "`diff` compares versions by their ids; to compare changes or times, use `differences`"
                 )
         found = self._context.result_of(Compare(since=since, until=until)).found
         if found[0].reason:

@@ -55,15 +55,21 @@ def run_block(
     store: MemoryTree, block: object, *, actor: Actor | str | None = None, **origin: Unpack[Origin]
 ) -> dict[str, Any]:
     """Run a tool_use block as `tool_result` does. `store` must be the result of `named`."""
-    name, block_id, command = (_field(block, field) for field in ("name", "id", "input"))
+    block_id = _field(block, "id")
     if not isinstance(block_id, str):
         reject(store, "`block` must be a tool_use block with an id", actor=actor)
+    return render(block_id, reply_to(store, block, block_id, actor=actor, **origin))
+
+
+def reply_to(
+    store: MemoryTree, block: object, block_id: str, *, actor: Actor | str | None = None, **origin: Unpack[Origin]
+) -> Reply:
+    """Run a tool_use block with the id `block_id`, and return the reply. `store` must be the result of `named`."""
+    name, command = _field(block, "name"), _field(block, "input")
     if name == TOOL["name"]:
-        reply = store.execute(command, actor=actor, tool_use_id=block_id, **origin)
-    else:
-        shown = f"'{visible(name[:3_001])}'" if isinstance(name, str) else "nothing"
-        reply = refused(store, Refused("not_this_tool", value=shown), actor=actor)
-    return render(block_id, reply)
+        return store.execute(command, actor=actor, tool_use_id=block_id, **origin)
+    shown = f"'{visible(name[:3_001])}'" if isinstance(name, str) else "nothing"
+    return refused(store, Refused("not_this_tool", value=shown), actor=actor)
 
 
 def render(tool_use_id: str, reply: Reply) -> dict[str, Any]:

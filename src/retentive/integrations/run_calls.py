@@ -38,7 +38,10 @@ NameOfCall: TypeAlias = str | Callable[[Any], str | None] | None
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MemoryCalls:
-    """Runs the calls of a memory tool. The memory and the author of a call may depend on the run of the agent."""
+    """Runs the calls of a memory tool.
+
+    `memory` and `author` may be functions of the context object that the framework passes to each call.
+    """
 
     integration: str
     memory: SupportsExecute | Callable[[Any], SupportsExecute]
@@ -68,7 +71,10 @@ class MemoryCalls:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SearchCalls:
-    """Runs the calls of a search tool. The memory and the actor of a call may depend on the run of the agent."""
+    """Runs the calls of a search tool.
+
+    `memory` and `actor` may be functions of the context object that the framework passes to each call.
+    """
 
     integration: str
     memory: MemoryStore | Mounts | Callable[[Any], MemoryStore | Mounts]

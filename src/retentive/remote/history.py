@@ -163,7 +163,7 @@ class RemoteHistory(History):
 
     def _compared(self, since: Revision, until: Revision) -> HttpExchange[MemoryDifference]:
         if not (since.is_version and until.is_version):
-            raise InvalidInput("`diff` needs the ids of two versions; to compare states or changes, use `differences`")
+            raise InvalidInput("`diff` compares versions by their ids; to compare changes or times, use `differences`")
         old = (yield from self._change_named(since, None)).versions[0]
         new = (yield from self._change_named(until, None)).versions[0]
         return (yield from comparing.difference(self._store.base, old, new))

@@ -82,7 +82,7 @@ class Decide(WriteOperation[DecisionOutcome]):
         return {"done": result.done, "already": result.already, "with_them": result.with_them}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> DecisionOutcome:
-        """Return the result of the first request to a repeated request. The summaries are missing."""
+        """Rebuild the result of the first run from `kept`, without the summaries."""
         return DecisionOutcome(tuple(kept["done"]), tuple(kept["already"]), tuple(kept["with_them"]))
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> DecisionOutcome:

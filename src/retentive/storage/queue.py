@@ -220,8 +220,8 @@ class SharedTransaction(Protocol[X]):
     def undo(self, transaction: X | None, error: Exception) -> bool:
         """Handle `error`, which a job raised: usually, undo the changes of the job.
 
-        `transaction` is None if `start` raised the error. Returns False if the changes were undone or there were none,
-        and True if they are kept in spite of the error. Raises `error` if the changes of this job cannot be undone
+        `transaction` is None if `start` raised the error. Returns True if the changes were undone or there were none,
+        and False if they are kept in spite of the error. Raises `error` if the changes of this job cannot be undone
         without undoing the whole shared transaction.
         """
 
@@ -311,6 +311,6 @@ def _run(shared: SharedTransaction[X], job: StoreJob) -> Ran[X]:
         shared.finish(ran.transaction)
     except Exception as error:
         ran.error = error
-        if not shared.undo(ran.transaction, error):
+        if shared.undo(ran.transaction, error):
             ran.transaction = None
     return ran

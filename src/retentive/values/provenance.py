@@ -36,7 +36,7 @@ class Contributor(NamedTuple):
 
     @property
     def names(self) -> tuple[str, str, str, tuple[str, ...]]:
-        """All fields except the revision `at`."""
+        """Return all fields except `at`."""
         return self[1:]
 
     @property

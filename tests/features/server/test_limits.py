@@ -14,6 +14,7 @@ from threading import Event, Thread, get_ident
 from typing import Any
 
 import anyio
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -345,6 +346,21 @@ def test_storage_that_is_away() -> None:
             assert answer.headers["retry-after"] == "1"
         proxy.heal()
         assert api.post(at, body).status in {200, 409}  # 409: the outcome of the first one was unknown
+
+
+def test_a_store_that_is_locked_for_too_long() -> None:
+    """A tool call that failed gets 503, although the storage can be read, and succeeds when it is sent again."""
+    url = servers.postgresql().new_database("server_limits_locked")
+    with retentive.open(f"{url}?timeout_s=1") as opened, serving(opened) as api, psycopg.connect(url) as other:
+        at = f"/v1/memory_stores/{opened.store().id}/tool"
+        create = {"command": "create", "path": "/memories/a", "file_text": "x"}
+        block = {"type": "tool_use", "id": "toolu_1", "name": "memory", "input": create}
+        other.execute("SELECT 1 FROM stores FOR UPDATE")
+        answer = api.post(at, block)
+        assert (answer.status, answer.error["type"], answer.headers["retry-after"]) == (503, "overloaded_error", "1")
+        other.rollback()
+        assert "is_error" not in api.post(at, block).body
+        assert opened.store().read("/memories/a") == "x"
 
 
 def test_many_calls_of_one_client_are_answered(tmp_path: Path) -> None:

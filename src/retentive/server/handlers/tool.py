@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from retentive.integrations.messages import run_block
+from retentive.errors import error_of
+from retentive.integrations.messages import render, reply_to
 from retentive.server.calls import Json, RouteCall
-from retentive.server.errors import forbidden
+from retentive.server.errors import api_error, forbidden
 from retentive.server.keys import Scope
 
 
@@ -14,13 +15,17 @@ def run_tool(call: RouteCall, *, type: str, id: str, name: object, input: object
     """Run the command in a tool_use block.
 
     If a change is sent again with the same `id` within 24 hours, the first result is returned and nothing is changed.
+    Raises `HttpError` 503 if the storage was unavailable or the outcome is unknown. The client then sends the request
+    again, and the model need not see the failure.
     """
     is_view = isinstance(input, Mapping) and input.get("command") == "view"
     scope: Scope = "read" if is_view else "write"
     if not call.caller.key.allows(scope):
         raise forbidden(f"the API key needs the scope {scope}")
-    block = {"id": id, "name": name, "input": input}
-    answer = run_block(call.store, block)
-    if answer.get("is_error"):
+    reply = reply_to(call.store, {"name": name, "input": input}, id)
+    if reply.is_error:
         call.check_store()  # if the memory store was erased, the answer is 404, as for one that never existed
-    return answer
+        failure = api_error(error_of(reply.text, reply.code))
+        if failure.status == 503:
+            raise failure
+    return render(id, reply)

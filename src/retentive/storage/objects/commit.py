@@ -68,7 +68,7 @@ class _Batch:
     def undo(self, transaction: ObjectsTransaction | None, error: Exception) -> bool:
         texts, self.pages = self.before
         self.texts.undo(texts)
-        return False
+        return True
 
     def commit(self, ran: Sequence[Ran[ObjectsTransaction]], changed: Sequence[ObjectsTransaction]) -> None:
         """Upload the new texts and pages, and replace the manifest.

@@ -120,7 +120,7 @@ class SideRecords:
         except Missing:
             return None
         except (AttributeError, TypeError):
-            raise Damaged("side records of a memory store cannot be decoded") from None
+            raise Damaged("an object of the memory store is damaged: its records cannot be decoded") from None
         self._cache.put((under, name), values, len(data) * SIZE_OF_PARSED)
         return values
 

@@ -68,7 +68,7 @@ class ServerSharedTransaction:
     def undo(self, transaction: BatchTransaction | None, error: Exception) -> bool:
         if transaction is None or transaction.changed or isinstance(error, _STORAGE_ERRORS):
             raise error
-        return False
+        return True
 
     def commit(self, ran: Sequence[Ran[BatchTransaction]], changed: Sequence[BatchTransaction]) -> None:
         """Write the row of the store and commit.

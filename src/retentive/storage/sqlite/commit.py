@@ -135,12 +135,12 @@ class SqliteSharedTransaction:
             raise error
         if isinstance(error, Refused) and transaction is not None and transaction.outlasts_refusal:
             self.finish(transaction)
-            return True
+            return False
         if transaction is not None and transaction.changed:
             if not self.alone:
                 raise error
             self.writer.roll_back()
-        return False
+        return True
 
     def commit(self, ran: Sequence[Ran[SqlTransaction]], changed: Sequence[SqlTransaction]) -> None:
         if changed:

@@ -29,7 +29,10 @@ class ChoicePlace:
 
 
 def chosen(parts: Sequence[MergePart], picks: Sequence[str]) -> str:
-    """Return the merged text with the picked side of each conflicting place. Without a valid pick, use the own side."""
+    """Return the merged text with the picked side of each conflicting place.
+
+    Without a valid pick, the person's own side is used.
+    """
     left = iter(picks)
     return "".join(part.ours if part.conflict is None else _picked(part, next(left, "mine")) for part in parts)
 

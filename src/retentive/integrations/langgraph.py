@@ -181,7 +181,7 @@ def _names(path: str) -> tuple[tuple[str, ...], str]:
 
 
 def _is_item(path: str) -> bool:
-    """Return True for the path of an item. LangGraph's labels have no periods, so a directory is never an item."""
+    """Return whether a path belongs to an item: it has the suffix of items, and no period in the labels above it."""
     return path.endswith(_SUFFIX) and not any("." in label for label in _names(path)[0])
 
 

@@ -88,7 +88,7 @@ def memory_tool(
     source: str | Callable[[RunContext[AgentDepsT]], str | None] | None = None,
     session: str | Callable[[RunContext[AgentDepsT]], str | None] | None = None,
 ) -> Tool[AgentDepsT]:
-    """Create the function tool without the capability, for `Agent(tools=[...])`.
+    """Create only the function tool, for `Agent(tools=[...])`.
 
     An error reply is returned to the model with its exact text and `is_error`. It does not count as a retry of the
     tool. The calls of one turn run in order, each in a worker thread.

@@ -113,7 +113,7 @@ def is_scrambled(text: str) -> bool:
 
 
 def has_row(text: str, size: int) -> bool:
-    """Return whether `size` successive characters count up, as in `3456` or `abc`."""
+    """Return whether a text contains an ascending sequence of `size` characters, such as `3456` or `abcd`."""
     data = text.encode("utf-8", "replace")
     steps = int.from_bytes(data[:-1].translate(_NEXT), "big") ^ int.from_bytes(data[1:], "big")
     return bytes(size - 1) in steps.to_bytes(len(data), "big")[1:]

@@ -278,7 +278,7 @@ def _secret_grade(text: str, name: _Name, first: int, value: str, *, quoted: boo
 
 
 def _may_be_a_word(text: str, sort: str, link: re.Match[str], quoted: bool) -> bool:
-    """Return whether the sign before an ordinary word shows that the word is a password."""
+    """Return whether an ordinary word is a password, judged by the `link` between the name and the word, such as `:`."""
     if sort in {"sign", "value", "tag"}:
         return quoted or link[0].strip(" \"'`*_])") in {":", "：", "→", "="} or sort == "tag"
     return sort in {"verb", "bracket", "cjk"} or (sort == "far" and ":" in link[0])

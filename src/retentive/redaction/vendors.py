@@ -1,4 +1,4 @@
-"""Forms of vendor keys and tokens, as the vendors publish them. Each form is one row.
+"""Formats of vendor keys and tokens, as published by the vendors, one format per row.
 
 The columns of a row are:
 
@@ -7,7 +7,7 @@ The columns of a row are:
 3. a regular expression for the rest of the value
 4. the name of a function that checks the value, such as a checksum, or an empty text
 5. an example
-6. the source of the form; `gitleaks` is the rule file config/gitleaks.toml of the project gitleaks/gitleaks
+6. the source of the format; `gitleaks` is the rule file config/gitleaks.toml of the project gitleaks/gitleaks
 7. the month in which the source was read, or an empty text
 
 In an example, a number and a letter in braces are random characters: `{16w}` is 16 letters and digits. The letters are

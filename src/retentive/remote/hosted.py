@@ -89,7 +89,7 @@ class HostedTree:
         return ((each.path, each.size_bytes) for each in self.memories(under))
 
     def usage(self) -> Usage:
-        """Return zero, because only the server knows the size of the whole memory store."""
+        """Return a usage of zero. The client does not know the size of the memory store."""
         return Usage(0, 0)
 
     def record(self, changes: Sequence[Change], _: Actor | None) -> list[Recorded]:

@@ -127,7 +127,7 @@ class StoreInfo:
 
     @property
     def described(self) -> Properties:
-        """The properties, parsed. Raises `Damaged`."""
+        """Parsed `properties`. Raises `Damaged` if they are malformed."""
         from retentive.values.properties import properties_of  # noqa: PLC0415 - it imports this module
 
         return properties_of(self.properties, is_encrypted=self.seal is not None)

@@ -71,7 +71,7 @@ def audit(visit: Visit) -> PageAnswer:
     """Show a page of the audit log, newest entries first. With `verify=1`, verify the log and show the progress."""
     core, before = core_of(visit.store), visit.query.get("before", "")
     if before and not _SEQ.fullmatch(before):
-        raise invalid("before: must be the number of an entry")
+        raise invalid("before: must be the sequence number of an audit entry")
     page = core.read(lambda snapshot: newest_entries(snapshot, before, ENTRIES))
     expect = visit.query.get("expect", "").strip()[:_HEAD_CHARS]
     values: dict[str, object] = {

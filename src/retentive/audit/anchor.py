@@ -144,7 +144,7 @@ def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = Fa
     If the file does not exist, returns an empty list with `missing_ok`, else raises `NotFound`. Raises `InvalidInput`
     for a malformed file or a wrong key, and `Damaged` if a line was modified or removed.
     """
-    if missing_ok and not os.path.lexists(path):
+    if missing_ok and not os.path.lexists(expanded(path)):
         return []
     found: list[Anchor] = []
     for number, line in enumerate(_content(path, "anchor file").splitlines(), start=1):

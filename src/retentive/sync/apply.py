@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from retentive.errors import AlreadyExists, Conflict, NotADirectory, NotFound, RetentiveError, StoreFull
 from retentive.redaction.examiner import TextExaminer
@@ -27,6 +27,7 @@ from retentive.sync.state import Base, SyncState
 from retentive.values.records import Written
 from retentive.values.settings import Settings
 
+Result = TypeVar("Result")
 MOST_COPIES = 20
 MOST_IN_BATCH, MOST_BATCH_BYTES = 100, 500_000
 """Limits of one batch of changes that is sent to the store.
@@ -81,9 +82,13 @@ class SyncRound:
             self._try(step.path, partial(self._apply, step))
             _now_and_then(number, saved)
 
-    def _try(self, path: str, work: Callable[[], None]) -> None:
+    def _try(self, path: str, work: Callable[[], Result]) -> Result | None:
+        """Return the result of `work`. If it fails, add an outcome for the path, and return None.
+
+        Raises errors that would stop the other steps too: a full disk, and failures of the store.
+        """
         try:
-            work()
+            return work()
         except (FileChanged, Conflict, AlreadyExists, NotFound, NotADirectory) as error:
             self._say(path, "waits", "", str(error))  # another program changed it; the next round plans again
         except OSError as error:
@@ -95,6 +100,7 @@ class SyncRound:
             if error.retryable:
                 raise
             self._say(path, "refused", "", str(error))
+        return None
 
     def _apply(self, step: SyncStep) -> None:
         path = step.path
@@ -133,22 +139,25 @@ class SyncRound:
         self._say(step.to, "renamed", "directory", f"from {step.path}")
 
     def _not_created(self, steps: Iterable[SyncStep]) -> list[tuple[SyncStep, str]]:
-        """Create memories in batches. Return each step whose memory was not created, with the text of its file."""
+        """Create memories in batches. Return each step whose memory was not created, with the text of its file.
+
+        A file that cannot be read gets an outcome here.
+        """
         left: list[tuple[SyncStep, str]] = []
         batch: list[tuple[SyncStep, str]] = []
         size = 0
         for step in steps:
             if self._was_offered(step.path):
                 continue
-            try:
-                text = self.folder.text(self.files[step.path])
-            except FileChanged:
+            file = self.files[step.path]
+            text = self._try(step.path, partial(self.folder.text, file))
+            if text is None:
                 continue
-            if batch and (len(batch) == MOST_IN_BATCH or size + len(text) > MOST_BATCH_BYTES):
+            if batch and (len(batch) == MOST_IN_BATCH or size + file.stamp.size_bytes > MOST_BATCH_BYTES):
                 left += self._created(batch)
                 batch, size = [], 0
             batch.append((step, text))
-            size += len(text)
+            size += file.stamp.size_bytes
         return left + self._created(batch)
 
     def _created(self, batch: list[tuple[SyncStep, str]]) -> list[tuple[SyncStep, str]]:

@@ -68,6 +68,15 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
         yield Scene(place, clock, tmp_path / "elsewhere")
 
 
+def test_anchors_are_appended_to_a_file_in_the_home_directory(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(scene.directory))
+    scene.file = "~/anchors"
+    assert scene.anchor() == 5
+    scene.run("insert", path=A, insert_line=0, insert_text="more")
+    assert scene.anchor() == 1
+    assert scene.findings() == []
+
+
 def test_an_anchor_has_the_versions_since_the_last_one(scene: Scene) -> None:
     """Views change only the log. Without any change the file stays as it is."""
     assert scene.anchor() == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import unicodedata
@@ -15,7 +16,7 @@ import retentive
 from retentive import MemoryStore, errors
 from retentive.sync.session import SyncOptions, SyncReport, opened, watch
 
-from .world import World
+from .world import FUSE, World
 
 INDEX = "MEMORY.md"
 
@@ -433,6 +434,33 @@ def test_saves_around_the_exchange_are_kept(world: World, monkeypatch: pytest.Mo
     monkeypatch.undo()
     world.converge()
     assert kept_texts(world) >= {"there\n", "first\n", *(["second\n"] if saves == 2 else [])}
+
+
+def test_a_new_file_that_changes_before_its_push_is_read_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.save(0, "a.md", "a\n")
+    during(monkeypatch, "retentive.sync.session.plan", lambda: world.save(0, "a.md", "newer\n"), after=True)
+    report = world.sync(0)
+    assert world.memories() == {"a.md": "newer\n"}
+    assert report.is_settled
+
+
+def test_a_new_file_that_cannot_be_read_does_not_stop_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a.md", "b.md"):
+        world.save(0, name, f"{name}\n")
+
+    def refuse() -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    def at_the_next_open() -> None:
+        FUSE.left, FUSE.events, FUSE.effect = 1, ("open",), refuse
+
+    during(monkeypatch, "retentive.sync.session.plan", at_the_next_open, after=True)
+    report = world.sync(0)
+    assert FUSE.left == 0
+    assert became(report, "a.md") >= {"refused"}
+    assert world.memories()["b.md"] == "b.md\n"
+    world.sync(0)
+    assert world.memories() == {"a.md": "a.md\n", "b.md": "b.md\n"}
 
 
 def test_an_interrupt_after_the_exchange_loses_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,7 +202,7 @@ def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
     """Add a new key to the key file, make it current, and return its id. Creates the file if it does not exist.
 
     The old keys are kept. The file is synced to disk before the function returns. Several processes can add keys at the
-    same time.
+    same time, except on Windows.
     """
     absolute = os.path.abspath(expanded(path))
     key_id, key = _new_key(clock)

@@ -41,6 +41,7 @@ collect_ignore = ["frameworks"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # the imports of the collection create no garbage, but looking for it takes 1 s in each worker
     _keep_files_in_memory()
     if os.environ.pop("RETENTIVE_RECORD", ""):  # not for the runs of pytest that tests start
         config.pluginmanager.register(recorded)
@@ -66,6 +67,7 @@ def pytest_collection_finish() -> None:
     """Exempt the collected tests and the imported modules from garbage collection: a pass over them takes 0.3 s."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -59,8 +59,8 @@ class VisiblePart:
     def changeable(self, under: str, shown: str, snapshot: Snapshot, rules: WriteRules) -> list[Memory]:
         """Return the visible memories below `under`, a directory of the store.
 
-        Raises `Refused` if `rules` forbid a change to one of these memories, or to `under` itself if there are none.
-        `shown` is the path that the error names.
+        Raises `Refused` if a hidden memory is below `under`, or if `rules` forbid a change to one of the visible
+        memories, or to `under` itself if there are none. `shown` is the path that the error names.
         """
         found = [memory for memory in snapshot.memories(under) if self.shows(memory.path)]
         paths = [memory.path for memory in found] or [under]

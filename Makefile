@@ -11,7 +11,9 @@ STAMP := $(VENV)/.installed
 INSTALL := install --quiet --disable-pip-version-check
 PIP := $(BIN)/python -m pip $(INSTALL)
 
+# The longer profiles need more memory in each process.
 WORKERS ?= 4
+test-long test-full: WORKERS = 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
 # Keeps the results in tests/environments/results.json, from which `make docs` makes the tables of docs/platforms.md.
 RECORDED = RETENTIVE_RECORD=1

@@ -29,6 +29,7 @@ from retentive.opening import Keys, encryption
 from retentive.redaction.search import has_re2
 from retentive.storage import capabilities
 from retentive.storage.contract import Backend, Operation, Snapshot, StoreInfo
+from retentive.storage.disk import expanded
 from retentive.storage.findings import Finding
 from retentive.storage.sqlite.connection import library_version
 from retentive.values.records import SYSTEM_STORE
@@ -83,7 +84,7 @@ def write_bundle(
 
 def check_name(file: str | os.PathLike[str]) -> str:
     """Return the name of the file. Raises `InvalidInput` if its ending is unknown, or if the file exists."""
-    name = os.fspath(file)
+    name = expanded(file)
     if not name.endswith(ENDINGS):
         raise InvalidInput(f"the name of the bundle must end with {' or '.join(ENDINGS)}")
     if os.path.lexists(name):

@@ -184,6 +184,16 @@ def test_an_existing_file_is_kept(tmp_path: Path) -> None:
         write_bundle(tmp_path / "b.rar", at, [])
 
 
+def test_a_bundle_in_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = f"sqlite:///{tmp_path}/memory.db"
+    retentive.open(at).close()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_bundle("~/b.zip", at, [])
+    assert set(unpacked(tmp_path / "b.zip")) == PARTS
+    with pytest.raises(InvalidInput, match="already exists"):
+        write_bundle("~/b.zip", at, [])
+
+
 def test_values_of_settings() -> None:
     """Numbers, booleans and known words are copied; texts, lists and mappings are counted."""
     values: list[object] = [5, True, None, "redact", WORD, [WORD, WORD], {WORD: [1]}, ["dutch"], []]

@@ -89,7 +89,7 @@ def init(
     """
     given = {"--goal": goal, "--feature": features or None, "--setup": setup, "--directory": directory}
     if pattern is None and (alone := [name for name, value in given.items() if value is not None]):
-        raise click.UsageError(f"{alone[0]} needs --pattern project.")
+        raise click.UsageError(f"{alone[0]} needs `--pattern project`.")
     if goal is not None and not goal.strip():
         raise click.UsageError("--goal must not be empty: describe the purpose of the project.")
     is_new, took_over = not _exists(location), is_foreign(location.url)

@@ -77,8 +77,8 @@ def undo(
     """Undo one change with all its versions, or all changes of an actor.
 
     REVISION names the change: r1234, HEAD (the newest change), HEAD~2, or the id of one of its versions. With PATH,
-    HEAD is the newest change of this memory or directory. Without REVISION, --by and --session, shows the newest change
-    and asks before undoing it.
+    HEAD is the newest change of this memory or directory. If neither REVISION nor --by nor --session is given, the
+    command shows the newest change, and asks before undoing it.
 
     The undo is recorded as one new change, which can itself be undone. If later changes depend on the undone changes,
     nothing is done, the conflicts are printed, and the status is 6.

@@ -228,7 +228,7 @@ class _Run:
         return admit
 
     def _sees(self, levels: SearchedLevels | None) -> Admit | None:
-        """Return the condition that the documents visible to the actor meet. None if all documents are visible."""
+        """Return a function that selects the documents visible to the actor, or None if all documents are visible."""
         shows = self._search.shows
         if shows is None:
             return None if levels is None else levels.admits

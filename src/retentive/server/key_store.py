@@ -170,7 +170,7 @@ class KeyStore:
         return self._records.get(USED, _short(key_id))
 
     def is_use_due(self, key_id: str) -> bool:
-        """Return whether this process has not recorded a use of the key within the last minute."""
+        """Return True unless this process has recorded a use of the key within the last minute."""
         return self._used.get(key_id, -USED_EVERY_S) + USED_EVERY_S <= self._monotonic()
 
     def note_use(self, key_id: str) -> None:

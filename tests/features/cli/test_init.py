@@ -117,8 +117,8 @@ def test_a_second_project_is_refused_and_changes_nothing(at: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--goal", "x"], "--goal needs --pattern project."),
-        (["--feature", "a: b"], "--feature needs --pattern project."),
+        (["--goal", "x"], "--goal needs `--pattern project`."),
+        (["--feature", "a: b"], "--feature needs `--pattern project`."),
         (["--pattern", "project", "--goal", " "], "--goal must not be empty: describe the purpose of the project."),
         (["--pattern", "other"], "'other' is not 'project'"),
     ],

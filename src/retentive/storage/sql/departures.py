@@ -58,7 +58,7 @@ class Departure(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """Departures of one store, sorted by path: deletions and renames by the versions with `low < id <= high`."""
+    """Deletions and renames in one store, sorted by path. Their versions have ids with `low < id <= high`."""
 
     low: str
     high: str

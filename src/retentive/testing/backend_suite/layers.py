@@ -231,7 +231,7 @@ def note(store: Opened, kind: str, key: str) -> str | None:
 
 
 def sealing(data: bytes | None, size: int | None) -> Sealing:
-    """Return the sealing of a change: the bytes `data` are stored instead of a text of `size` bytes.
+    """Return a sealing, which stores `data` in place of a text of `size` bytes.
 
     The seal has the ids of the memory and of the version.
     """

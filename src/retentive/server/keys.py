@@ -51,10 +51,10 @@ class KeyRecord:
 
     `digest` is the SHA-256 of the text of the key. The text is random, so no slow hash is needed. `stores` lists the
     memory stores that the key may see: their ids, or patterns that match their store keys. If it is empty, the key sees
-    all memory stores of its workspace. `paths` lists patterns of the paths that the key may see and change; if it is
-    empty, these are all paths. `act_as` lists patterns of the actors that a request with the key may name. `principal`
-    is the actor that the key belongs to, such as `user:ann`. `rate_limit` is a text such as `50/s`, `none` for no
-    limit, or None for the default limit of the server.
+    all memory stores of its workspace. `paths` lists patterns of the paths that the key may see and change. If it is
+    empty, the key may see and change all paths. `act_as` lists patterns of the actors that a request with the key may
+    name. `principal` is the actor that the key belongs to, such as `user:ann`. `rate_limit` is a text such as `50/s`,
+    `none` for no limit, or None for the default limit of the server.
     """
 
     id: str

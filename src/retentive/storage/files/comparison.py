@@ -151,7 +151,7 @@ class Comparison:
         """Return True if the file at a path contains the text of `entry`.
 
         `version` is the version of `entry`, `mark` is the file mark that is stored with it, and `found` is the state of
-        the file. The file is read only if its mark (inode, size and times) proves nothing.
+        the file. The file is not read if its mark (inode, size and times) already gives the result.
         """
         if not self.known.trusts(path, version, mark, found):
             if found.kind is not FileKind.FILE or found.size_bytes not in _sizes(entry):

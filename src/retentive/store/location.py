@@ -296,6 +296,6 @@ def _has_lost_its_rules(backend: Backend, info: StoreInfo) -> bool:
     if backend.read(info.id, lambda snapshot: snapshot.settings) is None:
         return True
     raise Locked(
-        "the memory store is encrypted, and its settings may forbid the erasure; open the location"
-        " with its encryption keys"
+        "the settings of an encrypted memory store cannot be read without its keys, and they may forbid the erasure;"
+        " open the location with its encryption keys"
     )

@@ -149,7 +149,7 @@ class _Copy:
         self._raw = info.seal is not None and below_encryption(source) is source
         self._copied = 0
         if self._raw and below_encryption(target) is not target:
-            raise Locked("the source is encrypted; pass the keys of the source, or no keys to copy the texts encrypted")
+            raise Locked("the source is encrypted; pass its keys, or pass no keys at all and copy the encrypted texts")
         if not self._raw:
             capabilities.unlock(source, info)
 

@@ -83,7 +83,7 @@ def change_lines(versions: Iterable[Version], *, actor: str, since: str | None) 
 
 
 def listed(view: str) -> list[str]:
-    """Return a line with the size and the path of each memory that `view`, the view of a directory, lists."""
+    """Return one line for each memory in `view`, the view of a directory. A line has the size and the path."""
     rows = [line.partition("\t") for line in view.splitlines()]
     return [f"{size}\t{path}" for size, tab, path in rows if tab and not path.endswith("/") and path != "/memories"]
 

@@ -200,7 +200,7 @@ def _check_kept(snapshot: Snapshot, pin: str) -> None:
 
 
 def _first_changes(snapshot: Snapshot, pin: str) -> dict[str, Version]:
-    """Return, for each memory that changed after version `pin`, its first version after `pin`, by memory id."""
+    """Return a dict from the id of each memory that changed after version `pin` to its first version after `pin`."""
     found: dict[str, Version] = {}
     read = partial(snapshot.versions, oldest_first=True, limit=PAGE_VERSIONS)
     after = pin

@@ -309,7 +309,7 @@ class Index:
         return {each.memory_id: each.version_id for each in self.documents if each is not None}
 
     def languages(self) -> tuple[str, ...]:
-        """Return the languages of the memories in Latin script, detected in a sample."""
+        """Detect the languages of the store in a sample of its memories. Only languages in Latin script count."""
         if not self._languages:
             numbers = [each for name, each in self._numbers.items() if in_sample(name, self.memories)]
             sample = [document for number in numbers if (document := self.documents[number]) is not None]

@@ -114,7 +114,7 @@ class ObjectLocation:
             raise InvalidInput(f"the URL has no bucket; use {scheme}://bucket/prefix")
         quirk, allow_http = options.get("quirk"), options.get("allow_http", "false")
         if quirk not in {None, "none", UNQUOTED_ETAG}:
-            raise InvalidInput(f"the only value of the option quirk is {UNQUOTED_ETAG}")
+            raise InvalidInput(f"the only value of the option `quirk` is {UNQUOTED_ETAG}")
         if allow_http not in {"true", "false"}:
             raise InvalidInput("the option allow_http must be true or false")
         timeout = options.get("timeout_s", "30")

@@ -142,7 +142,7 @@ def read_records(snapshot: Snapshot) -> Iterator[Record]:
 
 
 def read_side_records(backend: Backend, store_id: str) -> Iterator[Record]:
-    """Yield all side records of a memory store that are copied."""
+    """Yield the side records that a copy of the memory store includes."""
     return ((kind, key, value) for kind in SIDE_RECORD_KINDS for key, value in backend.side_records(store_id, kind))
 
 

@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 INSTALL := install --quiet --disable-pip-version-check
 PIP := $(BIN)/python -m pip $(INSTALL)
 
-# The longer profiles need more memory in each process.
+# Many tests wait, so four processes are faster than three on two cores. In the longer profiles, each has larger stores.
 WORKERS ?= 4
 test-long test-full: WORKERS = 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20

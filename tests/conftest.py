@@ -6,7 +6,7 @@ import gc
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from importlib import resources
 from importlib.util import find_spec
@@ -41,7 +41,6 @@ collect_ignore = ["frameworks"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    gc.disable()  # the imports of the collection create no garbage, but looking for it takes 1 s in each worker
     _keep_files_in_memory()
     if os.environ.pop("RETENTIVE_RECORD", ""):  # not for the runs of pytest that tests start
         config.pluginmanager.register(recorded)
@@ -63,11 +62,20 @@ def _keep_files_in_memory() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without garbage collection: imports create no garbage, and looking for it takes 1 s in each worker."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Exempt the collected tests and the imported modules from garbage collection: a pass over them takes 0.3 s."""
     gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -2,7 +2,7 @@
 
 `DEPRECATIONS` lists every part that a later version will remove. The library calls `warn` when a deprecated name,
 parameter or setting is used. The command line and the server call `announce`. A test compares the list with
-docs/compatibility.md and CHANGELOG.md. It also fails if an entry is still listed in the version `removed_in`.
+docs/compatibility.md and CHANGELOG.md. It also fails if a listed part must already be removed in this version.
 """
 
 from __future__ import annotations

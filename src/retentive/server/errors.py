@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from retentive.errors import RetentiveError, error_of
+from retentive.errors import RetentiveError
 from retentive.values.paths import ROOT
-from retentive.values.replies import Reply
 
 INVALID: Final = "invalid_request_error"
 RETRY_AFTER_S = 1
@@ -117,14 +116,3 @@ def api_error(error: RetentiveError) -> HttpError:
         path = None if found is None else found.path[len(ROOT) :]
         fields = {"conflicting_memory_id": None if found is None else found.memory_id, "conflicting_path": path}
     return HttpError(status, kind, message, error.code, fields=fields)
-
-
-def check_available(reply: Reply) -> None:
-    """Raise `HttpError` 503 if a command failed because the storage was unavailable, or if its outcome is unknown.
-
-    The client then sends the request again, and the model need not see the failure.
-    """
-    if reply.is_error:
-        failure = api_error(error_of(reply.text, reply.code))
-        if failure.status == 503:
-            raise failure

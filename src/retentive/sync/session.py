@@ -14,7 +14,7 @@ from retentive.errors import InvalidInput, NotFound, PermissionDenied, Retentive
 from retentive.storage.contract import Memory
 from retentive.storage.disk import expanded
 from retentive.store import MemoryStore
-from retentive.sync.apply import SyncOutcome, SyncRound
+from retentive.sync.apply import SyncBecame, SyncOutcome, SyncRound
 from retentive.sync.files import FileStamps, FolderScan, LocalFile
 from retentive.sync.folder import SETTLE_S, Folder, is_ignored
 from retentive.sync.plan import SyncStep, alike, plan
@@ -27,6 +27,8 @@ MOST_ROUNDS = 20
 
 Many rounds happen only while other programs keep changing files or memories.
 """
+_TRIED_AGAIN: frozenset[SyncBecame] = frozenset({"waits", "refused"})
+"""Outcomes of a step that the next round plans again. Only the outcome of the last round counts."""
 MOST_LOOKED_AT = 10_000
 RESCAN_S, POLL_S = 30.0, 1.0
 """Seconds between two comparisons of the stamps of files, and between two checks for a new version in the store."""
@@ -91,7 +93,7 @@ class SyncSession:
         found: dict[tuple[str, ...], SyncOutcome] = {}
         for _ in range(MOST_ROUNDS):
             scan, outcomes, acted = self._round(dry=self.options.dry_run)
-            found = {key: each for key, each in found.items() if each.became != "waits"}
+            found = {key: each for key, each in found.items() if each.became not in _TRIED_AGAIN}
             found |= {_key(each): each for each in outcomes}
             progress(len(found))
             if self.options.dry_run or (not acted and not scan.waiting):

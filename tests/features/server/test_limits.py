@@ -348,20 +348,18 @@ def test_storage_that_is_away() -> None:
         assert api.post(at, body).status in {200, 409}  # 409: the outcome of the first one was unknown
 
 
-@pytest.mark.parametrize("route", ["tool", "commands"])
-def test_a_store_that_is_locked_for_too_long(route: str) -> None:
-    """A command that failed gets 503, although the storage can be read, and succeeds when it is sent again."""
-    url = servers.postgresql().new_database(f"server_limits_locked_{route}")
+def test_a_store_that_is_locked_for_too_long() -> None:
+    """A tool call that failed gets 503, although the storage can be read, and succeeds when it is sent again."""
+    url = servers.postgresql().new_database("server_limits_locked")
     with retentive.open(f"{url}?timeout_s=1") as opened, serving(opened) as api, psycopg.connect(url) as other:
-        at = f"/v1/memory_stores/{opened.store().id}/{route}"
+        at = f"/v1/memory_stores/{opened.store().id}/tool"
         create = {"command": "create", "path": "/memories/a", "file_text": "x"}
         block = {"type": "tool_use", "id": "toolu_1", "name": "memory", "input": create}
-        body = block if route == "tool" else {"id": "toolu_1", "command": create}
         other.execute("SELECT 1 FROM stores FOR UPDATE")
-        answer = api.post(at, body)
+        answer = api.post(at, block)
         assert (answer.status, answer.error["type"], answer.headers["retry-after"]) == (503, "overloaded_error", "1")
         other.rollback()
-        assert not api.post(at, body).body.get("is_error")
+        assert "is_error" not in api.post(at, block).body
         assert opened.store().read("/memories/a") == "x"
 
 

@@ -444,23 +444,45 @@ def test_a_new_file_that_changes_before_its_push_is_read_again(world: World, mon
     assert report.is_settled
 
 
+def refuse_the_next_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    for name, value in {"left": 1, "events": ("open",), "effect": refuse}.items():
+        monkeypatch.setattr(FUSE, name, value)
+
+
 def test_a_new_file_that_cannot_be_read_does_not_stop_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a.md", "b.md"):
         world.save(0, name, f"{name}\n")
 
-    def refuse() -> None:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    def at_the_next_open() -> None:
-        FUSE.left, FUSE.events, FUSE.effect = 1, ("open",), refuse
-
-    during(monkeypatch, "retentive.sync.session.plan", at_the_next_open, after=True)
+    during(monkeypatch, "retentive.sync.session.plan", lambda: refuse_the_next_open(monkeypatch), after=True)
+    monkeypatch.setattr("retentive.sync.session.MOST_ROUNDS", 1)
     report = world.sync(0)
     assert FUSE.left == 0
-    assert became(report, "a.md") >= {"refused"}
-    assert world.memories()["b.md"] == "b.md\n"
+    assert became(report, "a.md") == {"refused"}
+    assert world.memories() == {"b.md": "b.md\n"}
+
+
+def test_a_file_that_can_be_read_again_is_not_reported_as_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.md", "b.md"):
+        world.save(0, name, f"{name}\n")
+    during(monkeypatch, "retentive.sync.session.plan", lambda: refuse_the_next_open(monkeypatch), after=True)
+    report = world.sync(0)
+    assert FUSE.left == 0
+    assert became(report, "a.md") == became(report, "b.md") == {"pushed"}
+    assert not report.needs_attention
+
+
+def test_large_new_files_are_sent_in_several_batches(world: World) -> None:
+    """The limit of a batch is in bytes: these files have 200,000 characters, and 600,000 bytes."""
+    for number in range(6):
+        world.save(0, f"{number}.md", "\u754c" * 33_000 + f"{number}\n")
     world.sync(0)
-    assert world.memories() == {"a.md": "a.md\n", "b.md": "b.md\n"}
+    assert len(world.memories()) == 6
+    assert len({version.revision for version in world.store.versions()}) == 2
 
 
 def test_an_interrupt_after_the_exchange_loses_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

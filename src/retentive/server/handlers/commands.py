@@ -12,7 +12,7 @@ from retentive.engine.rendering import notes_of, paths_named, rendered
 from retentive.errors import Conflicting, Refused, RetentiveError
 from retentive.pipeline import StoreCore
 from retentive.server.calls import Json, RouteCall
-from retentive.server.errors import api_error, check_available, forbidden
+from retentive.server.errors import api_error, forbidden
 from retentive.server.keys import Scope
 from retentive.server.objects import api_path
 from retentive.storage.contract import Snapshot
@@ -38,8 +38,7 @@ def run_command(
     """Run one command, and return the reply, the error code and the new versions.
 
     The command is a command of the memory tool, or `write`, `append` or `clear`. If a change is sent again with the
-    same `id` within 24 hours, the handler returns the first reply and changes nothing. Raises `HttpError` 503 if the
-    storage was unavailable or the outcome is unknown.
+    same `id` within 24 hours, the handler returns the first reply and changes nothing.
     """
     name = command.get("command") if isinstance(command, Mapping) else None
     scope: Scope = "read" if name == "view" else "write"
@@ -52,9 +51,7 @@ def run_command(
     except Refused as refusal:
         return _answer(core.reply(AuditOnly(command_name(command), refusal), invocation), None)
     outcome: Outcome[Any] = core.run(operation, invocation)
-    reply = rendered(core, operation, outcome)
-    check_available(reply)
-    found = _answer(reply, paths_named(operation)[-1].text)
+    found = _answer(rendered(core, operation, outcome), paths_named(operation)[-1].text)
     if outcome.error is not None:
         return found | _conflicting(outcome.error.conflicting)
     if isinstance(outcome.result, Viewed):

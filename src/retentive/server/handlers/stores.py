@@ -31,7 +31,7 @@ def create_memory_store(
     if call.caller.key.paths:
         raise forbidden("an API key that is limited to some paths cannot create a memory store")
     if patterns and (key is None or not call.caller.key.sees("", key)):
-        raise forbidden("key: no pattern of the API key matches the key of the new memory store")
+        raise forbidden("key: must match a pattern in the field `stores` of the API key")
     made = new_store(
         call.location.opened.backend,
         name,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from retentive.errors import error_of
 from retentive.integrations.messages import render, reply_to
 from retentive.server.calls import Json, RouteCall
-from retentive.server.errors import check_available, forbidden
+from retentive.server.errors import api_error, forbidden
 from retentive.server.keys import Scope
 
 
@@ -14,7 +15,8 @@ def run_tool(call: RouteCall, *, type: str, id: str, name: object, input: object
     """Run the command in a tool_use block.
 
     If a change is sent again with the same `id` within 24 hours, the first result is returned and nothing is changed.
-    Raises `HttpError` 503 if the storage was unavailable or the outcome is unknown.
+    Raises `HttpError` 503 if the storage was unavailable or the outcome is unknown. The client then sends the request
+    again, and the model need not see the failure.
     """
     is_view = isinstance(input, Mapping) and input.get("command") == "view"
     scope: Scope = "read" if is_view else "write"
@@ -23,5 +25,7 @@ def run_tool(call: RouteCall, *, type: str, id: str, name: object, input: object
     reply = reply_to(call.store, {"name": name, "input": input}, id)
     if reply.is_error:
         call.check_store()  # if the memory store was erased, the answer is 404, as for one that never existed
-    check_available(reply)
+        failure = api_error(error_of(reply.text, reply.code))
+        if failure.status == 503:
+            raise failure
     return render(id, reply)

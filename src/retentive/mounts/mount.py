@@ -60,8 +60,8 @@ class VisiblePart:
         """Return the visible memories below `under`, a directory of the store.
 
         Raises `Refused` if `rules` forbid a change to one of these memories. If no memory is visible, `rules` must
-        allow a change to `under` itself. Also raises `Refused` if a memory at or below `under` is hidden from the actor.
-        `shown` is the path that the error names.
+        allow a change to `under` itself. Also raises `Refused` if a memory at or below `under` is hidden from the
+        actor. `shown` is the path that the error names.
         """
         found = [memory for memory in snapshot.memories(under) if self.shows(memory.path)]
         paths = [memory.path for memory in found] or [under]

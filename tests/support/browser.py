@@ -24,14 +24,27 @@ if not CHROMIUM and not REQUIRED:
     pytest.skip("chromium is not installed", allow_module_level=True)
 from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402 - only with a browser
 
-__all__ = ["AXE", "LOOKS", "RULES", "Browser", "Looks", "Page", "browser", "connected", "expect", "signed_in"]
+__all__ = [
+    "AXE",
+    "LOOKS",
+    "RULES",
+    "Browser",
+    "Looks",
+    "Page",
+    "browser",
+    "connected",
+    "expect",
+    "next_proposal",
+    "signed_in",
+]
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 Looks: TypeAlias = tuple[str, int, bool]
 LOOKS: list[Looks] = list(product(("light", "dark"), (1440, 390), (True, False)))
 """Colour scheme, width, and whether JavaScript is on."""
-# Advice of Chromium: a form with a key has no name of a user. And its note about the header of the sign-out.
-HARMLESS = re.compile("Password forms should have|Clear-Site-Data header")
+# Advice of Chromium: a form with a key has no name of a user. Its note about the header of the sign-out. And its note that
+# a test filled in the key before Chromium moved the focus to that field.
+HARMLESS = re.compile("Password forms should have|Clear-Site-Data header|Autofocus processing was blocked")
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +95,12 @@ def connected(page: Page, url: str) -> None:
     with page.expect_response(lambda answer: "/events?" in answer.url) as stream:
         page.goto(url)
     assert stream.value.status == 200
+
+
+def next_proposal(page: Page, path: str, waiting: int) -> None:
+    """Wait until a review shows the next proposal, and the number of those that wait.
+
+    The number alone is not enough: the stream changes it in the old page too, before the answer to the decision.
+    """
+    expect(page.locator("main h2").filter(has_text=path)).to_be_visible()
+    expect(page.locator(".meta").first).to_have_text(f"{waiting} waiting")

@@ -16,7 +16,7 @@ from retentive.console.report import of_changes, of_store
 from retentive.history.reads import LogFilter
 from retentive.store import core_of
 from retentive.store.location_records import LocationRecords
-from support.browser import AXE, RULES, Browser, browser, expect, signed_in
+from support.browser import AXE, RULES, Browser, browser, expect, next_proposal, signed_in
 from support.http_api import Api
 from support.planted import plant, urls
 from support.profiles import FULL, REQUIRED
@@ -86,8 +86,7 @@ def test_a_review_by_keyboard_alone(browser: Browser, api: Api, store: MemorySto
         page.keyboard.press("Enter")
         expect(page.locator("td")).to_contain_text(["x"])
         page.keyboard.press("a")
-        page.wait_for_url("**/review/*")
-        expect(page.locator(".meta").first).to_have_text("1 waiting")
+        next_proposal(page, "y.md", 1)
         page.keyboard.press("r")
         expect(page.locator(".meta").first).to_have_text("0 waiting")
         page.keyboard.press("/")

@@ -16,7 +16,7 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.console.web import console
-from support.browser import AXE, LOOKS, RULES, Browser, Looks, Page, browser, expect, signed_in
+from support.browser import AXE, LOOKS, RULES, Browser, Looks, Page, browser, expect, next_proposal, signed_in
 from support.http_api import Api, serving
 from support.profiles import FULL, combined
 
@@ -172,9 +172,9 @@ def review(visitor: Visitor) -> None:
     visitor.open("review")
     visitor.link("x.md")
     visitor.sees("proposed")
-    for button, left in (("Accept", 2), ("Refuse", 1)):
+    for button, path, waiting in (("Accept", "y.md", 2), ("Refuse", "z.md", 1)):
         visitor.press(button)
-        expect(visitor.page.locator(".meta").first).to_have_text(f"{left} waiting")
+        next_proposal(visitor.page, path, waiting)
         visitor.check()
     assert visitor.store.read("/memories/x.md") == "x\n"
     visitor.open("trust")

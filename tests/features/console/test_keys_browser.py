@@ -8,7 +8,7 @@ import pytest
 
 from retentive import MemoryStore
 from retentive.console.shortcuts import SHORTCUTS
-from support.browser import AXE, RULES, Browser, Page, browser, expect, signed_in
+from support.browser import AXE, RULES, Browser, Page, browser, expect, next_proposal, signed_in
 from support.http_api import Api
 
 __all__ = ["browser"]
@@ -135,9 +135,9 @@ def test_several_proposals_are_selected_with_keys_and_accepted_together(
         expect(page.get_by_role("button", name="Accept 1 selected")).to_be_enabled()
         page.keyboard.press("x")
         page.get_by_role("button", name="Accept 2 selected").click()
-        expect(page.locator(".meta").first).to_have_text("1 waiting")
+        next_proposal(page, "y.md", 1)
         expect(page.get_by_role("button", name="Accept selected")).to_be_disabled()
-        assert page.evaluate("document.activeElement.tagName") == "H2"
+        expect(page.locator("main h2").first).to_be_focused()
     assert [each.summary for each in reviewed.review.pending()] == ["created /memories/y.md"]
     assert len({reviewed.versions(f"/memories/{name}.md")[0].revision for name in "xz"}) == 1
     assert problems == []
@@ -150,7 +150,7 @@ def test_a_review_without_scripts_accepts_what_is_selected(browser: Browser, api
         for name in ("x", "y"):
             page.get_by_role("checkbox", name=f"Select created /memories/{name}.md").check()
         page.get_by_role("button", name="Accept selected").click()
-        expect(page.locator(".meta").first).to_have_text("1 waiting")
+        next_proposal(page, "z.md", 1)
         page.get_by_role("button", name="Refuse", exact=True).click()
         expect(page.locator(".meta").first).to_have_text("0 waiting")
     assert [reviewed.read(f"/memories/{name}.md") for name in "xy"] == ["x\n", "y\n"]
@@ -170,7 +170,7 @@ def test_a_key_presses_only_what_is_visible_and_once(browser: Browser, api: Api,
         expect(page.get_by_role("button", name="Accept 1 selected")).to_be_enabled()
         assert len(reviewed.review.pending()) == 3
         page.keyboard.press("a")
-        expect(page.locator(".meta").first).to_have_text("2 waiting")
+        next_proposal(page, "y.md", 2)
         page.keyboard.press("r")
         expect(page.locator(".meta").first).to_have_text("1 waiting")
     assert [each.accepted for each in reviewed.review.decisions()] == [False, True]

@@ -1,8 +1,8 @@
 """Async versions of `MemoryStore`, `Mounts` and `Retentive`.
 
-An async method has the name and arguments of the sync method. It runs the sync method in a worker thread; for a store
-on a server it sends the HTTP requests on the event loop. A method that has started completes even if its caller is
-cancelled.
+An async method has the name and arguments of the sync method. It runs the sync method in a worker thread. If the store
+is on a server, it instead sends the HTTP requests on the event loop. A method that has started completes even if its
+caller is cancelled.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class AsyncMemoryStore(_Async[MemoryStore]):
         return self.sync.replies
 
     def read_only(self) -> AsyncMemoryStore:
-        """Return an object for the same memory store that refuses all changes."""
+        """Return an object for the same memory store. It refuses all changes."""
         return AsyncMemoryStore(self.sync.read_only())
 
     def acting_as(self, actor: Actor | str) -> AsyncMemoryStore:

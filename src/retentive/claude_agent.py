@@ -66,9 +66,10 @@ def memory_server(
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """Main record of a transcript. The entries of the transcript are in `parts` other records.
+    """Main record of a transcript. The entries of the transcript are in other records.
 
-    `begun` and `last` are random tokens. `begun` identifies the first append to the transcript, and `last` the newest.
+    `parts` is the number of these other records. `begun` and `last` are random tokens. `begun` identifies the first
+    append to the transcript, and `last` identifies the newest append.
     """
 
     project_key: str
@@ -144,7 +145,7 @@ class TranscriptStore:
         return [each.subpath for each in heads if each.subpath is not None]
 
     def prune(self, older_than_days: float) -> int:
-        """Delete each session without an append in the last `older_than_days` days, and return their number."""
+        """Delete the sessions without an append in the last `older_than_days` days. Return how many were deleted."""
         before = int((time.time() - older_than_days * 86_400) * 1_000)
         return self._write(partial(_prune, before=before))
 
@@ -267,9 +268,10 @@ def _texts(snapshot: Snapshot, name: str, *, after: int = 0) -> Iterator[str]:
 
 
 def _parts(entries: Sequence[SessionStoreEntry]) -> list[str]:
-    """Convert entries to JSON lines, joined into texts of at most `MOST_PART_CHARS` unless one entry is longer.
+    """Convert entries to JSON lines, and join the lines into texts of at most `MOST_PART_CHARS` characters.
 
-    The lines are ASCII. An entry may contain a lone surrogate, which JSON can escape but UTF-8 cannot encode.
+    A longer entry gets a text of its own. The lines are ASCII, because an entry may contain a lone surrogate, which
+    JSON can escape but UTF-8 cannot encode.
     """
     parts: list[str] = []
     for line in (json.dumps(each, ensure_ascii=True) for each in entries):

@@ -2,7 +2,8 @@
 
 `DEPRECATIONS` lists every part that a later version will remove. The library calls `warn` when a deprecated name,
 parameter or setting is used. The command line and the server call `announce`. A test compares the list with
-docs/compatibility.md and CHANGELOG.md. It also fails if a listed part must already be removed in this version.
+docs/compatibility.md and CHANGELOG.md. The test also fails if this version still lists a part that it should have
+removed.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ class Deprecation(NamedTuple):
     """A part of the public interface that will be removed.
 
     `name` is written as users write it: `MemoryTool`, `MemoryStore.read(old)`, `old_setting`, `log --old`, or
-    `GET /v1/old/{id}`. `use` names the replacement. `since` is the version in which the part was deprecated, `on` the
-    date of that version, and `removed_in` the version that removes the part.
+    `GET /v1/old/{id}`. `use` names the replacement. `since` is the version in which the part was deprecated, and `on`
+    is the date of that version. `removed_in` is the version that removes the part.
     """
 
     kind: DeprecatedKind

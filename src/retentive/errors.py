@@ -1,7 +1,7 @@
 """Exceptions of retentive.
 
 Each class has a `code`, which is part of the API and does not change. `retryable` is true if the same call may succeed
-later. Messages contain memory paths and store keys. They never contain local file names, connection strings,
+later. Messages may contain memory paths and store keys. They never contain local file names, connection strings,
 encryption keys or stored text.
 """
 
@@ -116,7 +116,7 @@ class OutOfRange(InvalidInput):
 
 
 class RootProtected(InvalidInput):
-    """The path is the root, a mount point or a directory that contains one. These cannot be deleted or renamed."""
+    """The path is the root, a mount point or a directory above a mount point. It cannot be deleted or renamed."""
 
     code = "root_protected"
 
@@ -165,7 +165,7 @@ class StoreFull(RetentiveError):
 
 
 class Unavailable(RetentiveError):
-    """The storage cannot be reached, is locked by another process for too long, or failed. Nothing was written."""
+    """The storage failed, cannot be reached, or was locked by another process for too long. Nothing was written."""
 
     code = "unavailable"
     retryable = True
@@ -237,7 +237,7 @@ class Refused(RetentiveError):
 
 
 def error_of(text: str, code: str | None) -> RetentiveError:
-    """Return an exception with the text `text`, of the class that has this `code`."""
+    """Return an exception of the class that has this `code`. Its text is `text`."""
     return _by_code(RetentiveError).get(code or "", RetentiveError)(text.removeprefix("Error: "))
 
 

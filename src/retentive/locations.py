@@ -170,7 +170,7 @@ def location_exists(location: str | os.PathLike[str], *, or_is_empty: bool = Fal
 
 
 def is_foreign(location: str | os.PathLike[str]) -> bool:
-    """Return whether a location is the path of a directory without `.retentive`, which retentive has never opened."""
+    """Return whether a location is the path of a directory that retentive has never opened: it has no `.retentive`."""
     scheme, path = parse_location(location)
     return scheme is None and not os.path.lexists(os.path.join(path, ".retentive"))
 
@@ -191,8 +191,8 @@ def _has_files(directory: str) -> bool:
 def find_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
     """Return the memory store with an id, or with a key in a workspace. Returns None if it does not exist.
 
-    An id also finds an erased store. Raises `InvalidInput` for an invalid id or key, such as a string with a lone
-    surrogate, before it reaches the storage. Raises `NotFound` for the internal store that has the records of the
+    An id finds a store even if it was erased. An invalid id or key, such as a string with a lone surrogate, raises
+    `InvalidInput` and does not reach the storage. Raises `NotFound` for the internal store that has the records of the
     location. All lookups of stores go through this function.
     """
     if id_or_key == SYSTEM_STORE:
@@ -202,7 +202,7 @@ def find_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT_WOR
 
 
 def existing_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo:
-    """Return a memory store, like `find_store`. Raises `NotFound` if it does not exist or was erased."""
+    """Return a memory store as `find_store` does. Raises `NotFound` if it does not exist or was erased."""
     info = find_store(backend, id_or_key, workspace=workspace)
     if info is None or info.erased_at is not None:
         raise NotFound(f"there is no memory store {id_or_key!r}")
@@ -213,10 +213,10 @@ def migrate_schema(location: str | os.PathLike[str], *, partitions: int = 0) -> 
     """Create the tables on a database server, or migrate them to this version of retentive.
 
     Returns the numbers of the applied migrations. Opening a location never changes existing tables on a database
-    server; only this function does. Other processes may use the database meanwhile. If the tables are created,
-    `partitions` is the number of partitions for the tables of memories and of versions, in which rows are placed by the
-    hash of the store number. Locations of other kinds are migrated when they are opened, so this function only opens
-    and closes them. Raises `InvalidInput`, `UnknownSchema` and the errors of storage.
+    server; only this function does. Other processes may use the database during a migration. If the tables are created,
+    the table of memories and the table of versions each get `partitions` partitions. The hash of the store number
+    decides the partition of a row. Locations of other kinds are migrated when they are opened, so this function only
+    opens and closes them. Raises `InvalidInput`, `UnknownSchema` and the errors of storage.
     """
     scheme, rest = parse_location(location)
     if scheme is None or scheme not in _SERVERS:

@@ -75,7 +75,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     The other arguments:
 
     - `replies`: the sentences of the replies, if you want to change them (docs/commands.md).
-    - `actor`: the actor recorded with a change if the call does not name another one.
+    - `actor`: the actor that is recorded with a change, unless the call names another actor.
     - `keys`: encryption keys: a key file, a `KeyRing` or another key wrapper. New memory stores are then encrypted.
       `seal_paths` encrypts the paths of their memories too (docs/encryption.md).
     - `rules`, `detectors`: find kinds of sensitive values that are not built in (docs/guards.md).
@@ -88,8 +88,8 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
       setting of every store. It is not saved.
     - `api_key`, `ca_file`, `insecure`, `hosted`: only for the URL of a server. If `api_key` is not given, it is read
       from the environment variable `RETENTIVE_API_KEY`. `ca_file` is a file with the certificates to trust. `insecure`
-      allows http to another host. `hosted=True` means that the server has only the API of Anthropic's hosted memory
-      stores; by default this is assumed only of `https://api.anthropic.com`.
+      allows `http://` for a host other than this machine. `hosted=True` means that the server has only the API of
+      Anthropic's hosted memory stores; by default this is assumed only of `https://api.anthropic.com`.
 
     Raises `InvalidInput` for an invalid location, option or setting, and the errors of storage.
     """
@@ -129,7 +129,7 @@ def _refuse(given: Mapping[str, object], reason: str) -> None:
 def check_options(settings: Mapping[str, object], function: Callable[..., object]) -> None:
     """Raise `InvalidInput` if a name in `settings` is not a setting.
 
-    `settings` are the keyword arguments of a call of `function` that are not parameters of `function`. The error lists
+    `settings` are keyword arguments that were passed to `function` but are not among its parameters. The error lists
     the options of `function` and all settings.
     """
     deprecation.warn("setting", *settings)

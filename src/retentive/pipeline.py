@@ -105,7 +105,8 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
 def _examined_ahead(context: StoreContext, operation: WriteOperation[Any]) -> TextExaminer:
     """Return the examiner that finds sensitive values in the texts of an operation.
 
-    It examines a long text now, before the write lock is acquired, so that other writers need not wait for this.
+    It examines a long text now, before the write lock is acquired, so that other writers need not wait for the
+    examination.
     """
     settings, text = context.known_settings[1], brought_by(operation)
     if settings is None or 0 < settings.max_memory_bytes < len(text) or len(text) < AHEAD_CHARS:
@@ -256,7 +257,7 @@ class StoreCore(StoreContext):
     def written_together(self, batch: Batch, invocation: Invocation) -> list[Written]:
         """Run a batch, and return one `Written` for each of its commands. Either all commands are applied or none.
 
-        Raises the error of the first command that is refused, with its `position`, and storage errors.
+        If commands are refused, raises the error of the first of them, with its `position`. Also raises storage errors.
         """
         try:
             outcome = run(self, batch, invocation)

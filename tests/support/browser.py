@@ -42,8 +42,8 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"
 Looks: TypeAlias = tuple[str, int, bool]
 LOOKS: list[Looks] = list(product(("light", "dark"), (1440, 390), (True, False)))
 """Colour scheme, width, and whether JavaScript is on."""
-# Advice of Chromium: a form with a key has no name of a user. Its note about the header of the sign-out. And its note that
-# a test filled in the key before Chromium moved the focus to that field.
+# Advice of Chromium: a form with a key has no name of a user. Its note about the header of the sign-out. And its note
+# that a test filled in the key before Chromium moved the focus to that field.
 HARMLESS = re.compile("Password forms should have|Clear-Site-Data header|Autofocus processing was blocked")
 
 

@@ -1,7 +1,7 @@
 """Agents with a memory, and their parts: context management, prompts, a function tool, and long projects.
 
-Importing this package does not import the SDK. Only `Agent` and `AsyncAgent` need the SDK, which is imported when they
-are first used.
+Importing this package does not import the SDK. Only `Agent` and `AsyncAgent` need the SDK. It is imported when one of
+these classes is first used.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from retentive.errors import InvalidInput
 
 
 def check_text(name: str, text: object) -> None:
-    """Raise `InvalidInput` unless `text` is a string without lone surrogates. The error message calls it `name`."""
+    """Raise `InvalidInput` unless `text` is a string without lone surrogates. The message uses `name` for the text."""
     if not isinstance(text, str):
         raise InvalidInput(f"{name} must be a string")
     if text != replace_surrogates(text):
@@ -22,7 +22,7 @@ def check_text(name: str, text: object) -> None:
 def check_list(value: object, message: str) -> list[Any]:
     """Return the items of a list or another iterable.
 
-    Raises `InvalidInput` with the text `message` for a string, a dict or a value that is not iterable.
+    If `value` is a string, a dict or not iterable, raises `InvalidInput` with the text `message`.
     """
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise InvalidInput(message)
@@ -42,7 +42,7 @@ def check_at_least(minimum: int, name: str, value: object) -> None:
 
 
 def replace_surrogates(value: Any) -> Any:
-    """Return a copy of a JSON value without surrogates in its strings.
+    """Return a copy of a JSON value in which no string contains a surrogate.
 
     Lone surrogates become U+FFFD. Pairs of surrogates become the character that they encode.
     """

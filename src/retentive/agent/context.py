@@ -3,9 +3,9 @@
     context = ContextManagement(ClearToolUses(trigger=InputTokens(30_000), exclude_tools=("memory",)), Compact())
     client.beta.messages.create(..., context_management=context.request(), betas=context.betas)
 
-A context edit shortens what the model reads of a long conversation: it clears old tool results or thinking, or replaces
-the conversation with a summary. Invalid values raise `InvalidInput` before a request is sent. The functions in
-`retentive.agent.responses` read from a response which edits the API applied.
+A context edit shortens a long conversation before the model reads it. The edit clears old tool results or thinking, or
+replaces the conversation with a summary. Invalid values raise `InvalidInput` before a request is sent. The functions in
+`retentive.agent.responses` return the edits that the API applied, as reported in its response.
 
 Source: "Context editing", "Compaction" and the API reference, linked in docs/context.md.
 """
@@ -55,11 +55,12 @@ class ToolUses(_Trigger):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearToolUses:
-    """Context edit that replaces the oldest tool results with a placeholder once the trigger is exceeded.
+    """Context edit that replaces the oldest tool results with a placeholder when the trigger is exceeded.
 
-    The newest `keep` tool uses, and all uses of `exclude_tools`, are not cleared. If the edit would free fewer than
-    `clear_at_least` tokens, nothing is cleared. With `clear_tool_inputs=True`, the inputs of the cleared tool uses are
-    cleared too. If `clear_tool_inputs` is a list of tool names, only the inputs of these tools are cleared.
+    The newest `keep` tool uses are never cleared, and neither are uses of the tools in `exclude_tools`. If
+    the edit would free fewer than `clear_at_least` tokens, nothing is cleared. With `clear_tool_inputs=True`, the
+    inputs of the cleared tool uses are cleared too. If `clear_tool_inputs` is a list of tool names, only the inputs of
+    these tools are cleared.
     """
 
     type: ClassVar[str] = "clear_tool_uses_20250919"
@@ -128,7 +129,7 @@ class ClearThinking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compact:
-    """Context edit that replaces the conversation so far with a summary once the input reaches the trigger.
+    """Context edit that replaces the conversation so far with a summary when the input reaches the trigger.
 
     The trigger is at least 50,000 tokens. `instructions` replace the API's own summary prompt. With
     `pause_after_compaction`, the response ends after the summary, so that the application can add content before Claude
@@ -203,8 +204,8 @@ def memory_context(
     """Return context edits that clear old tool results, except those of the memory tool.
 
     If results of the memory tool were cleared, Claude would have to view the memories again. With
-    `exclude_memory=False`, they are cleared like all other results. With `compact`, the conversation is also replaced
-    with a summary when it gets too long.
+    `exclude_memory=False`, results of the memory tool are cleared like all other results. With `compact`, the
+    conversation is also replaced with a summary when it gets too long.
     """
     excluded = (MEMORY_TOOL_NAME,) if exclude_memory else ()
     edit = ClearToolUses(trigger=trigger, keep=keep, clear_at_least=clear_at_least, exclude_tools=excluded)
@@ -214,8 +215,8 @@ def memory_context(
 def default_context() -> ContextManagement:
     """Return the context edits that an agent uses by default: clear old tool results, then compact.
 
-    Clearing tool results does not always keep a conversation within the context window, because texts and results of
-    the memory tool are not cleared.
+    Clearing tool results does not always keep a conversation within the context window, because neither texts nor the
+    results of the memory tool are cleared.
     """
     return memory_context(clear_at_least=CLEAR_AT_LEAST_TOKENS, compact=True)
 

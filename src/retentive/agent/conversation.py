@@ -121,7 +121,7 @@ def parse_messages(messages: object) -> list[MessageDict]:
 
 
 def unanswered_calls(messages: Sequence[MessageDict]) -> list[MessageDict]:
-    """Return the tool calls of the newest response that have no result yet, in order."""
+    """Return, in order, those tool calls of the newest response that have no result yet."""
     at = _newest_response(messages)
     if at is None:
         return []
@@ -168,10 +168,10 @@ def _newest_response(messages: Sequence[MessageDict]) -> int | None:
 
 
 def without_server_calls(blocks: Sequence[MessageDict], later: Iterable[Mapping[str, Any]] = ()) -> list[MessageDict]:
-    """Return `blocks` without the calls of server tools whose result is missing.
+    """Return `blocks` without those calls of server tools that have no result.
 
-    A result is missing if it is neither in `blocks` nor in the messages `later`. If `blocks` contains all results,
-    `later` is not read.
+    The result of a call can be in `blocks` or in the messages `later`. If `blocks` contains all results, `later` is not
+    read.
     """
     open_ids = {block.get("id") for block in blocks if block.get("type") in SERVER_CALLS}
     for each in chain([blocks], map(blocks_of, later)):

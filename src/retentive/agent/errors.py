@@ -1,7 +1,7 @@
 """Errors of the agent and of the API. Each class has a stable `code` and a flag `retryable`.
 
-After any of these errors, the memory is consistent, because each command is atomic, and `agent.messages` is still a
-valid conversation. Errors of the memory itself are in `retentive.errors`.
+After any of these errors, `agent.messages` is still a valid conversation. The memory is consistent, because each
+command is atomic. Errors of the memory itself are in `retentive.errors`.
 """
 
 from __future__ import annotations

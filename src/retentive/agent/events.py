@@ -22,7 +22,8 @@ class Text:
 class ToolCall:
     """Tool call from Claude. The call is already in the conversation, but it has not run yet.
 
-    It runs when the next event of this run is read. If the run ends first, the call runs at the start of the next run.
+    It runs when the next event of this run is read. If the run ends before that, the call runs at the start of the next
+    run.
     """
 
     id: str

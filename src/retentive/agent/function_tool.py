@@ -35,8 +35,8 @@ def function_tool(
     """Create a function tool for a memory. Raises `InvalidInput`.
 
     `memory` is a `MemoryStore`, `Mounts`, another object with a method `execute`, or a location (a directory, a URL or
-    an opened location). For a location, `store` selects a memory store by its key or id. If this function opens the
-    location, it is closed when the process ends.
+    an opened location). For a location, `store` selects a memory store by its key or id. A location that this function
+    opens is closed when the process ends.
 
     With `protocol`, the description of the tool includes the memory protocol. This text tells the model to view its
     memory first and to record its progress. The API adds this text itself, but only for Claude's built-in memory tool.

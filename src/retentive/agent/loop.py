@@ -5,9 +5,9 @@
         ...
 
 The loop does not use the SDK's tool runner, because the runner does not pass the id of a tool call to the tool. This
-loop records each response before it runs the tool calls in it. It passes the id of a call to the memory, and records
-the result. If the process is killed at any point, the saved conversation can be continued: a command that runs again
-under its id changes the memory only once.
+loop records each response before it runs the tool calls of the response. For each call, the loop tells the memory the
+id of the call, and records the result. If the process is killed at any point, the saved conversation can be continued:
+a command that runs again under its id changes the memory only once.
 
 Each request contains the whole conversation. There are two reasons: the API applies context edits only to whole
 conversations, and the application can save or drop the conversation at any time.
@@ -117,10 +117,10 @@ class _Conversation(Generic[C, R]):
         return f"<{type(self).__name__} of {model}, {count} messages, memory {self.memory!r}>"
 
     def saved(self) -> dict[str, Any]:
-        """Return the conversation as JSON. To continue it, pass it to a new agent: `Agent(messages=saved)`.
+        """Return the conversation as JSON. A new agent can continue the conversation: `Agent(messages=saved)`.
 
-        It contains the messages, the usage that counts against the `Budget`, and the stop reason of the last response.
-        The stop reason shows whether the API paused a turn.
+        The JSON contains the messages, the usage that counts against the `Budget`, and the stop reason of the last
+        response. The stop reason shows whether the API paused a turn.
         """
         return {"messages": list(self.messages), "used": asdict(self.used), "stop_reason": self._stop_reason}
 
@@ -139,8 +139,8 @@ class _Conversation(Generic[C, R]):
         """Replace the conversation so far with a summary now. Return an iterator over the events, as `run` does.
 
         Tool calls without a result run first. The last event is a `Finished`. Its `reason` is "pause" if there is a
-        summary; otherwise the conversation is unchanged. `agent.messages` keeps the earlier messages. `instructions`
-        replace the API's own summary prompt.
+        summary. Without a summary, the conversation is unchanged. `agent.messages` keeps the earlier messages.
+        `instructions` replace the API's own summary prompt.
 
         After a summary, the agent no longer sends the context edit `Compact`, because the API rejects it. Call this
         method again when the conversation has grown. The model must support the beta `compact-2026-09-04`.
@@ -209,7 +209,8 @@ class _Conversation(Generic[C, R]):
     def _respond(self, send: Send) -> Generator[Event | Send | Wait, Any, Response]:
         """Return the response to a request. Its tokens are added to the usage of the conversation.
 
-        If the stream is interrupted, the request is sent again, up to `max_retries` times (a setting of the client).
+        If the stream is interrupted, the request is sent again. The setting `max_retries` of the client limits the
+        number of retries.
         """
         retries = retry_pauses(self.client.max_retries)  # type: ignore[attr-defined] # both clients have it
         while True:
@@ -240,8 +241,8 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
 
     - `client`: an `Anthropic` client, whose `max_retries` the agent uses. By default, the agent creates a client and
       closes it.
-    - `memory`: a location as for `retentive.open`, which the agent opens and closes, or an opened location, a
-      `MemoryStore` or `Mounts`.
+    - `memory`: a `MemoryStore`, `Mounts`, an opened location, or a location as for `retentive.open`. The agent opens
+      and closes such a location itself.
     - `store`: key or id of a memory store in the location.
     - `tools`: additional tools: functions decorated with the SDK's `beta_tool`, or definitions of server tools.
     - `context`: context edits for each request. None disables context management.
@@ -254,9 +255,9 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
     - `cache`: cache the system prompt and the conversation so far (`cache_control`).
     - `request`: extra fields for each request, such as `thinking`.
 
-    Raises `InvalidInput`, storage errors when it opens the memory, and `AgentError` during a run. After an error or an
-    abandoned run, the conversation is still valid, and `run()` without a message continues it. If the API rejects a
-    message, the message is removed from the conversation.
+    Raises `InvalidInput` for invalid arguments, storage errors if the memory cannot be opened, and `AgentError` during
+    a run. After an error or an abandoned run, the conversation is still valid, and `run()` without a message continues
+    it. If the API rejects a message, the message is removed from the conversation.
     """
 
     _new_client: Callable[[], Anthropic] = staticmethod(sdk.new_client)
@@ -390,6 +391,6 @@ class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
 
 
 def retry_pauses(retries: int) -> Iterator[float]:
-    """Yield the seconds to wait before each retry, as the SDK does: 0.5, doubled up to 8, with jitter."""
+    """Yield the seconds to wait before each retry. As in the SDK, they double from 0.5 up to 8, with jitter."""
     for number in range(retries):
         yield min(0.5 * 2**number, 8.0) * random.uniform(0.75, 1.0)  # noqa: S311 - spreads retries

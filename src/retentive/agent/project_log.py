@@ -24,9 +24,10 @@ _MORE = "- older files are not listed\n"
 class LogPlan:
     """Plan for fitting a new session into the log.
 
-    `share` is the fraction of the size limit to use. A fraction below 1 leaves room, because guards may lengthen the
-    text. If `rolls_over` is True, older sessions move to files. Otherwise they are dropped from the log. If `shrinks`
-    is True, enough sessions are dropped to make the log smaller than before. Every limit allows a smaller log.
+    `share` is the fraction of the size limit to use. Guards may lengthen the text, and a fraction below 1 leaves room
+    for that. If `rolls_over` is True, older sessions move to files. Otherwise they are dropped from the log. If
+    `shrinks` is True, enough sessions are dropped to make the log smaller than before. Every limit allows a smaller
+    log.
     """
 
     share: float = 1.0
@@ -69,7 +70,7 @@ def indexed(index: str) -> list[str]:
 
 
 def _fitting(head: str, entries: Sequence[str], room: int, most: int) -> list[str]:
-    """Return the newest sessions, at most `most`, that fit into a log of `room` bytes."""
+    """Return the newest sessions that fit into a log of `room` bytes, but not more than `most` sessions."""
     left, kept = room - _size(_joined(head, [])) - 1, []
     for entry in entries[:most]:
         left -= _size(entry)
@@ -84,7 +85,7 @@ def _joined(head: str, entries: Sequence[str]) -> str:
 
 
 def _archive(files: ProjectFiles, entries: Sequence[str], room: int, day: str) -> None:
-    """Write sessions, given newest first, to new files named after `day`, and add the files to the index."""
+    """Write sessions to new files named after `day`, and add the files to the index. `entries` has the newest first."""
     head = "# Earlier sessions, newest first\n"
     rest = [part for entry in entries for part in _parts(entry, room - _size(head) - 1)]
     chunks = []

@@ -65,9 +65,9 @@ def start_project(
 ) -> None:
     """Write the memories of a new project in one transaction: `progress.md`, `features.json` and `setup.md`.
 
-    Features given as strings get the ids `f1`, `f2` and so on. `setup` describes how to start and test the project,
-    ideally by the name of a script. With `Mounts`, the memories are written to the store that is mounted at `directory`
-    or above it. `actor`, `source` and `session` are recorded with each change.
+    Features given as strings get the ids `f1`, `f2` and so on. `setup` describes how to start and test the project.
+    Ideally, it names a script that does this. With `Mounts`, the memories are written to the store that is mounted at
+    `directory` or above it. `actor`, `source` and `session` are recorded with each change.
 
     Raises `InvalidInput` if the project already exists, and `NotSaved` if a memory cannot be written.
     """
@@ -163,7 +163,7 @@ def close_session(
 def _changed(
     memory: MemoryStore | Mounts, directory: str, ways: Sequence[Callable[[ProjectFiles], T]], author: Author
 ) -> T:
-    """Call the functions in `ways` in turn, each in its own transaction, until the limits of the store allow one."""
+    """Call each function in `ways` in its own transaction, until one stays within the limits of the store."""
     first: Refused | None = None
     for way in ways:
         try:

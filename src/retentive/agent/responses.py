@@ -91,8 +91,8 @@ class ConversationUsage:
 class TokenCount:
     """Result of `count_tokens`.
 
-    `input_tokens` counts the tokens after context edits. `original_input_tokens` counts them before the edits; None if
-    the request has no edits.
+    `input_tokens` counts the tokens after context edits. `original_input_tokens` counts the tokens before the edits. It
+    is None if the request has no edits.
     """
 
     input_tokens: int

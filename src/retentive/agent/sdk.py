@@ -52,7 +52,7 @@ def new_async_client() -> anthropic.AsyncAnthropic:
 
 @contextmanager
 def api_errors() -> Iterator[None]:
-    """Convert exceptions that the SDK raises for failures of the API or the network to `AgentError`."""
+    """Raise `AgentError` in place of the exceptions that the SDK raises for failures of the API or the network."""
     try:
         yield
     except anthropic.AnthropicError as error:
@@ -95,7 +95,7 @@ def stream_events(event: Any) -> tuple[list[Event], bool]:
 def lost_after_the_end() -> suppress:
     """Return a context manager that ignores a connection lost after the end of a response.
 
-    The rest of the stream is read only so that the connection can be reused.
+    The rest of the stream is not needed. It is read because the connection can then be reused.
     """
     return suppress(httpx2.TransportError)
 
@@ -141,7 +141,7 @@ _BY_TYPE_OR_STATUS: dict[str | int | None, type[AgentError]] = {
 def to_agent_error(error: anthropic.AnthropicError) -> AgentError:
     """Convert an exception of the SDK to an `AgentError`.
 
-    The message has the explanation of the API, but nothing from the request.
+    The message contains the explanation that the API gave, but nothing from the request.
     """
     if isinstance(error, anthropic.APIStatusError):
         kind = _BY_TYPE_OR_STATUS.get(error.type) or _BY_TYPE_OR_STATUS.get(error.status_code)

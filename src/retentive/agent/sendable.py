@@ -11,9 +11,9 @@ Each rule quotes the error of the API for a request that breaks the rule:
 - Results come first in their message: "`tool_use` ids were found without `tool_result` blocks immediately after".
 - A call without a result gets an error result. The API reports the same error as in the previous rule.
 - Thinking at the end of a response is left out: "The final block in an assistant message cannot be `thinking`".
-- A call of a server tool that has no result is left out if its turn has ended, because the API would have sent the
-  result in that turn: "`web_search` tool use with id ... was found without a corresponding `web_search_tool_result`
-  block". A turn is not ended by a pause or by results of the client's own tools.
+- A call of a server tool is left out if it has no result and its turn has ended. The API would have sent the result in
+  that turn: "`web_search` tool use with id ... was found without a corresponding `web_search_tool_result` block". A
+  turn is not ended by a pause or by results of the client's own tools.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _leave_out_final_thinking(sent: list[MessageDict]) -> None:
 
 
 def _answer_calls(sent: list[MessageDict]) -> None:
-    """Add an error result for each tool call of the last response whose result is missing."""
+    """If a tool call in the last response has no result, add an error result for the call."""
     missing = [tool_result(call["id"], UNKNOWN_OUTCOME, is_error=True) for call in _open_calls(sent)]
     if not missing:
         return

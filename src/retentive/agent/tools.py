@@ -96,7 +96,7 @@ def run_tools(
     this function. After a crash, call it again with the saved messages and the same `actor`: each change to the memory
     is made only once.
 
-    `memory` is an open memory, or a location as for `retentive.open`, which is opened and closed by this function.
+    `memory` is an open memory, or a location as for `retentive.open`. This function opens and closes such a location.
     `store` is the key or id of a memory store in a location. `tools` are functions decorated with the SDK's
     `beta_tool`. `source` and `session` are recorded with each change.
 

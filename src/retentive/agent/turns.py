@@ -57,9 +57,10 @@ _REASONS: Mapping[str, Reason] = {
 class Budget:
     """Limits of a run, and of all runs of a conversation.
 
-    `max_turns` limits the responses in a run, and `max_tokens` the output of each response. `max_total_turns` and
-    `max_total_tokens` limit the responses and the tokens in all runs of the conversation, including runs of earlier
-    agents (see `Agent.saved`). Tokens of input, cache and compactions count too. None means no limit.
+    `max_turns` limits the number of responses in a run. `max_tokens` limits the output of each response.
+    `max_total_turns` and `max_total_tokens` limit the responses and the tokens in all runs of the conversation,
+    including runs of earlier agents (see `Agent.saved`). Tokens of input, cache and compactions count too. None means
+    no limit.
 
     Limits are checked before the first request and after each response, so the last response may exceed them.
     """
@@ -149,8 +150,8 @@ class Turns:
     def receive(self, response: Response) -> list[Event]:
         """Record a response in the conversation and return its events. The tool calls in the response do not run yet.
 
-        Calls that must not run, because the response was truncated or refused, get an error result. A refusal is not
-        recorded, because with a refusal in the conversation the API would refuse again.
+        If the response was truncated or refused, its calls must not run, so they get an error result. A refusal is not
+        recorded, because the API would refuse again if the conversation contained a refusal.
         """
         self._turns += 1
         self._tokens += billed_tokens(response.raw)

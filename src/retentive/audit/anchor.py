@@ -2,8 +2,8 @@
 
 Anybody who can write to the storage can rewrite the audit log together with the versions, or replace both with an older
 copy. Anchors make this detectable. Each line of an anchor file is one anchor: the head of the audit log, a keyed digest
-of each version since the previous line, and a signature (HMAC-SHA256). Without the key, nobody can forge a line, or use
-a digest to confirm a guessed text.
+of each version recorded since the previous line, and a signature (HMAC-SHA256). Nobody without the key can forge a line
+or use a digest to confirm a guessed text.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class AnchorKey:
         return hmac.new(self.secret, text.encode(), hashlib.sha256).hexdigest()
 
     def leaf(self, version: Version, data: bytes | None) -> str:
-        """Return a keyed digest of the fields of `version` and of `data`, the stored text of the version."""
+        """Return a keyed digest that covers the fields of `version` and its stored text, `data`."""
         redacted = None if version.redacted_at is None else to_us(version.redacted_at)
         facts = [
             version.id, version.memory_id, version.operation, version.path, version.size_bytes, version.sha256,
@@ -141,8 +141,8 @@ def new_anchor(
 def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = False) -> list[Anchor]:
     """Read the anchors of a store from a file, oldest first.
 
-    If the file does not exist, returns an empty list with `missing_ok`, else raises `NotFound`. Raises `InvalidInput`
-    for a malformed file or a wrong key, and `Damaged` if a line was modified or removed.
+    If the file does not exist, raises `NotFound`, or returns an empty list if `missing_ok` is True. Raises
+    `InvalidInput` for a malformed file or a wrong key, and `Damaged` if a line was modified or removed.
     """
     if missing_ok and not os.path.lexists(expanded(path)):
         return []
@@ -172,7 +172,7 @@ def append_anchor(path: str, key: AnchorKey, anchor: Anchor) -> None:
 
 
 def leaves_of(key: AnchorKey, snapshot: Snapshot, versions: Iterable[Version]) -> dict[str, str]:
-    """Return a dict from the id of each version to its digest, which is `damaged` if its text cannot be read."""
+    """Return a dict from version ids to digests. If the text of a version cannot be read, its digest is `damaged`."""
     return {version.id: _leaf(key, snapshot, version) for version in versions}
 
 

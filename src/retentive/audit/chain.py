@@ -61,7 +61,8 @@ class AuditEntry:
     - `changes`: ids of the versions that the operation recorded, with the ids of their memories. If there are more than
       500, only the first and the last are listed.
     - `change_count`: number of versions that the operation recorded.
-    - `paths`: paths of the operation. None if they were removed from the log, because a memory was redacted or erased.
+    - `paths`: paths of the operation. None if the paths were removed from the log after a memory was redacted or
+      erased.
     - `read`: version that the operation read, if it viewed a memory.
     - `listed`: true if the operation viewed a directory.
     - `repeated`: true if the call was a retry and got the reply of the first call.
@@ -198,7 +199,7 @@ def has_entry(snapshot: Snapshot, seq: int, entry_id: str) -> bool:
 
 
 def changes_field(recorded: Sequence[Recorded]) -> dict[str, object]:
-    """Return those fields of an audit entry that list `recorded`, the versions that its operation recorded."""
+    """Return the fields of an audit entry that list the versions of its operation. `recorded` has these versions."""
     if not recorded:
         return {}
     if len(recorded) <= LISTED_CHANGES:

@@ -1,7 +1,7 @@
 """Comparison of a memory store with its anchors, to find modified, missing and inserted versions.
 
-A version may be missing or redacted if the audit log has a later entry for its removal (`redact`, `erase`, `scan
---redact --history` or `sweep`). The entry of a large sweep contains only the number of pruned versions.
+A missing or redacted version is not reported if the audit log has a later entry for its removal (`redact`, `erase`,
+`scan --redact --history` or `sweep`). The entry of a large sweep contains only the number of pruned versions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Difference:
     - `missing`: the version was removed, and the audit log has no entry for the removal.
     - `unknown`: the version was inserted between anchored versions.
     - `unaudited`: the version is newer than the newest anchor and has no audit entry.
-    - `present differs`: the current state of a memory differs from the newest version.
+    - `present differs`: the current state of a memory differs from its newest version.
     """
 
     what: DifferenceKind
@@ -42,7 +42,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Removals:
-    """Versions that were removed according to the audit log.
+    """Removals of versions, as listed in the audit log.
 
     `named` contains the ids of removed versions. `unnamed` is the number of removed versions whose ids are not in
     the log.

@@ -49,8 +49,8 @@ class Verified:
 
     - `entries`: number of entries in the log.
     - `problem`: first problem, or None.
-    - `head`: number and hash of the last entry. Keep a copy of it elsewhere: only with this copy can a later
-      verification detect that entries were removed from the end.
+    - `head`: number and hash of the last entry. Keep a copy of it elsewhere. Without this copy, a later verification
+      cannot detect that entries were removed from the end.
     - `unaudited`: versions that were recorded while the log was on, but have no entry.
     - `differences`: versions that differ from the anchors.
     """
@@ -122,7 +122,7 @@ class _Verification:
         return is_canonical and entry_hash(self.store_id, body) == entry.hash and said.get("prev") == self.head.hash
 
     def check_details(self, records: Iterable[tuple[str, str]]) -> None:
-        """Compare each detail record, which contains the paths of an entry, with the digest in the entry."""
+        """Compare each detail record with the digest in its entry. The record contains the paths of the entry."""
         present = {seq_of(key): value for key, value in records}
         for seq, digest in self.details.items():
             detail = present.pop(seq, None)
@@ -142,7 +142,7 @@ class _Verification:
         return Problem("missing" if seq else "unknown", seq)
 
     def check_heads(self, expected: Iterable[Head]) -> None:
-        """Check that the log contains the entries in `expected`, which were once its last entries, unchanged."""
+        """Check that the log contains the entries in `expected`, unchanged. Each was once the last entry."""
         for head in expected:
             if head.seq and head.seq not in self.hashes:
                 self.problems.append(Problem("missing", head.seq))

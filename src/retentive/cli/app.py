@@ -1,4 +1,4 @@
-"""The command `retentive`. It imports only the subcommand that runs, and suggests similar names for an unknown one."""
+"""The command `retentive`. It imports only the subcommand that runs. For an unknown name, it suggests similar ones."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from retentive.history.revisions import TIMES
 def audit() -> None:
     """Verify, export and show the audit log. It has actors, operations, times and outcomes, but no texts.
 
-    Operations are logged while the setting audit is on: `retentive settings set audit=true`.
+    Operations are logged while the setting `audit` is on: `retentive settings set audit=true`.
     """
 
 
@@ -96,8 +96,8 @@ def export(location: Location, *, since: datetime | None) -> None:
 def show(location: Location, *, since: datetime | None) -> None:
     """Show the entries, oldest first.
 
-    In a pipe each line has a time, actor, operation, outcome, paths, and the versions changed or read, separated by
-    tabs.
+    In a pipe each line has a time, actor, operation, outcome, paths, and the versions that were recorded or read,
+    separated by tabs.
     """
     with location.existing() as store:
         found = list(store.audit.entries(since))

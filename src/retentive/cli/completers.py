@@ -36,7 +36,7 @@ def paths(ctx: click.Context, incomplete: str, absolute: Callable[[str], str]) -
 
 
 def stores(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return the keys of the memory stores that start with `incomplete`. A store without a key has its id."""
+    """Return the memory stores whose key starts with `incomplete`. For a store without a key, its id is used."""
 
     def work(_: Location, opened: Retentive) -> list[CompletionItem]:
         found = [(info.key or info.id, info.name) for info in opened.stores()]

@@ -26,8 +26,8 @@ _YES_NO = {True: "yes", False: "no"}
 def encryption() -> None:
     """Create, rotate and destroy the keys of encrypted memory stores.
 
-    Memory stores created with keys (--keys FILE, or an environment variable) are encrypted on disk. They
-    cannot be read without their keys: keep a copy of the key file, apart from the memories.
+    If you pass keys (--keys FILE, or an environment variable), new memory stores are encrypted on disk. They cannot be
+    read without their keys: keep a copy of the key file in a different place than the memories.
     """
 
 
@@ -50,8 +50,9 @@ def new(location: Location) -> None:
 def rotate(location: Location, *, add: bool) -> None:
     """Wrap the data keys of all memory stores with the current key.
 
-    Texts are not rewritten, so this is quick. The memory stores can stay in use. After an interruption, run it again.
-    When it has finished, you can remove the old key from the key file, unless you need it for a backup.
+    Texts are not rewritten, so this is quick. The memory stores can stay in use. After an interruption, run the command
+    again. When it has finished, you can remove the old key from the key file, unless you have a backup that needs this
+    key.
     """
     key_ring()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography

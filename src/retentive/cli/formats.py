@@ -35,7 +35,7 @@ def as_csv(result: str, rows: str | None) -> str:
 def _records(result: str, rows: str | None) -> list[object]:
     """Return the records of a result: the list in its field `rows`, or the result itself if it is a list.
 
-    If the result is neither, it is returned as the only record.
+    Any other result is returned as the only record.
     """
     value = json.loads(result)
     if rows is not None and isinstance(value, dict) and rows in value:

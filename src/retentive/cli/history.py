@@ -217,8 +217,8 @@ def diff(
     """Show what changed, as a unified diff.
 
     With one REVISION, shows the diff of this change or version. If REVISION is a time, shows everything that changed
-    since then. With two, compares these versions, or the states right after these changes. The default is HEAD, the
-    newest change. PATH limits the diff to a memory or a directory; HEAD is then its newest change.
+    since then. With two revisions, compares the two versions, or the states right after the two changes. The default is
+    HEAD, the newest change. PATH limits the diff to a memory or a directory; HEAD is then its newest change.
 
     With --by or --session, shows only the changes by these actors or sessions, and leaves out the changes that others
     made in between. Memories that are hidden from you are left out. In a pipe the output is a patch for `git apply`;
@@ -275,7 +275,7 @@ def _notes(found: Differences) -> list[str]:
 @trust_option
 @click.option("--provenance", is_flag=True, help="Show integration, session, source, flags and trust too.")
 def blame(location: Location, path: str, *, source: str | None, trust: Level | None, provenance: bool) -> None:
-    """Show each line of a memory with the change that last changed it, its time and its actor.
+    """Show for each line of a memory which change last modified the line, when, and by which actor.
 
     In a pipe each line has a version, time, actor, line number and text, separated by tabs.
     """

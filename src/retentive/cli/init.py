@@ -45,9 +45,9 @@ store = retentive.open({location}).store({key!r})
 class Made:
     """Result of `init`.
 
-    `at` is the location without its password, `store` the key of the store, `made` the paths of the new memories, and
-    `code` a program that uses the store. `is_new` is False if the store existed before. `took_over` is True if existing
-    plain files became the memories.
+    `at` is the location without its password. `store` is the key of the store. `made` has the paths of the new
+    memories. `code` is a program that uses the store. `is_new` is False if the store existed before. `took_over` is
+    True if existing plain files became the memories.
     """
 
     at: str
@@ -83,9 +83,9 @@ def init(
     """Create the location and the memory store, and print code that uses them. Existing memories are kept.
 
     With --pattern project, also create the record of a project that takes many sessions. The record has three memories
-    in /memories/project: progress.md with the progress and the next step, features.json with the features and whether
-    each passes its tests, and setup.md with the command that starts the project. If the record exists, init changes
-    nothing and exits with status 4.
+    in /memories/project: progress.md has the progress and the next step, features.json has the features and tells
+    whether each passes its tests, and setup.md has the command that starts the project. If the record exists, init
+    changes nothing and exits with status 4.
     """
     given = {"--goal": goal, "--feature": features or None, "--setup": setup, "--directory": directory}
     if pattern is None and (alone := [name for name, value in given.items() if value is not None]):

@@ -16,7 +16,7 @@ class Table:
     """Table with column names. `empty` is printed if there are no rows.
 
     If `folds` is true, long cells continue on the next line. Otherwise they are not folded, so that ids can be copied.
-    On a narrow terminal, the columns in `shortens` are shortened in this order until the table fits.
+    On a narrow terminal, the columns in `shortens` are shortened, in the order of `shortens`, until the table fits.
     """
 
     columns: Sequence[str]
@@ -33,7 +33,7 @@ class Aligned:
 
     `header` has the names of the columns, or is empty if no names are shown. `styles` has a colour for each column.
     `right` has the indexes of the right-aligned columns. `shortens` has the indexes of the columns that are shortened
-    on a narrow terminal, in this order, until the rows fit.
+    on a narrow terminal. They are shortened in the order of `shortens` until the rows fit.
     """
 
     rows: Iterable[Sequence[str]]

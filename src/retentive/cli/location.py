@@ -1,4 +1,4 @@
-"""The location and the memory store that a command uses, as given by the global options, and functions to open them."""
+"""The location and memory store that the global options select for a command, and functions to open them."""
 
 from __future__ import annotations
 
@@ -56,8 +56,9 @@ class Location:
     def existing(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
         """Open the memory store without creating anything, for commands that need existing memories.
 
-        If `sweep` is true, idle memories expire first. Only commands that write memories set it, not commands that
-        read, undo or change settings. Raises `NotFound` if the location or the store does not exist.
+        If `sweep` is true, idle memories expire first. Only commands that write memories set `sweep`. Commands that
+        read, commands that undo, and commands that change settings do not set it. Raises `NotFound` if the location or
+        the store does not exist.
         """
         with self.opened(sweep=sweep) as found:
             store = self.chosen(found)
@@ -97,8 +98,8 @@ class Location:
     def _becomes_store(self) -> bool:
         """Return whether the default store can be opened although the location has no record of it.
 
-        This is possible for a directory with plain files, which become the memories of the store, and for an in-memory
-        database.
+        This is possible for an in-memory database, and for a directory with plain files. The files become the memories
+        of the store.
         """
         scheme, path = parse_location(self.url)
         if scheme is not None:
@@ -118,7 +119,7 @@ class Location:
             yield found.store(self.store_key).through(INTEGRATION)
 
     def _keeps_ids(self) -> bool:
-        """Return whether the plain files of a directory, once recorded, keep the ids that earlier reads returned.
+        """Return whether the plain files of a directory can be recorded with the ids that earlier reads returned.
 
         The ids cannot be kept if encryption keys are used, or if the store is not the default store.
         """
@@ -128,7 +129,7 @@ class Location:
     def opened(self, *, create: bool = False, sweep: bool = False) -> Iterator[Retentive]:
         """Open the location with all its memory stores.
 
-        If the location does not exist, it is created if `create` is true. If `create` is false, raises `NotFound`.
+        If `create` is true, a location that does not exist is created. If `create` is false, raises `NotFound` for it.
         """
         if is_url_of_server(self.url):
             with self._server(create=create) as found:
@@ -182,7 +183,7 @@ class Location:
     def given_keys(self) -> Keys | None:
         """Return the encryption keys, from --keys or the environment. Returns None if no keys are given.
 
-        Raises `InvalidInput` for invalid keys, and errors that name the key file if it cannot be read.
+        Raises `InvalidInput` for invalid keys. If the key file cannot be read, raises an error that names the file.
         """
         if self.keys is None and os.environ.get(KEYS_VARIABLE):
             return key_ring().from_environment(os.environ)
@@ -217,7 +218,7 @@ def naming(label: str, name: str, *, codes: Collection[str] | None = None) -> It
     """Context manager that adds a line, such as `File: backup.tar`, to errors whose code is in `codes`.
 
     If `codes` is None, the line is added to all errors. Messages of the library do not contain names of local files,
-    because models and remote users read them. A person at the shell needs these names.
+    because models and remote users read these messages. A person at the shell needs the names.
     """
     try:
         yield
@@ -250,8 +251,8 @@ def shown(url: str) -> str:
 def _login() -> str:
     """Return the user who runs the command, as an actor.
 
-    The result is that of `getpass.getuser`. The module `getpass` is not used, because it imports a module for
-    terminals, which slows down the start.
+    The result is the same as that of `getpass.getuser`. The module `getpass` is not used: it imports a module for
+    terminals, and this import slows down the start.
     """
     for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         if name := os.environ.get(variable):
@@ -267,14 +268,14 @@ def _login() -> str:
 
 
 def take_over(store: MemoryStore) -> None:
-    """Record the plain files of a directory as memories. They keep the ids that earlier reads have shown."""
+    """Record the plain files of a directory as memories. The memories keep the ids that earlier reads have shown."""
     core_of(store).backend.write(store.id, lambda _: None)  # not an operation, because it changes no memory
     store.memories()
 
 
 @contextmanager
 def _explaining(store: MemoryStore) -> Iterator[None]:
-    """Context manager that adds, to an error about a read-only memory, the setting that makes the memory read-only."""
+    """Context manager for errors about a read-only memory. It adds the setting that makes the memory read-only."""
     try:
         yield
     except ReadOnly as error:

@@ -65,8 +65,8 @@ def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow
     A memory may contain a sensitive value if it was written before the guards were on, or if its file was edited. A
     path that contains a value is printed without the value. To remove the value, rename the memory with `mv`, and then
     run `scan --redact --history`, which redacts the versions with the old path. Redacted versions cannot be restored.
-    --redact --history therefore lists the memories first, and asks for confirmation; without a terminal it needs --yes.
-    Exits with status 16 if sensitive values remain, except values after "likely:".
+    Therefore `scan --redact --history` lists the memories first, and asks for confirmation. Without a terminal it needs
+    --yes. Exits with status 16 if sensitive values remain. Values after "likely:" do not count.
     """
     if allow:
         from retentive.redaction.examiner import allowance  # noqa: PLC0415 - rarely needed
@@ -148,13 +148,13 @@ def _interval(_ctx: click.Context, _param: click.Parameter, given: float | None)
 def sweep(location: Location, *, dry_run: bool, every_store: bool, every: float | None, accept_clock: bool) -> None:
     """Expire idle memories and remove old versions, as the settings of the store define.
 
-    The settings expire_after_days and expire_paths define when memories expire; by default they never do. Expired
-    memories can be restored as long as their versions are kept. keep_versions_days and keep_versions define when
-    versions are removed. Read-only memories are kept.
+    The settings expire_after_days and expire_paths define when memories expire. By default, memories never expire.
+    Expired memories can be restored as long as their versions are kept. The settings keep_versions_days and
+    keep_versions define when versions are removed. Read-only memories are kept.
 
-    A wrong clock could remove memories too early. If the clock of this host is more than 7 days ahead of the last time
-    that the memory store recorded, nothing is removed. Run sweep with --accept-clock if the clock is right, or run it
-    again a day later. If the memories are on a database server, the clock of that server is used.
+    With a wrong clock, memories could be removed too early. If the clock of this host is more than 7 days ahead of the
+    latest time in the records of the memory store, nothing is removed. Run sweep with --accept-clock if the clock is
+    right, or run it again a day later. If the memories are on a database server, the clock of that server is used.
     """
     while True:
         with location.opened() as found:
@@ -226,9 +226,9 @@ def doctor(
     """Check the integrity of a location: the memories, versions, texts, counts, records and files of all stores.
 
     Without --repair and --discard, nothing is written. A repair deletes nothing. The memory stores can stay in use.
-    Each finding has a severity (ok, note, problem, repaired), a memory store, a code and a description. In a pipe each
-    line has these fields of a finding and advice, separated by tabs. Exits with status 17 if problems remain. The file
-    of --bundle does not contain memories, paths, actors, names, keys, descriptions or URLs.
+    Each finding has a severity (ok, note, problem, repaired), a memory store, a code and a description. In a pipe, each
+    line has the four fields of a finding and then its advice, separated by tabs. Exits with status 17 if problems
+    remain. The file of --bundle does not contain memories, paths, actors, names, keys, descriptions or URLs.
     """
     from retentive.doctor import check_location  # noqa: PLC0415 - slow to import
 
@@ -355,8 +355,8 @@ def migrate(location: Location, *, partitions: int) -> None:
     """Create the tables on a database server, or migrate them to the current schema.
 
     In an empty database, retentive creates the tables when it opens the location. It refuses to open tables with an
-    older schema until this command has migrated them. Run it before you start a new version of an application; running
-    applications need not stop. Other kinds of storage are migrated when they are opened.
+    older schema until this command has migrated them. Run this command before you start a new version of an
+    application. Running applications need not stop. Other kinds of storage are migrated when they are opened.
     """
     with naming("Location", location.shown), output.progress("Migrating"):
         applied = migrate_schema(location.url, partitions=partitions)

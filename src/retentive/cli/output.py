@@ -152,9 +152,10 @@ def emit(
 
     - In a format for programs, `value` is printed. For ndjson and csv, `rows` names the field of `value` that has the
       records.
-    - In a pipe, `plain` is printed: a string unchanged, or one line for each row, with tabs between the cells.
-    - On a terminal, `shown` is printed. If it is None, `plain` is printed in aligned columns. With `pages`, output that
-      is longer than the terminal is shown in a pager.
+    - In a pipe, `plain` is printed. A string is printed unchanged. Rows are printed one per line, with tabs between the
+      cells.
+    - On a terminal, `shown` is printed. If it is None, `plain` is printed in aligned columns. If `pages` is true, a
+      pager shows output that is longer than the terminal.
 
     `notes` and `error` are printed to standard error. With --json they are not printed, because `value` contains the
     same facts.
@@ -210,7 +211,7 @@ def emit_reply(reply: Reply, *, notes: Sequence[str] = ()) -> None:
 
 
 def _location_notes(reply: Reply) -> list[str]:
-    """Return a line with the location if the reply is a storage error whose text does not contain it."""
+    """Return a line with the location if the reply is a storage error whose text has no line for the location."""
     context = click.get_current_context(silent=True)
     location = None if context is None else context.find_object(Location)
     if location is None or reply.code not in STORAGE_CODES or "\nLocation: " in reply.text:
@@ -296,8 +297,8 @@ def note(text: str, *, colour: str | None = None) -> None:
 class Advance(Protocol):
     """Function that reports progress.
 
-    `done` is the number of finished units, `total` the number of all units if it is known, and `part` the name of the
-    current part of the work.
+    `done` is the number of finished units. `total` is the number of all units, if this number is known. `part` is the
+    name of the current part of the work.
     """
 
     def __call__(self, done: int, total: int | None = None, *, part: str = "") -> None:

@@ -67,7 +67,7 @@ ON_THE_MACHINE: Mapping[str, str] = {
 
 
 def rows() -> Iterator[tuple[str, str, str]]:
-    """Yield the rows of the table in docs/remote.md: a command, `yes` if it accepts the URL of a server, a remark."""
+    """Yield the rows of the table in docs/remote.md: a command, whether it accepts a server's URL, and a remark."""
     for name, remark in OVER_HTTP.items():
         yield f"`{name}`", "yes", remark
     for name, remark in ON_THE_MACHINE.items():

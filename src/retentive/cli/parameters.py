@@ -60,9 +60,10 @@ def revision_option(
 def revisions_and_path(words: Sequence[str], *, at_most: int) -> tuple[list[Revision], str | None]:
     """Return the revisions and the path among the words of a command line. `A..B` gives two revisions.
 
-    A word that starts with a slash or a dot is a path. A word that contains a slash or a dot, and is not the name of a
-    revision, is a path too. All other words are revisions, so the path `notes` must be written `./notes`. Raises
-    `UsageError` for more than `at_most` revisions or more than one path, and `BadParameter` for an unknown revision.
+    A word that starts with a slash or a dot is a path. Another word that contains a slash or a dot is also a path,
+    unless it is the name of a revision. All other words are revisions, so the path `notes` must be written `./notes`.
+    Raises `UsageError` for more than `at_most` revisions or more than one path, and `BadParameter` for an unknown
+    revision.
     """
     paths = [word for word in words if _is_path(word)]
     revisions = [revision(name or "HEAD") for word in words if word not in paths for name in word.split("..", 1)]
@@ -162,7 +163,7 @@ class StoreType(TextType):
 
 
 class RevisionOrPathType(TextType):
-    """The name of a revision, or the path of a memory. `revisions_and_path` tells them apart."""
+    """The name of a revision, or the path of a memory. `revisions_and_path` decides which of the two it is."""
 
     name = "revision or path"
 
@@ -194,8 +195,8 @@ def text_options(command: F) -> F:
 def given_text(text: str | None, file: str | None) -> str:
     """Return `text`, or the text of the file with the name `file`.
 
-    If both are None, or if one of them is `-`, the text is read from standard input. Raises `UsageError` if neither is
-    None, if the file cannot be read, or if both are None and standard input is a terminal.
+    If both are None, or if one of them is `-`, the text is read from standard input. Raises `UsageError` if both are
+    given, if the file cannot be read, or if both are None and standard input is a terminal.
     """
     if text is not None and file is not None:
         raise click.UsageError("A text was passed twice, as an argument and as a file.")

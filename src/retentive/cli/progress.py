@@ -1,4 +1,4 @@
-"""Progress bars on a terminal. `output.progress` imports this module only to show a bar, because rich is slow."""
+"""Progress bars on a terminal. `output.progress` imports this module only for a bar, because importing rich is slow."""
 
 from __future__ import annotations
 

@@ -102,8 +102,9 @@ def erase(
     """Permanently remove a memory, the memories below a directory, or a whole memory store, with all versions.
 
     For a directory, deleted memories that were below it are erased too. Memories are erased one by one; after an
-    interruption, run the command again. For each memory, a record remains with its id, and the actor and time of the
-    erasure. With --whole-store, --store must be given on the command line, so that no store is erased by default.
+    interruption, run the command again. For each memory, a record remains. It has the id of the memory, and the actor
+    and time of the erasure. With --whole-store, --store must be given on the command line, so that no store is erased
+    by default.
     """
     if sum((path is not None, memory_id is not None, whole_store)) != 1:
         raise click.UsageError("Specify a path, --memory or --whole-store, but only one of them.")

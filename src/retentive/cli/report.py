@@ -38,9 +38,10 @@ def report(
 ) -> None:
     """Write a memory store to one HTML file, to read or to attach to a message.
 
-    By default, the file has statistics, the newest changes, and the texts of all memories, up to 8 MB. With --by,
-    --session, --since or --until, it has the selected changes and their effect on each memory. The file has no scripts
-    and loads nothing from the network. Values that look sensitive are masked. Exits with status 4 if FILE exists.
+    By default, the file has statistics, the newest changes, and the texts of all memories. Texts beyond 8 MB in total
+    are left out. With --by, --session, --since or --until, it has the selected changes and their effect on each memory.
+    The file has no scripts and loads nothing from the network. Values that look sensitive are masked. Exits with status
+    4 if FILE exists.
     """
     try:
         from retentive.console.report import of_changes, of_store  # noqa: PLC0415 - needs an extra

@@ -43,7 +43,7 @@ def _configure(ctx: click.Context, option: click.Parameter, path: str | None) ->
 
 
 def _server_settings(function: Callable[..., None]) -> Callable[..., None]:
-    """Decorator that adds the option `--config`, and an option for each setting of the server, to a command."""
+    """Decorator that adds options to a command: `--config`, and one option for each setting of the server."""
     for each in reversed(settings()):
         kind = click.IntRange(each.low, each.high) if each.kind is int else each.kind
         shape: dict[str, Any] = {"is_flag": True} if each.kind is bool else {"type": kind}

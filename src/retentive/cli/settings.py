@@ -21,13 +21,13 @@ from retentive.values.settings import Settings, describe
 def settings() -> None:
     """Show or change the settings of a memory store, such as limits and permissions.
 
-    Settings are stored in the memory store and apply at once, in every process that has it open.
+    Settings are stored in the memory store and apply at once, in every process that has the store open.
     """
 
 
 @output.command("show", group=settings, json="Print a JSON object of all settings.")
 def show(location: Location) -> None:
-    """Show all settings. A setting that was changed is shown with its default."""
+    """Show all settings. If a setting was changed, its default is shown too."""
     with location.existing() as store:
         found = store.settings()
     _emit(found)

@@ -27,9 +27,9 @@ def stores() -> None:
 
 
 def _options(*, name: bool) -> _Decorator:
-    """Return a decorator that adds options for the description and metadata of a store to a command.
+    """Return a decorator that adds options to a command, for the description and the metadata of a store.
 
-    If `name` is true, it adds an option for the name too.
+    If `name` is true, the decorator also adds an option for the name.
     """
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:

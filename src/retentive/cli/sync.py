@@ -59,11 +59,12 @@ def sync(
     files, links, files that are not text, files with sensitive values, and files that match --ignore or a pattern in
     .retentive-ignore.
 
-    Prints a line for each path with the outcome, the side and the reason. Exits with status 6 if something needs
+    For each path, prints a line with the outcome, the side and the reason. Exits with status 6 if something needs
     attention.
 
-    With --status, prints how many files and memories changed since the last synchronisation, and their paths. It can be
-    used while another process synchronises. It exits with status 6 if there are conflict copies.
+    With --status, prints the number and the paths of the files and memories that changed since the last
+    synchronisation. `sync --status` can be used while another process synchronises. It exits with status 6 if there are
+    conflict copies.
     """
     need_posix("`retentive sync`")
     from retentive.sync.session import SyncOptions, opened  # noqa: PLC0415 - slow to import

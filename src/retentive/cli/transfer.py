@@ -42,11 +42,12 @@ _STORES = click.option("--store", "stores", metavar="KEY", type=STORE, multiple=
 def export(location: Location, dest: str, *, notes: bool) -> None:
     """Export a memory store to DEST: a new directory of plain files, or one file with its whole history.
 
-    DEST is a file if its name ends in .tar, .tar.gz or .tgz. It appears under its name only when it is complete. The
-    export is a snapshot; the memory store can stay in use. Texts are not encrypted in the export.
+    DEST is a file if its name ends in .tar, .tar.gz or .tgz. The file or directory appears under its name only after it
+    is complete. The export is a snapshot; the memory store can stay in use. Texts are not encrypted in the export.
 
     Exits with status 4 if DEST exists, or if the file system cannot store the name of a memory. Exits with status 13 if
-    stored data is damaged: a directory is then created with the other memories, but a file is not created.
+    stored data is damaged. In this case, a directory is still created, with the memories that are not damaged, but a
+    file is not created.
     """
     from retentive.transfer.export import export_files, export_whole  # noqa: PLC0415 - slow to import
 
@@ -96,9 +97,10 @@ def import_(
     and files that are not text are refused. The guards of the memory store apply. The actor of the changes is
     job:import.
 
-    Prints a line for each file with the outcome, the path and the reason. The outcome is created, replaced, same (the
-    memory has this text already), exists (the memory was kept) or refused. Directories that never contain memories,
-    such as .git, have the outcome left. Exits with status 1 if a file was refused.
+    For each file, prints a line with the outcome, the path and the reason. The outcome is one of these words:
+    `created`, `replaced`, `same` (the memory has this text already), `exists` (the memory was kept) or `refused`. For
+    directories that never contain memories, such as .git, the outcome is `left`. Exits with status 1 if a file was
+    refused.
     """
     if key is not None and not whole:
         raise click.UsageError("--as needs --whole.")
@@ -189,8 +191,8 @@ def restore_backup(location: Location, file: str, *, stores: Sequence[str]) -> N
     """Restore the memory stores in the backup FILE to a location that does not have them.
 
     The whole file is checked before anything is written. Ids, versions and times are restored. Encrypted memory stores
-    need the same keys as before. After an interruption, run it again. A memory store that already exists at the
-    location with other versions is refused.
+    need the same keys as before. After an interruption, run the command again. A memory store is refused if it already
+    exists at the location but has other versions there.
     """
     from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - slow to import
     from retentive.transfer.restore import restore  # noqa: PLC0415
@@ -226,10 +228,10 @@ def migrate(
     stores: Sequence[str],
     propagate_erasures: bool,
 ) -> None:
-    """Copy all memory stores from the location to TO, another location, with ids, history, times and settings.
+    """Copy all memory stores from the location to another location, TO, with ids, history, times and settings.
 
-    The location can stay in use: run migrate again to copy later changes. After an interruption, run it again and it
-    resumes. At the end, everything is compared. If you give no keys, encrypted memory stores are copied in encrypted
+    The location can stay in use: run migrate again to copy later changes. After an interruption, run migrate again to
+    resume. At the end, everything is compared. If you give no keys, encrypted memory stores are copied in encrypted
     form, and need the same keys as before. RETENTIVE_KEYS and RETENTIVE_KEYS_FILE have no effect. Memory stores that
     were erased at the location since an earlier run are listed on standard error.
     """
@@ -288,7 +290,7 @@ def _take_over(location: Location) -> None:
 
 
 def _chosen(location: Location, stores: Sequence[str]) -> Sequence[str]:
-    """Return the stores named with --store, before or after the command. An empty sequence means all stores."""
+    """Return the stores given with --store before or after the command name. An empty sequence means all stores."""
     return stores or ((location.store_key,) if "store" in location.typed else ())
 
 
@@ -322,7 +324,7 @@ def _backend(
 ) -> Iterator[Backend]:
     """Context manager that opens the backend of a location. `keys` is the path of a key file, or None.
 
-    If the location does not exist, it is created if `create` is true; otherwise `NotFound` is raised.
+    If `create` is true, a location that does not exist is created. If `create` is false, `NotFound` is raised for it.
     """
     with naming(label, shown(url)):
         parse_location(url)

@@ -120,7 +120,7 @@ _FORCE_RESTORE = "--force restores the earlier state and deletes the memories in
 
 
 def _advice(store: MemoryStore, operation: Undo | Restore, *, dry_run: bool = False) -> list[str]:
-    """Return advice about a conflict: a sentence for each option, such as --force, that avoids the conflict."""
+    """Return advice about a conflict: a sentence for each option that avoids the conflict, such as --force."""
     if remote_store(store) is not None:
         return []
     core = core_of(store)
@@ -145,8 +145,8 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
     """
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError(
-            "Specify a revision (such as HEAD or r1234), --by or --session. Without a terminal, retentive cannot ask"
-            " for confirmation: add --yes to undo the last change."
+            "Specify a revision (such as HEAD or r1234), --by or --session. To undo the last change, pass only --yes:"
+            " without a terminal, retentive cannot ask for confirmation."
         )
     if remote_store(store) is not None:
         raise click.UsageError("For a memory store on a server, specify a revision (such as HEAD), or add --yes.")

@@ -62,7 +62,7 @@ def tag_of(visit: Visit, route: PageRoute, token: str) -> str:
 
 
 def _state(visit: Visit) -> tuple[str, ...]:
-    """Return the state of a store on which its pages depend, or an empty tuple if the store has an audit log."""
+    """Return the state on which the pages of a store depend, or an empty tuple if the store has an audit log."""
     settings = visit.store.settings()
     if settings.audit:
         return ()

@@ -19,7 +19,8 @@ PICKS: Mapping[str, Pick] = {"mine": "mine", "theirs": "theirs", "both": "both"}
 class ChoicePlace:
     """One conflicting place: its lines in the person's own text (`mine`) and in the other text (`theirs`).
 
-    Words that differ are marked. `line` is the number of the first line in the own text. `pick` is the current choice.
+    Words that differ are marked. `line` is the number of the first line in the person's own text. `pick` is the current
+    choice.
     """
 
     line: int

@@ -21,7 +21,7 @@ _BLANK = re.compile(r"\s*")
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One row of a difference. `kind` is `context`, `removed`, `added`, or `fold` in place of unchanged lines."""
+    """One row of a difference. `kind` is `context`, `removed`, `added` or `fold`. A `fold` replaces unchanged lines."""
 
     kind: str
     html: Markup
@@ -67,9 +67,10 @@ class Shown:
 
 
 def shown(path: str, old: str | None, new: str | None, *, note: str = "", ignores_space: bool = False) -> Shown:
-    """Return the difference between two texts, as rows for a page. A text of None does not exist.
+    """Return the difference between two texts, as rows for a page. None stands for a text that does not exist.
 
-    With `ignores_space`, lines that differ only in white space count as equal. If no others differ, a note says so.
+    With `ignores_space`, lines that differ only in white space count as equal. If no other lines differ, a note says
+    so.
     """
     lines = diff.unified(old, new, old_name="old", new_name="new", ignores_space=ignores_space)
     rows = tuple(_rows(lines))

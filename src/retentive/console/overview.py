@@ -33,7 +33,7 @@ SCANNED, VERIFIED = "console.scan", "console.audit"
 
 @dataclass(frozen=True, slots=True)
 class StoreRow:
-    """One store in the list. `full` is the used percentage of the limit that is nearest.
+    """One store in the list. `full` is the used percentage of the limit that the store is closest to.
 
     `waiting` is the number of pending proposals. `days` has the number of changes on each of the last days, today last.
     It is empty if the key may see only some paths of the store. If the figures cannot be read, `problem` is the code of
@@ -61,7 +61,7 @@ class StoreRow:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Totals of the listed stores. `uncounted` stores are left out, because their figures have not been read yet."""
+    """Totals of the listed stores. `uncounted` is the number of stores left out: their figures were not read yet."""
 
     stores: int
     memories: int
@@ -83,7 +83,7 @@ class LastCheck:
 
 
 def fullness(info: StoreInfo, settings: Settings) -> int:
-    """Return the used percentage of the limit that is nearest: number of memories, or total size."""
+    """Return the used percentage of the limit that the store is closest to: number of memories, or total size."""
     pairs = (info.memories, settings.max_memories), (info.size_bytes, settings.max_store_bytes)
     return max((100 * used // limit for used, limit in pairs if limit), default=0)
 
@@ -175,7 +175,7 @@ def totals(infos: Sequence[StoreInfo], rows: Mapping[str, StoreRow]) -> Totals:
 
 
 def note_check(records: LocationRecords, kind: str, store_id: str, findings: int) -> None:
-    """Record that a scan or verification has ended, for the list of stores. The record does not name any memory."""
+    """For the list of stores, record that a scan or verification has ended. The record does not name any memory."""
     records.put(kind, store_id, json.dumps({"at": datetime.now(UTC).isoformat(), "findings": findings}))
 
 

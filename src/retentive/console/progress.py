@@ -66,15 +66,16 @@ def steps_of(work: Callable[[ReportDone], R], *, is_search: bool = False) -> Gen
 
 
 def only_step_of(work: Callable[[ReportDone], R]) -> Iterator[ProgressStep[R]]:
-    """Run a call when the first step is requested, and yield only its result. For calls that usually take under 1 s.
+    """Run a short call (usually under 1 s) when the first step is requested, and yield only its result.
 
-    The page can send its head before the call. Unlike `steps_of`, this needs no thread, and any number may run.
+    The page can send its head before the call. Unlike `steps_of`, this function needs no thread, and the number of
+    calls is not limited.
     """
     yield _last_step(work, lambda _: None)
 
 
 class Incomplete(Exception):
-    """Raised at the end of a streamed page that lacks a part, so that no browser keeps the page as a whole one."""
+    """Raised at the end of a streamed page that lacks a part, so that no browser caches the page as complete."""
 
 
 class Later(Generic[R]):
@@ -85,7 +86,7 @@ class Later(Generic[R]):
 
     @cached_property
     def step(self) -> ProgressStep[R]:
-        """The part as the `result` of a step, or the code of an error as its `problem`."""
+        """A step with the part as its `result`, or with the code of an error as its `problem`."""
         return _last_step(lambda _: self._work(), lambda _: None)
 
     def check(self) -> str:

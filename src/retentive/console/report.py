@@ -115,7 +115,7 @@ def of_changes(
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """Masking of certain and likely sensitive values, even if the settings of the store allow them in texts."""
+    """Masking of sensitive and likely sensitive values, even if the settings of the store allow them in texts."""
 
     context: StoreCore
     settings: Settings

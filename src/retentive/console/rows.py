@@ -93,7 +93,7 @@ def window(snapshot: Snapshot, rendered: Rendered) -> Window:
 
 
 def moved(snapshot: Snapshot, before: Window, rendered: Rendered) -> Window:
-    """Add the new rows to a window. If a commit added no version, such as a removal, read the whole window again."""
+    """Add the new rows to a window. If a commit, such as a removal, added no version, read the whole window again."""
     if not before.rows:
         return window(snapshot, rendered)
     events = _events(snapshot, before.newest_event)
@@ -125,7 +125,8 @@ def position_at(found: Window, revision: int) -> Position:
 def messages(found: Window, seen: Position, wanted: WantedRows, note: Callable[[int | None], str]) -> list[bytes]:
     """Return the messages for a page: at most one with rows, one named `changed` and one named `waiting`.
 
-    `note` returns a row in place of changes that are not shown. Its argument is their number, if it is known.
+    `note` returns a row in place of changes that are not shown. Its argument is the number of these changes, or None if
+    the number is not known.
     """
     kinds = {kind for position, kind in found.events if position > seen.event}
     rows = [each.html for each in found.rows if each.version.revision > seen.revision and wanted.fits(each.version)]

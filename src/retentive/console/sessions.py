@@ -1,4 +1,4 @@
-"""Sign-ins to the console. A cookie contains a random token that belongs to an API key. Only its hash is stored."""
+"""Sign-ins to the console. A cookie has a random token that belongs to an API key. Only the token's hash is stored."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ class Sessions:
     def authenticated(self, given: str, who: str) -> KeyRecord | None:
         """Return the API key that has the text `given`, or None. `who` is the address of the client.
 
-        If people sign in with a one-time code, `given` is compared with the code, and the key of a local location is
-        returned.
+        If people sign in with a one-time code, `given` must be this code. The result is then the key of a local
+        location.
         """
         if self._code is not None:
             found = _local(self._code.actor) if self._code.accepts(given, time.monotonic()) else None
@@ -187,7 +187,7 @@ class Sessions:
 
 
 def form_token(secret: str, mask: str = "") -> str:
-    """Return a CSRF token for a cookie. It differs on each page, so that compression reveals nothing about it."""
+    """Return a CSRF token for a cookie. It differs on each page, so that compression does not reveal it."""
     mask = mask or secrets.token_hex(_MASK_CHARS // 2)
     return mask + hmac.new(secret.encode(), b"form" + mask.encode(), "sha256").hexdigest()
 
@@ -206,7 +206,7 @@ def _digest(token: str) -> str:
 
 
 def _local(actor: str) -> KeyRecord:
-    """Return the key of a local location. It has all scopes, because its owner can change the files anyway."""
+    """Return the key of a local location. It has all scopes: the owner of the location can change the files anyway."""
     return KeyRecord(
         id=LOCAL,
         name="this machine",

@@ -105,7 +105,10 @@ class Visit:
         return store_url(self.info.id, *parts, **query)
 
     def proposed_url(self) -> str:
-        """Return the URL to open after a change became a proposal: the review page, if the key may review."""
+        """Return the URL of the page to open after a change became a proposal.
+
+        If the key may review, this is the review page, otherwise the activity page.
+        """
         return self.url("review" if self.can("review") else "activity")
 
 

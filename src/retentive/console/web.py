@@ -336,7 +336,7 @@ def _first(form: Mapping[str, list[str]], name: str) -> str:
 
 
 def _pieces(parts: Iterator[str]) -> Generator[str]:
-    """Yield the parts of a streamed page, joined up to each `FLUSH`."""
+    """Yield a streamed page in pieces. A piece has all parts up to the next `FLUSH`, joined."""
     held: list[str] = []
     for part in parts:
         if part == FLUSH:

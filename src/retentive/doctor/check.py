@@ -130,7 +130,8 @@ def _readable_stores(backend: Backend, wrong: Iterable[str]) -> Iterator[StoreIn
     """Yield all memory stores.
 
     If listing fails, the stores are read one by one. `wrong` has the ids of stores with known problems; such a store is
-    skipped if it cannot be read. If no store was skipped, a finding `unreadable` with the error of the listing follows.
+    skipped if it cannot be read. If no store was skipped, the last result is a finding `unreadable` with the error of
+    the listing.
     """
     try:
         yield from backend.list_stores()

@@ -21,7 +21,7 @@ from retentive.storage.findings import Finding
 class SavedCopies:
     """File with copies of discarded rows, one JSON object a line. Bytes are encoded as base64.
 
-    The file is created in `directory` with the first row. It never overwrites another file.
+    The file is created in `directory` when the first row is saved. It never overwrites another file.
     """
 
     def __init__(self, directory: str) -> None:
@@ -61,7 +61,7 @@ def default_directory(location: str) -> str | None:
 
 
 def named(findings: Iterable[Finding], names: Sequence[str]) -> list[Finding]:
-    """Return the findings with these names. Raises `InvalidInput` for a name that has no finding to discard."""
+    """Return the findings with these names. Raises `InvalidInput` for a name without discardable data."""
     known = {finding.name: finding for finding in findings if finding.kind.discards}
     for name in names:
         if name not in known:
@@ -85,7 +85,7 @@ def discard(backend: Backend, finding: Finding, copies: SavedCopies) -> None:
 
 
 def _discard_record(backend: Backend, finding: Finding, keep: capabilities.Keep) -> None:
-    """Save a copy of a record as it is stored, then delete the record. The copy of an encrypted record is encrypted."""
+    """Save a copy of a record in its stored form, then delete the record. Copies of encrypted records are encrypted."""
     while backend.inner is not None:
         backend = backend.inner
     kind, _, key = finding.subject.partition(" ")

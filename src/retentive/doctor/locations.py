@@ -38,8 +38,8 @@ def check_location(
 ) -> Iterator[Finding]:
     """Check a location and yield the findings (docs/doctor.md). A memory store without a problem gets `healthy`.
 
-    By default, only the check runs, and local files are not changed. Database servers and object storage are opened as
-    by any command.
+    By default, only the check runs, and local files are not changed. Database servers and object storage are opened in
+    the same way as for other commands.
 
     With `repair`, damaged values are rebuilt if the correct value is certain; nothing is deleted. The location is then
     checked again. Findings that the second check does not report are yielded with the severity `repaired`.
@@ -47,8 +47,8 @@ def check_location(
     `discarded` has the names (`Finding.name`) of findings whose data is to be deleted. The data is first saved to a new
     file in the directory `save_to`, which is optional for a local location.
 
-    Raises `NotFound` if the location does not exist, `InvalidInput` for a name that no finding has, and the errors of
-    storage that cannot be reached.
+    Raises `NotFound` if the location does not exist, and `InvalidInput` for a name that no finding has. If the storage
+    cannot be reached, raises the error of the storage.
     """
     if not location_exists(at, or_is_empty=True):  # the check reports an empty database file
         raise NotFound("there is nothing to check: the location has no memory stores; `retentive init` creates one")

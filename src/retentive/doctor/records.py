@@ -118,7 +118,7 @@ def check_records(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 def _is_proposed(snapshot: Snapshot, kind: str, key: str, text: str) -> bool:
     """Return whether the text of a proposal matches the hash in the proposal.
 
-    Returns True if the proposal does not exist or cannot be parsed, as these problems are reported separately.
+    Returns True if the proposal does not exist or cannot be parsed, because these problems are reported separately.
     """
     proposal_id, _, number = key.rpartition(".")
     proposal = snapshot.get_record(PROPOSAL, proposal_id)

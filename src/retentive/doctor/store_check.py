@@ -1,4 +1,4 @@
-"""Checks the memories, versions, texts, counters, settings and records of one memory store in a consistent state."""
+"""Checks one consistent state of a memory store: its memories, versions, texts, counters, settings and records."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class StoreCheck:
             self._report("version_differs", f"{visible(memory.path)} and {version.id}")
 
     def _is_whole_until(self, version: Version, newer_revisions: int) -> bool:
-        """Return whether all versions up to `version` still exist: each revision up to its own has one."""
+        """Return whether all versions up to `version` still exist, that is, one for each revision up to its own."""
         return self._pruned is None and self._revisions - newer_revisions == version.revision
 
     def _check_age(self, memory: Memory, oldest: Version, newer_revisions: int) -> None:

@@ -1,6 +1,6 @@
 """Access times of memories, used for expiry.
 
-Not every view may cause a write, so view times are recorded in batches, and at most once an hour for each memory. If a
+To avoid a write for each view, view times are recorded in batches, and at most once an hour for each memory. If a
 process is killed, the views of its last minute are lost.
 """
 
@@ -81,10 +81,11 @@ class Accesses:
                     return
 
     def of(self, store_id: str, *, now: float | None = None) -> dict[str, float]:
-        """Return, by memory id, the latest time at which each memory may have been viewed, in seconds since 1970.
+        """Return the latest time at which each memory may have been viewed, in seconds since 1970. Keys are memory ids.
 
         Times of views by this process are exact. Other processes record a view at most once an hour, so an hour is
-        added to the times they recorded, but no time is later than `now` (by default the clock of this process).
+        added to the times that they recorded. The sum is at most `now`, by default the time of the clock of this
+        process.
         """
         self.flush()
         latest, noted = self._clock() if now is None else now, self._noted(store_id)
@@ -100,7 +101,7 @@ class Accesses:
         return float(found) if found is not None and _A_TIME.fullmatch(found) else None
 
     def forget(self, store_id: str, memory_ids: Mapping[str, object]) -> None:
-        """Remove the access times of memories that no longer exist. The keys of `memory_ids` are their ids."""
+        """Remove the access times of memories that no longer exist. `memory_ids` has their ids as keys."""
         if memory_ids:
             self._backend.put_side_records(store_id, KIND, dict.fromkeys(memory_ids))
 

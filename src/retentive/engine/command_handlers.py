@@ -268,7 +268,7 @@ def _append(tx: Transaction, writer: GuardedWriter, command: Append) -> CommandR
 def _writable(tx: Transaction, writer: GuardedWriter, path: MemoryPath) -> Entry:
     """Return the entry at the path.
 
-    It has no memory if the path is free. Raises `Refused` if nothing may be written there.
+    The entry has no memory if the path is free. Raises `Refused` if nothing may be written there.
     """
     check_file_path(path)
     writer.check(path)

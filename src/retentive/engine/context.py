@@ -40,9 +40,9 @@ class StoreOptions(TypedDict, total=False):
 
 
 class RecordedDay:
-    """Number (since 1970, in UTC) of the last day whose first write this process has handled; 0 for no day.
+    """Last day whose first write this process has handled.
 
-    Threads may share the object.
+    `number` is the number of this day (UTC) since 1970; 0 means no day. Threads may share the object.
     """
 
     __slots__ = ("number",)
@@ -186,7 +186,8 @@ class StoreContext(ABC):
     def redacted(self, text: str, settings: Settings | None = None) -> str:
         """Return `text` with its sensitive values masked, so that a reply can repeat it.
 
-        If `settings` is None, the last settings that were read apply. A command may fail before it reads the settings.
+        If `settings` is None, the settings that were read last are used. A command may fail before it reads the
+        settings.
         """
         if settings is None:
             settings = self.known_settings[1] or DEFAULTS.changed(self.pins)

@@ -1,8 +1,8 @@
 """Size of a memory store at the end of each day (UTC).
 
-The first write of a day records the size of the store before this write. The store had this size at the end of each day
-since the previous write. All other writes only compare two numbers. The size of a day may be missing if its writes
-bypassed the pipeline. Days follow the clock of the process that writes.
+The first write of a day records the size of the store before this write. The store also had this size at the end of the
+day of the previous write and of each day in between. All other writes only compare two numbers. The size of a day may
+be missing if its writes bypassed the pipeline. The day is taken from the clock of the process that writes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _FIRST = date(1970, 1, 1)
 class StartOfDay(NamedTuple):
     """Number and total size of the memories before the first write of a day.
 
-    `since` is the day of the newest version at that time, or the day on which the store was created.
+    `since` is the day of the newest version before this write. If there was no version, it is the day on which the
+    store was created.
     """
 
     since: date
@@ -39,7 +40,7 @@ class StartOfDay(NamedTuple):
 
 
 def record_start(tx: Transaction, day: int, created_at: datetime) -> None:
-    """Record the size of the store at the start of a day, unless the store has already been written on this day.
+    """Record the size of the store at the start of a day, unless the store already has a version of this day.
 
     `day` is the number of the day since 1970. `created_at` is the time when the store was created.
     """
@@ -55,10 +56,10 @@ def record_start(tx: Transaction, day: int, created_at: datetime) -> None:
 
 
 def sizes_of_days(snapshot: Snapshot, days: Sequence[date], created_at: datetime) -> list[Usage | None]:
-    """Return the number and total size of the memories at the end of each of several consecutive days, oldest first.
+    """Return the number and total size of the memories at the end of each day in `days`.
 
-    The size of a day is None if it was not recorded. The last day is today, and has the current size. Reads one record
-    for each day with writes.
+    `days` are consecutive days, oldest first. The last day is today, and has the current size. The size of a day is
+    None if it was not recorded. One record is read for each day with writes.
     """
     ends = [*_recorded(snapshot, days[0]), _current(snapshot, created_at)] if days else []
     oldest = next(snapshot.versions(limit=1, oldest_first=True), None)

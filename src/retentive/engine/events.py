@@ -1,7 +1,8 @@
 """Events of a memory store: changes that add no version, such as redactions, settings and decisions on proposals.
 
-Without their prefixes, the ids of events and versions sort together by time. A store keeps its newest `MAX_EVENTS`
-events. If the storage commits a change but its reply is lost, the change may have two events.
+The ids of events and versions can be sorted together by time if their prefixes are removed. A store keeps its newest
+`MAX_EVENTS` events. If the storage commits a change but the confirmation of the commit is lost, the change may have two
+events.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class StoreEvent:
 
 @dataclass(frozen=True, slots=True)
 class EventHead:
-    """Number of events that the store ever had, and the id of the newest event."""
+    """Number of events ever recorded in the store, and the id of the newest event."""
 
     count: int = 0
     newest: str = ""

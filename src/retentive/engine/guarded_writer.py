@@ -1,8 +1,8 @@
 """Guarded writer: the only code that changes memories. It runs all guards, then records the change.
 
-A new guard belongs in one of three methods: `WriteRules.check` (which paths an actor may write),
-`WriteRules.check_name` (which paths are valid), or `GuardedWriter.put` (which texts are valid) before it records the
-change.
+A new guard belongs in one of three methods. `WriteRules.check` decides which paths an actor may write.
+`WriteRules.check_name` decides which paths are valid. `GuardedWriter.put` decides which texts are valid. A guard in
+this method must run before the change is recorded.
 """
 
 from __future__ import annotations
@@ -170,9 +170,9 @@ class GuardedWriter(WriteRules):
 
         `lineage` lists the stored provenances of the texts from which `text` was made. The default is the provenance of
         the memory's current text. `is_removal` means that `text` is the current text with its sensitive values masked.
-        Size limits then do not apply, because a mask can be longer than the value. `again` has the id and the creation
-        time of a deleted memory that this write restores. `same` has the numbers of characters at the start and at the
-        end of the text that the write does not change, if they are known.
+        Size limits then do not apply, because a mask can be longer than the masked value. `again` has the id and the
+        creation time of a deleted memory that this write restores. `same` gives the number of unchanged characters at
+        the start of the text and at its end, if these numbers are known.
         """
         data = text.encode()
         if data == entry.data:
@@ -239,7 +239,7 @@ class GuardedWriter(WriteRules):
         self._record([self._moved(change) for change in changes])
 
     def _moved(self, change: Change) -> Change:
-        """Return the rename `change` with the provenance to store. The flags of the text are kept."""
+        """Return `change`, which is a rename, with the provenance to store. The flags of the text are kept."""
         before, flags = change.before, _NO_FLAGS
         if before is not None and before.provenance_text is not None and '"flags"' in before.provenance_text:
             flags = before.provenance.flags
@@ -252,7 +252,7 @@ class GuardedWriter(WriteRules):
         self.recorded += self._tx.record(changes, self.actor)
 
     def _check_changes(self, changes: Sequence[Change]) -> None:
-        """Raise `Refused` if the actor may not change one of the paths. The operation may not have checked them."""
+        """Raise `Refused` unless the actor may change all paths. Perhaps the operation did not check them."""
         for change in changes:
             before = None if change.before is None else change.before.path
             for path in (before, change.path):
@@ -315,7 +315,7 @@ class GuardedWriter(WriteRules):
             raise Refused("store_too_large", size=after, limit=limit, present=usage.size_bytes)
 
     def _near_limits(self, entry: Entry, path: MemoryPath, size: int, before: Usage) -> list[Phrase]:
-        """Return warnings for the reply about limits that this change nearly reaches."""
+        """Return warnings about limits that this change nearly reaches. They are added to the reply."""
         settings, held = self.settings, len(entry.data or b"")
         if size <= held and entry.memory is not None:
             return []

@@ -1,14 +1,14 @@
-"""Idempotency: a command repeated under the same tool_use id returns its first reply and changes nothing.
+"""Idempotency: if a command is repeated with the same tool_use id, it returns its first reply and changes nothing.
 
-An agent loop may crash after a command took effect and before the reply arrived. It then sends the command again.
+An agent loop may crash after a command takes effect but before the reply arrives. It then sends the command again.
 
-A record of each command is written in the transaction of its change. The record contains a digest of the tool_use id, a
-digest of the command, and those parts of the reply that cannot be taken from the repeated command or the history. Texts
-and paths are never stored. The digest of the command is an HMAC with the tool_use id as key. Without the id, nobody can
-use the digest to confirm a guessed text.
+Each command leaves a record. The transaction that stores the change also writes this record. The record contains a
+digest of the tool_use id, a digest of the command, and those parts of the reply that cannot be taken from the repeated
+command or the history. Texts and paths are never stored. The digest of the command is an HMAC with the tool_use id as
+key. Without the id, nobody can use the digest to confirm a guessed text.
 
-Ids of the Claude API are unique. Ids of other models may be numbers that repeat, so such an id counts only for the
-actor that used it.
+Ids of the Claude API are unique. Other models may use numbers as ids, and use the same number again. Such an id
+therefore counts only for the actor that used it.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _result_record(outcome: Outcome[CommandResult]) -> dict[str, Any]:
 
 
 def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outcome[Any] | None:
-    """Rebuild the first outcome from `record`. None if the record is damaged or expired, or is of another command."""
+    """Rebuild the first outcome from `record`. None if the record is damaged, expired or from another command."""
     known = parsed(record)
     if known.get("command") != _command_digest(attempt, command) or is_old(record, attempt.context.clock()):
         return None
@@ -140,7 +140,7 @@ def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outc
 def _snippet(tx: Transaction, command: WriteCommand, known: Mapping[str, Any]) -> str | None:
     """Rebuild the snippet of the first reply from the text that the first run wrote.
 
-    `known` is the record of the first run. Return None if the text has been removed since.
+    `known` is the record of the first run. Return None if the text was removed later.
     """
     version, length = str(known["text_of"]), len(getattr(command, "new_str", ""))
     inner = version.rpartition(".")[2]
@@ -170,7 +170,7 @@ def _plain(value: object) -> object:
 
 
 def digest(key: str, *parts: str) -> str:
-    """Return the HMAC-SHA256 of `parts`, each preceded by its length, under a key made from `key`."""
+    """Return an HMAC-SHA256 of `parts`. Its key is made from `key`. Each part is preceded by its length."""
     data = [part.encode("utf-8", "surrogatepass") for part in parts]
     whole = b"".join(len(each).to_bytes(8, "big") + each for each in data)
     return hmac.new(b"retentive idempotency" + key.encode("utf-8", "surrogatepass"), whole, hashlib.sha256).hexdigest()
@@ -241,7 +241,7 @@ def _values_again(kept: Mapping[str, Any], texts: Mapping[str, Callable[[], str]
 
 
 def _texts(command: WriteCommand, write: GuardedWriter) -> dict[str, Callable[[], str]]:
-    """Return functions that compute the texts of a command that an error reply can repeat.
+    """Return functions that compute texts of a command. These are the texts that an error reply can repeat.
 
     The keys are the names by which the record of a refusal refers to these texts.
     """

@@ -1,4 +1,4 @@
-"""Paged lists of memories. All pages show the same state of the store, even if it changes between the pages.
+"""Paged lists of memories. All pages show the same state of the store, even if the store changes between two pages.
 
 The cursor contains the *pin*: the newest version when the first page was read. Later pages show the state at the pin.
 Memories that have not changed since then are read from the current state, by path range. Changed memories are read from
@@ -200,7 +200,7 @@ def _check_kept(snapshot: Snapshot, pin: str) -> None:
 
 
 def _first_changes(snapshot: Snapshot, pin: str) -> dict[str, Version]:
-    """Return a dict from the id of each memory that changed after version `pin` to its first version after `pin`."""
+    """Return the first version that each changed memory has after version `pin`. The keys are memory ids."""
     found: dict[str, Version] = {}
     read = partial(snapshot.versions, oldest_first=True, limit=PAGE_VERSIONS)
     after = pin

@@ -1,4 +1,4 @@
-"""Methods for applications that `MemoryStore` and `Mounts` share."""
+"""Methods that `MemoryStore` and `Mounts` share. Applications use these methods."""
 
 from __future__ import annotations
 
@@ -58,12 +58,13 @@ class MemoryTree(Protocol):
 class Memories(ABC):
     """Tree of memories. Threads may share it.
 
-    Models use `execute`, which returns errors as replies. Applications use the other methods, which return values and
-    raise `RetentiveError` with the text and code of the reply.
+    Models use `execute`, which returns errors as replies. Applications use the other methods. These return values, and
+    raise a `RetentiveError` that has the text and code of the reply.
 
-    Methods that write return a `Written` when the change is durable. They record `actor` (by default the actor that the
-    location was opened with), `source` and `session` with the change (docs/trust.md). If `if_version` is given, it must
-    be the id of the newest version of the memory; otherwise they raise `Conflict` and change nothing.
+    Each method that writes returns a `Written` after the change is durable. It records `actor`, `source` and `session`
+    with the change (docs/trust.md). The default of `actor` is the actor with which the location was opened. If
+    `if_version` is given but is not the id of the newest version of the memory, the method raises `Conflict` and
+    changes nothing.
     """
 
     @property

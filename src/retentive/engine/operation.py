@@ -43,8 +43,8 @@ class Operation(ABC, Generic[R_co]):
     - `first_path`: canonical path of the entry that the operation reads first, or None. It is never the root.
     - `for_paths`: if true, a caller whose access is limited to some paths may run the operation. Such an operation
       must read only memories and versions, and only through the snapshot or transaction that it gets.
-    - `sees_all`: if true, the operation reads the stored state: with the memories that are hidden from the actor, and
-      without proposed changes.
+    - `sees_all`: if true, the operation reads the stored state. This includes the memories that are hidden from the
+      actor, but not the proposed changes.
     """
 
     __slots__ = ()
@@ -64,7 +64,10 @@ class Operation(ABC, Generic[R_co]):
         return () if path is None else (path.text,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return additional fields for the audit entry of an operation with this result; no texts, no paths."""
+        """Return additional fields for the audit entry of an operation with this result.
+
+        They contain no texts and no paths.
+        """
         return {}
 
 
@@ -171,9 +174,10 @@ class WriteOperation(Operation[R_co]):
         """Record the changes and return the result. May be called more than once. Raises `RetentiveError`."""
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object] | None:
-        """Return ids and numbers from which `again` can rebuild `result` for a repeated request; no texts, no paths.
+        """Return ids and numbers from which `again` can rebuild `result` for a repeated request.
 
-        Return None if a repeated request may simply run the operation again, because that changes nothing.
+        They contain no texts and no paths. Return None if a repeated request may simply run the operation again,
+        because the second run changes nothing.
         """
         return None
 

@@ -58,7 +58,7 @@ def read_version(version_id: str) -> Read[tuple[Version, str | None]]:
 
 
 def read_fact(memory: Memory | None) -> Mapping[str, object]:
-    """Return a field for the audit entry of a read: the ids of `memory` and of its version. Empty without a memory."""
+    """Return a field for the audit entry of a read: the ids of `memory` and of its version. Empty for None."""
     return {} if memory is None else {"read": [memory.id, memory.version_id]}
 
 

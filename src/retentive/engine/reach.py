@@ -1,7 +1,7 @@
 """Access that is limited to some paths of a memory store, such as the access of a client with a limited API key.
 
-The access has path patterns. The caller sees and changes only memories whose paths match one of them. Listings,
-searches, histories and earlier states leave out all other memories. Operations on the whole store are refused
+Such access is defined by path patterns. The caller can see and change only memories whose paths match a pattern.
+Listings, searches, histories and earlier states leave out all other memories. Operations on the whole store are refused
 (`Operation.for_paths`).
 """
 
@@ -74,7 +74,7 @@ class ReachedSnapshot(Overlay):
         return islice(filter(self._shows, self._all_versions(selection)), selection.get("limit"))
 
     def _all_versions(self, selection: Selection) -> Iterator[Version]:
-        """Yield all versions that match `selection`. Its limit is ignored, because it counts only visible versions."""
+        """Yield all versions that match `selection`, without its limit. The limit counts only visible versions."""
         bound = "after" if selection.get("oldest_first") else "before"
         wanted = Selection(**selection)
         wanted["limit"] = _PAGE

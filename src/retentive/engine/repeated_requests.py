@@ -1,8 +1,9 @@
 """Repeated requests: a request that is sent again with the same idempotency key does not run a second time.
 
-A client that did not receive the answer to a request sends the request again, with the same key. A record of each
-request is written in the transaction of its change. The record contains ids, numbers, and digests of the key and the
-request. To answer the repeated request, the texts and paths of the first result are read from the history.
+A client that did not receive the answer to a request sends the request again, with the same key. Each request leaves a
+record. The transaction that stores the change also writes this record. The record contains ids, numbers, and digests of
+the key and the request. To answer the repeated request, the texts and paths of the first result are read from the
+history.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 
 @dataclass(frozen=True, slots=True)
 class ChangeSettings(WriteOperation[Settings]):
-    """Change the stored settings and return the new stored settings. Settings pinned in this process do not count.
+    """Change the stored settings and return the new ones. Settings that are pinned in this process are ignored.
 
     In `changes`, the value None restores the default of a setting.
     """
@@ -40,7 +40,7 @@ class ChangeSettings(WriteOperation[Settings]):
         return {"settings": sorted(self.changes), **switched}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Settings:
-        """Store the settings. Raises `InvalidInput` for an unknown name or an invalid value, and `ReadOnly`."""
+        """Store the settings. Raises `ReadOnly`, and `InvalidInput` for an unknown name or an invalid value."""
         if self.is_read_only:
             raise ReadOnly("the memory store was opened read-only, so its settings cannot be changed")
         given = {

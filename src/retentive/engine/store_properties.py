@@ -18,7 +18,7 @@ from retentive.values.records import to_datetime
 class ChangeProperties(WriteOperation[Properties]):
     """Change the name, description or metadata of the store. A field that is None keeps its stored value.
 
-    In `metadata`, the value None removes the stored entry with this key.
+    If a value in `metadata` is None, the stored entry with the same key is removed.
     """
 
     name = "store.update"

@@ -1,4 +1,4 @@
-"""Application of a restore or undo plan: it deletes, moves, recreates and rewrites memories in one transaction."""
+"""Carries out a restore or undo plan: deletes, moves, recreates and rewrites memories in one transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _ALTERED = "a guard removed sensitive values from the restored text"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One write to one memory. `path` is its path after the write, or before it for a deletion."""
+    """One write to one memory.
+
+    `path` is the path of the memory after the write. For a deletion, it is the path before the write.
+    """
 
     what: What
     memory_id: str
@@ -60,7 +63,7 @@ class RestoreOutcome:
 
 
 def steps(found: Snapshot, targets: Targets) -> list[Step]:
-    """Return the writes that bring memories to their target states. Memories already in these states need none."""
+    """Return the writes that bring memories to their target states. A memory in its target state needs no write."""
     present = memories_by_id(found, targets.keys())
     made: list[Step] = []
     for memory_id, state in targets.items():

@@ -1,4 +1,4 @@
-"""Changes as the log shows them. A change groups the versions that one command recorded."""
+"""Changes as the log shows them. A change consists of the versions that one command recorded."""
 
 from __future__ import annotations
 

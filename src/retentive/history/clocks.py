@@ -1,9 +1,9 @@
 """Checks of the clock on which expiry and retention depend.
 
 A host whose clock is years ahead would delete every memory as idle and prune the history. On a database server, the
-clock of the server is used. Elsewhere, the store records the time of the last sweep. A clock that is more than 7 days
-ahead of this time, and of the changes since, is not trusted. It becomes trusted if an operator accepts it, or if a
-sweep a day later finds that the clock is still ahead.
+clock of the server is used. Elsewhere, the store records the time of the last sweep. A clock is not trusted if it is
+more than 7 days ahead of this time and of all later changes. It becomes trusted if an operator accepts it, or if a
+sweep at least one day later finds that the clock is still ahead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONFIRMED_AFTER_S = 86_400.0
 class ClockJump:
     """Result of a check that found the clock too far ahead.
 
-    `seen` is the last trusted time, and `now` is that of the clock.
+    `seen` is the last trusted time, and `now` is the time of the clock.
     """
 
     seen: datetime
@@ -62,7 +62,7 @@ class Sighting:
 
     @classmethod
     def parse(cls, text: str) -> Sighting:
-        """Parse a record. A damaged record raises an exception of the types that `_last` lists."""
+        """Parse a record. If it is damaged, this raises one of the exceptions that `_last` catches."""
         found = json.loads(text)
         ahead = found.get("ahead")
         return cls(float(found["seen"]), None if ahead is None else float(ahead))
@@ -101,7 +101,7 @@ def check(context: StoreContext, *, accept: bool = False) -> CheckedClock:
 def judged(last: Sighting, now: float, *, accept: bool = False) -> Sighting:
     """Check the clock time `now` against the sighting `last`. Return the sighting to record next.
 
-    If its `ahead` is set, the clock is not trusted.
+    If `ahead` is set in the returned sighting, the clock is not trusted.
     """
     if accept or now - last.seen <= MAX_STEP_S:
         return Sighting(now)

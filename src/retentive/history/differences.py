@@ -87,7 +87,7 @@ class Compare(ReadOperation[Differences]):
     most_read: int | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the ids of the compared versions (of the first 10 differences) for the audit entry."""
+        """Return the ids of the versions compared in the first 10 differences. They are for the audit entry."""
         sides = (each and each.id for found in result.found[:10] for each in (found.old, found.new))
         return {"compared": list(sides)}
 
@@ -133,7 +133,7 @@ class Compare(ReadOperation[Differences]):
     def _scanned(
         self, found: Snapshot, settings: Settings, low: str, high: str
     ) -> tuple[Sequence[Version], Version | None]:
-        """Examine the newest versions with ids between `low` and `high`. The results are those of `_chosen`."""
+        """Examine the newest versions with ids between `low` and `high`. Return the same results as `_chosen`."""
         assert self.only is not None
         assert self.most_read is not None
         since = self.only.since
@@ -164,10 +164,10 @@ class Compare(ReadOperation[Differences]):
 
 
 def _state(found: Snapshot, bound: str, target: MemoryPath | None) -> dict[str, Version]:
-    """Return the version that each memory of `target` had in an earlier state, by memory id. None means all memories.
+    """Return the version that each memory had in an earlier state, by memory id.
 
-    `bound` is the exclusive upper bound of the ids of versions in this state. Memories that were deleted in this state
-    are left out.
+    If `target` is the path of one memory, only its version is returned. `bound` is the exclusive upper bound of the ids
+    of versions in this state. Memories that were deleted in this state are left out.
     """
     memory_id = None if target is None or target.is_root else memory_at(found, target)
     if memory_id is None:

@@ -60,9 +60,9 @@ class Swept:
 class Sweep(WriteOperation[Swept]):
     """Delete idle memories, and record the time from which the history is complete. `sweep` then prunes the versions.
 
-    `idle` lists the idle memories, each with its number of idle days. `old` lists the versions to prune: the id, and
-    the time at which a newer version replaced it. If `clock_jump` is set, the clock is not trusted and both lists are
-    empty. `sighting` is the text of the clock record to write.
+    `idle` lists the idle memories, each with its number of idle days. `old` lists the versions to prune, each with its
+    id and the time at which a newer version replaced it. If `clock_jump` is set, the clock is not trusted and both
+    lists are empty. `sighting` is the text of the clock record to write.
     """
 
     name = "sweep"
@@ -75,7 +75,11 @@ class Sweep(WriteOperation[Swept]):
     sighting: str | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the fields of the audit entry: number of pruned versions, their ids if few, length of a clock jump."""
+        """Return the fields of the audit entry.
+
+        They give the number of pruned versions, the ids of these versions if there are few, and the length of a clock
+        jump.
+        """
         facts: dict[str, object] = {"pruned": result.versions_pruned}
         if self.old and len(self.old) <= LISTED_CHANGES:
             facts["pruned_versions"] = [version_id for version_id, _ in self.old]
@@ -131,7 +135,7 @@ def find(context: StoreContext, accessed: Mapping[str, float], now: float, snaps
 
 
 def _sweep(context: StoreContext, clock: CheckedClock, *, is_asked: bool) -> Swept:
-    """Run a sweep. `is_asked` is false for a sweep at opening, which writes no audit entry if it finds nothing."""
+    """Run a sweep. `is_asked` is false for a sweep at opening. That sweep writes no audit entry if it finds nothing."""
     accessed = context.accesses.of(context.id, now=clock.now)
     found = Sweep((), (), clock.jump)
     if clock.jump is None:

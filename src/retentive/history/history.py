@@ -42,9 +42,10 @@ class History:
     A revision is a time with a time zone, or a text in one of these forms:
 
     - `r1234` names a change by its number.
-    - `HEAD~2` names the change two before the newest one. It counts changes of the given path, or else of the store.
+    - `HEAD~2` names the second change before the newest one. Only changes of the given path are counted. If no path is
+      given, all changes of the store are counted.
     - `@{yesterday}` and `2h` name a time.
-    - The id of a version, or a beginning of the id that no other version has, names the version.
+    - The id of a version names this version. The first characters of the id are enough if no other id begins with them.
 
     Where a point in time is expected, a revision means the state right after the whole change.
     """
@@ -95,8 +96,8 @@ class History:
     ) -> ListPage[ListedVersion, str]:
         """Return one page of the versions that match `only`: those recorded at or below `path`, or those of one memory.
 
-        `after` is the `next` of the previous page. A page reads at most 5,000 versions. So it may have few items or
-        none, and still have a `next`.
+        `after` is the `next` of the previous page. A page reads at most 5,000 versions. It may therefore have a `next`
+        although it has few items or none.
         """
         with self._context.checking("versions"):
             if limit < 1:
@@ -296,7 +297,7 @@ class History:
     ) -> RestoreOutcome:
         """Reverse all changes of an actor, from newest to oldest, as one change. `mode` is the same as for `undo`.
 
-        `by` is an actor pattern such as `session:s1`. `since` excludes older changes.
+        `by` is an actor pattern such as `session:s1`. With `since`, older changes are not reversed.
         """
         with self._context.checking(_named(Undo, dry_run), actor):
             operation = Undo(None, by, since, mode)
@@ -307,8 +308,8 @@ class History:
     ) -> Removed:
         """Permanently remove the text, path, size and hash of versions. Actor and time are kept.
 
-        If one version cannot be redacted, none is. `all_of` is a path: it selects all versions of the memories at or
-        below this path, existing or deleted, except the newest version of each existing memory.
+        If one version cannot be redacted, none is. `all_of` is a path: it selects all versions of the existing and
+        deleted memories at or below this path, except the newest version of each existing memory.
 
         Raises `NotFound`. Raises `InvalidInput` for the newest version of an existing memory: to redact it, first write
         a new version or delete the memory.

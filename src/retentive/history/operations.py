@@ -51,7 +51,7 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
 
     @abstractmethod
     def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
-        """Return the description of the operation that the log shows, such as `undo of r3`."""
+        """Return the description that the log shows for the operation, such as `undo of r3`."""
 
     def decided(self, found: Snapshot) -> RestoreOutcome:
         """Return the steps and the conflicts of the plan, without writing anything."""
@@ -76,7 +76,7 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object] | None:
         """Return the revision of the change, and the memories that still differ from the requested state.
 
-        Return None if nothing was changed or if the changes wait for review. A repeated request then runs again, which
+        Return None if nothing was changed or if the changes wait for review. A repeated request then runs again. This
         changes nothing.
         """
         if result.conflicts or result.proposed or not result.steps:
@@ -142,8 +142,8 @@ class Restore(PlannedOperation):
 def _down_to(found: Snapshot, memory_id: str, first: str) -> list[Version]:
     """Return the newest versions of a memory, newest first, as far back as an undo needs them.
 
-    If they exist, the result includes the version that precedes `first`, and a version whose path is known. Most
-    undos reverse new changes, so few versions are read.
+    The result includes the version that precedes `first`, and a version whose path is known, if such versions exist.
+    Most undos reverse new changes, so few versions are read.
     """
     versions: list[Version] = []
     size = _FEW_VERSIONS
@@ -159,7 +159,7 @@ def _down_to(found: Snapshot, memory_id: str, first: str) -> list[Version]:
 def _versions_of(found: Snapshot, actor: str | None, since: datetime | None) -> Iterator[Version]:
     """Yield the versions of an actor, newest first. If `actor` is None, yield the versions of all actors.
 
-    Pages that have only versions from before `since` are not read.
+    Pages that contain only versions older than `since` are not read.
     """
     if actor is None:
         yield from all_versions(found)
@@ -198,7 +198,8 @@ class Undo(PlannedOperation):
     def __post_init__(self) -> None:
         """Raise `InvalidInput` if the fields do not select the changes to reverse, or if `change` is a time.
 
-        Valid are: `change` alone, `by` or `session` or both, and `own` alone. `own` may also be added to the others.
+        The valid combinations are `change` alone, `by` alone, `session` alone, `by` with `session`, and `own` alone.
+        `own` may also be added to each of the other combinations.
         """
         PlannedOperation.__post_init__(self)
         who = self.by or self.session
@@ -271,7 +272,7 @@ class Undo(PlannedOperation):
 
 @dataclass(frozen=True, slots=True)
 class Preview(ReadOperation[RestoreOutcome]):
-    """Preview of a restore or undo, which changes nothing."""
+    """Preview of a restore or undo. It changes nothing."""
 
     intent: PlannedOperation
     needs_external_edits = True
@@ -308,7 +309,7 @@ def _path_of(found: Snapshot, memory_id: str) -> str:
 
 
 def _kept_at(found: Snapshot, target: MemoryPath, version: Version, before: str) -> Version | None:
-    """Return the newest version with an id below `before` of the memory to which `version` belongs.
+    """Find the memory to which `version` belongs, and return its newest version with an id below `before`.
 
     Return None if the memory was not at `target` in this state.
     """

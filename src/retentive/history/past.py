@@ -27,7 +27,7 @@ def past_of(found: Snapshot, at: Named, target: MemoryPath | None = None) -> Pas
 
     If `target` is given, `HEAD` and `~2` in the revision count only the changes of this path.
 
-    Raises `InvalidInput` if necessary versions were pruned, and the errors of `moment`.
+    Raises the errors of `moment`, and `InvalidInput` if necessary versions were pruned.
     """
     then = moment(found, at, target)
     check_kept(found, then)
@@ -64,7 +64,7 @@ class PastSnapshot(Overlay):
         return Entry(above=above, below=any(True for _ in self._below(path, limit=1)))
 
     def _same_memory(self, path: str) -> Version | None:
-        """Return the version that was at a path. None if its memory is not at the path now. Reads no other memories."""
+        """Return the version that was at a path, if its memory is still there, or None. Reads no other memories."""
         present = locate(self._inner, path).memory
         if present is None:
             return None
@@ -111,7 +111,10 @@ class PastSnapshot(Overlay):
         return islice(earlier_of(self._all[first:last], under, start, is_level=is_level), limit)
 
     def _memories(self, found: Iterator[Version], under: str) -> Iterator[Memory]:
-        """Convert versions to memories. One read gets the creation times of those that still exist, which most do."""
+        """Convert versions to memories.
+
+        One read gets the creation times of all memories that still exist. Most memories still exist.
+        """
         living = {memory.id: memory.created_at for memory in self._inner.memories(under)}
         return (self._memory(version, living) for version in found)
 

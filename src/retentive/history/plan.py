@@ -1,4 +1,4 @@
-"""Plans for a restore or undo, made from versions without I/O.
+"""Plans for a restore or undo. They are made from versions, without I/O.
 
 A plan has targets and conflicts. A target is the state that a memory must get, or None if the memory must be deleted. A
 conflict is the reason why a memory cannot be changed.

@@ -131,9 +131,10 @@ def _check_limit(limit: int | None) -> None:
 
 
 def show(revision: Revision, path: MemoryPath | None) -> Read[tuple[Version, str | None]]:
-    """Return an operation that reads the one version that a revision names at or below a path, and its text.
+    """Return an operation that reads a version and its text. `revision` names the version.
 
-    The text is None for a deletion or a redacted version. The operation raises `NotFound` and `InvalidInput`.
+    The revision must name exactly one version at or below `path`. The text is None for a deletion or a redacted
+    version. The operation raises `NotFound` and `InvalidInput`.
     """
 
     def work(snapshot: Snapshot) -> tuple[Version, str | None]:

@@ -46,7 +46,7 @@ class Removed:
 class Redact(WriteOperation[tuple[list[str], list[int]]]):
     """Remove the text, path, size and hash of the versions in `version_ids`.
 
-    If `all_of` is set, the versions are those of all memories at or below this path, existing or deleted, except the
+    If `all_of` is set, all versions of the existing and deleted memories at or below this path are meant, except the
     newest version of each existing memory.
 
     The result is the ids of the redacted versions, and the numbers of the audit entries whose paths were removed.
@@ -147,7 +147,7 @@ class Erase(WriteOperation[tuple[str, list[int], list[str]]]):
         return kept["memory"], kept["withheld"], kept["erased"]
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[str, list[int], list[str]]:
-        """Delete the memory. Raises `NotFound` if it never existed, and `ReadOnly`."""
+        """Delete the memory. Raises `ReadOnly`, and `NotFound` if the memory never existed."""
         memory_id = self.target if isinstance(self.target, str) else _id_at(tx, self.target)
         versions = list(tx.versions(memory_id=memory_id))
         if not versions:
@@ -204,8 +204,8 @@ def redact(
 ) -> Removed:
     """Remove the text, path, size and hash of versions. Actor and time are kept. All are redacted, or none.
 
-    Raises `NotFound` for an unknown version, `ReadOnly`, and `InvalidInput` for the newest version of an existing
-    memory.
+    Raises `ReadOnly`. Raises `NotFound` for an unknown version, and `InvalidInput` for the newest version of an
+    existing memory.
     """
     ids = (version_ids,) if isinstance(version_ids, str) else tuple(dict.fromkeys(version_ids))
     redacted, _ = _run(context, Redact(ids, context.clock(), all_of), actor)
@@ -215,8 +215,8 @@ def redact(
 def erase(context: StoreContext, target: MemoryPath | str, actor: Actor | str | None) -> Removed:
     """Remove a memory with all its versions. A tombstone without content records the actor and the time.
 
-    Raises `NotFound` if the memory never existed, and `ReadOnly`. If a crash interrupts the erasure, the memory is
-    already deleted; `finish`, or erasing the memory again, removes the rest.
+    Raises `ReadOnly`, and `NotFound` if the memory never existed. If a crash interrupts the erasure, the memory is
+    already deleted. To remove the rest, call `finish` or erase the memory again.
     """
     memory_id, _, erased = _run(context, Erase(target), actor)
     prune = partial(_erase, memory_id=memory_id, now=context.clock())
@@ -258,7 +258,7 @@ def _unfinished(found: Snapshot) -> tuple[list[str], str | None]:
 
 
 def _purged(tx: Transaction, since: str) -> None:
-    """Delete the record of a pending removal that has the value `since`. A later removal may have replaced it."""
+    """Delete the record of a pending removal, if its value is still `since`. A later removal may have replaced it."""
     if tx.get_record(PENDING, "since") == since:
         tx.put_record(PENDING, "since", None)
 

@@ -1,4 +1,4 @@
-"""Names of revisions, as in git: `r1234`, `HEAD~2`, `@{yesterday}`, a time, or a version id or its first characters.
+"""Names of revisions, as in git: `r1234`, `HEAD~2`, `@{yesterday}`, a time, a version id, or its first characters.
 
 `parse` turns a text into a value without I/O. The other functions look up a parsed revision in a snapshot. `HEAD` and
 `~2` count the changes of a target, which is a memory (across its renames), a directory or the whole store.
@@ -47,7 +47,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class VersionId:
-    """Id of a version, or the beginning of an id that no other version shares."""
+    """Id of a version, or its first characters if no other version id begins with them."""
 
     text: str
 
@@ -89,8 +89,8 @@ Named: TypeAlias = datetime | str | Revision
 class Moment:
     """State of the store at an earlier time, always after a whole change.
 
-    The versions recorded up to this state, and no later ones, have ids below `bound`. `at` is the time. `version` is
-    the named version, or the newest version of the named change. It is None if a time was named.
+    Versions that were recorded up to this state have ids below `bound`. Later versions do not. `at` is the time.
+    `version` is the named version, or the newest version of the named change. It is None if a time was named.
     """
 
     bound: str
@@ -174,9 +174,9 @@ def moment(found: Snapshot, named: Named, target: MemoryPath | None = None) -> M
 def named_change(found: Snapshot, named: Named, target: MemoryPath | None = None) -> list[Version]:
     """Return all versions of the change that a revision names, newest first. A version id means its whole change.
 
-    A command that finds an external edit records it under the same number as its own versions. The number then means
-    only the versions of the command. A version id means the versions with the same number and actor. Raises the errors
-    of `moment`.
+    A command may find an external edit, and record this edit under the same number as its own versions. The number then
+    means only the versions of the command. A version id means the versions with the same number and actor. Raises the
+    errors of `moment`.
     """
     revision = as_revision(named)
     if not revision.back:
@@ -243,7 +243,7 @@ def _nth(versions: Iterable[Version], revision: Revision, back: int, target: Mem
 
 
 def version_at(found: Snapshot, revision: Revision) -> Version:
-    """Return the version that an id, or the beginning of an id, names. Raises `NotFound`."""
+    """Return the version that a revision names by its id or the beginning of its id. Raises `NotFound`."""
     assert isinstance(revision.base, VersionId)
     text = revision.base.text
     highest = [] if text == _VERSION else found.versions(after=text[:-1], before=text + "~", limit=_SOME)
@@ -339,6 +339,6 @@ def _last_at(found: Snapshot, at: datetime) -> str | None:
 
 
 def _after_change(found: Snapshot, version_id: str) -> str:
-    """Return the lowest bound that is above the ids of all versions of the change to which a version belongs."""
+    """Return the lowest bound above the ids of all versions of a change. `version_id` is one of these ids."""
     newest = next((version.id for version in found.versions(revision_of=version_id, limit=1)), version_id)
     return max(newest, version_id) + "!"  # sorts right after the id

@@ -26,10 +26,11 @@ from retentive.values.text import decoded, is_text
 class Finding:
     """Result of a scan for one path. Sensitive values in `path` are masked.
 
-    - `kinds`: the kinds of certain sensitive values in the path and the text, such as API keys, in their order.
+    - `kinds`: the kinds of values in the path and the text that are certainly sensitive (for example API keys), in the
+      order in which they were found.
     - `in_path`: true if the path of an existing memory contains such a value. A person must rename the memory.
-    - `likely`: the kinds of likely sensitive values, which only their context suggests.
-    - `instructions`: the numbers of lines in the current text that read as instructions to the model.
+    - `likely`: the kinds of values that are likely to be sensitive. Only the context of these values suggests this.
+    - `instructions`: the numbers of those lines of the current text that have the form of instructions to the model.
     - `damaged`: true if the current text, or the text of an older version, cannot be read.
     """
 
@@ -79,7 +80,7 @@ class RedactFound(WriteOperation[Scanned]):
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Scanned:
         """Remove the sensitive values, in one transaction.
 
-        If one of the memories to change is read-only, raises `Refused` and changes nothing.
+        If one of the memories to change is read-only, `Refused` is raised and nothing is changed.
         """
         scanner = _Scanner(self.examiner, writer.settings, likely=self.likely)
         present = list(scanner.present(tx))
@@ -113,13 +114,14 @@ def scan(
     likely: bool = False,
     **origin: Unpack[Origin],
 ) -> Scanned:
-    """Find the sensitive values in a store, even if its settings turn the checks of new texts off.
+    """Find the sensitive values in a store, even if its settings turn off the checks of new texts.
 
-    With `redact`, certain sensitive values are removed from the texts of memories. With `likely` in addition, likely
-    values are removed too. `history` also scans older versions, and with `redact` redacts them.
+    With `redact`, values that are certainly sensitive are removed from the texts of memories. With `redact` and
+    `likely`, values that are likely to be sensitive are removed too. With `history`, older versions are scanned too.
+    With `redact` and `history`, older versions that contain such values are redacted.
 
-    If a memory to change is read-only, raises `InvalidInput` and writes nothing. If a memory cannot be rewritten for
-    another reason, the other memories are rewritten before the error is raised.
+    If one of the memories to change is read-only, `InvalidInput` is raised and nothing is written. If a memory cannot
+    be rewritten for another reason, the other memories are rewritten before the error is raised.
     """
     try:
         if not redact:
@@ -160,7 +162,10 @@ class _Scanner:
         return self._examiner.examine(self._settings, decoded(data), path=path)
 
     def present(self, snapshot: Snapshot) -> Iterator[tuple[Memory, Finding, bool]]:
-        """Yield each existing memory with a finding, the finding, and whether the text contains values to remove."""
+        """Yield each existing memory that has a finding.
+
+        The memory comes with its finding, and with a flag that is true if the text contains values to remove.
+        """
         for memory, data in readable_texts(snapshot):
             if data is None or not is_text(data):
                 yield memory, replace(self._finding(memory.path, None)[0], damaged=True), False

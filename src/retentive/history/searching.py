@@ -1,4 +1,4 @@
-"""Searches in one store, in the memories of the current or an earlier state, in all versions, or in proposals."""
+"""Searches in one store: in the memories of the current or an earlier state, in all versions, or in proposals."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ class _Run:
         return lambda document: shows(document.path) and (levels is None or levels.admits(document))
 
     def _completed(self, found: Results, levels: SearchedLevels | None, damaged: Iterable[str]) -> Results:
-        """Add the trust levels to the results, and the damaged memories that the search would have covered."""
+        """Add to the results their trust levels and the damaged memories that the search would have covered."""
         within = self._query.within if isinstance(self._query, LiteralQuery) else self._query.filters.within
         named = tuple(
             path

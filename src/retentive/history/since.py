@@ -21,10 +21,10 @@ Fate: TypeAlias = Literal["new", "changed", "gone"]
 class SinceMoment:
     """Summary of the changes to a store since an earlier time.
 
-    `fates` maps the id of each memory that is new, changed or gone to this word and to its newest version. A memory
-    that was created and deleted since that time is left out. `last` is the newest version at that time. `changes` and
-    `actors` are the numbers of changes and of their actors. If `is_cut` is true, there were more versions than the
-    limit, and the oldest of them are left out.
+    `fates` lists the memories that are new, changed or gone. It maps the id of each memory to its fate (`new`,
+    `changed` or `gone`) and to its newest version. A memory that was created and deleted since that time is left out.
+    `last` is the newest version at that time. `changes` is the number of changes, and `actors` is the number of their
+    actors. If `is_cut` is true, there were more versions than the limit, and the oldest of them are left out.
     """
 
     last: Version | None
@@ -38,7 +38,7 @@ class SinceMoment:
         return sum(found == fate for found, _ in self.fates.values())
 
     def below(self, directory: str, fate: Fate) -> int:
-        """Return the number of memories below a directory with this fate."""
+        """Return the number of memories with this fate below a directory."""
         return self._below[directory, fate]
 
     @cached_property

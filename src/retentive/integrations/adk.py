@@ -67,7 +67,7 @@ class AdkMemoryService(BaseMemoryService):
         self._actor, self._limit = actor, limit
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Add the events of a session that were not added before."""
+        """Add those events of a session that have not been added before."""
         await self._add(session.app_name, session.user_id, session.id, session.events)
 
     async def add_events_to_memory(
@@ -115,7 +115,7 @@ class AdkMemoryService(BaseMemoryService):
             await settled(lambda: until_no_conflict(lambda: self._delete(app_name, user_id, memory_id)))
 
     def _store(self, app_name: str, user_id: str) -> MemoryStore:
-        """Return the memory store of a user of an app. In a location, it is created on first use."""
+        """Return the memory store of a user of an app. If `memory` is a location, the store is created on first use."""
         location = self._location
         found = (
             location.store(_key(app_name, user_id)) if isinstance(location, Retentive) else location(app_name, user_id)

@@ -155,9 +155,9 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
     """Memory tool for `client.beta.messages.tool_runner(tools=[MemoryTool("./memory")])`. Thread-safe.
 
     `location` is a location as for `retentive.open`, or an opened location. `base_path` is another name for this
-    argument, which the SDK's local tool uses. `store` is the key or id of a memory store; it is created if it does not
-    exist. An open `MemoryStore` or `Mounts` can be passed as `location` or as `store`. `actor`, `source` and `session`
-    are recorded with each change.
+    argument. The SDK's local tool uses this name. `store` is the key or id of a memory store; it is created if it does
+    not exist. An open `MemoryStore` or `Mounts` can be passed as `location` or as `store`. `actor`, `source` and
+    `session` are recorded with each change.
 
     The other options are those of `retentive.open`: `replies`, `keys` (encryption), `api_key` and `ca_file` (for a
     server), and settings such as `view_chars`. They are allowed only with a location that this tool opens. An option

@@ -1,4 +1,4 @@
-"""Backend for deepagents that stores files as memories: `MemoryBackend`, for a route of `CompositeBackend`."""
+"""Backend that stores the files of deepagents as memories: `MemoryBackend`, for a route of `CompositeBackend`."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def _data(memory: Memory, text: str) -> FileData:
 
 
 def _code(error: RetentiveError) -> str:
-    """Return the code that the deepagents protocol has for an error, or the message of the error if it has none."""
+    """Return the code that the deepagents protocol has for an error. If there is none, return the error message."""
     if isinstance(error, ReadOnly | PermissionDenied):
         return "permission_denied"
     return "invalid_path" if isinstance(error, InvalidInput) and error.code == "invalid_path" else str(error)

@@ -23,7 +23,7 @@ _ATTEMPTS: Final = 50  # a conflict means that another writer succeeded, so only
 
 
 def segment(kind: str, name: str, suffix: str = "") -> str:
-    """Convert a name from a framework to one segment of a path. Error messages call the name `kind`.
+    """Convert a name from a framework to one segment of a path. `kind` describes the name in error messages.
 
     Raises `InvalidInput` if a path cannot contain the name unchanged, because two names must never share a path.
     """
@@ -72,7 +72,7 @@ def json_object(path: str, text: str) -> dict[str, Any]:
 def memories_below(store: MemoryStore, under: str) -> Iterator[tuple[Memory, str]]:
     """Yield the memories below a directory with their texts, sorted by path.
 
-    All of them are in the state that the store has when the first is read.
+    All memories are in the state that the store had when the first memory was read.
     """
     page = store.list_memories(under, limit=_PAGE, texts=True)
     while True:
@@ -99,8 +99,8 @@ def strings_in(value: object) -> Iterator[str]:
 def ranked(store: MemoryStore, query: str, texts: Iterable[tuple[Memory, str]]) -> list[tuple[str, float]]:
     """Return the paths and scores of the texts that contain any word of the query, best first.
 
-    Operators in the query have no effect. Pass the strings of a document as `texts` and not its JSON, because in JSON
-    the escapes would be parts of words. Raises `InvalidInput`.
+    Operators in the query have no effect. As `texts`, pass the strings of a document instead of its JSON. In JSON,
+    escapes would be parts of words. Raises `InvalidInput`.
     """
     check_text(query)
     documents = [Document(memory.path, text.encode(), memory.updated_at, memory.id) for memory, text in texts]

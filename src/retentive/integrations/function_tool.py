@@ -29,7 +29,7 @@ class FunctionTool:
 
     @property
     def definition(self) -> dict[str, Any]:
-        """Definition in the form most clients accept: `name`, `description`, `parameters` and, if set, `strict`."""
+        """Definition that most clients accept: `name`, `description`, `parameters` and, if set, `strict`."""
         fields = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
         return {**fields, "strict": True} if self.strict else fields
 

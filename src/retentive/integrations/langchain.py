@@ -1,4 +1,4 @@
-"""Memory tool for LangChain and LangGraph, for `create_agent`, `ToolNode` and `bind_tools`.
+"""Memory tool for LangChain and LangGraph. It works with `create_agent`, `ToolNode` and `bind_tools`.
 
 `ChatAnthropic` sends the tool as Claude's built-in memory tool. Other chat models send it as a function tool.
 """

@@ -1,7 +1,7 @@
 """Long-term memory store for LangGraph and LangChain agents: `graph.compile(store=LangGraphStore(...))`.
 
-A namespace is a directory, and an item is a memory `KEY.json` in it. So people and models can also read, search and
-restore items as memories.
+A namespace is a directory, and an item is a memory `KEY.json` in it. People and models can therefore also read, search
+and restore items as memories.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _names(path: str) -> tuple[tuple[str, ...], str]:
 
 
 def _is_item(path: str) -> bool:
-    """Return whether a path belongs to an item: it has the suffix of items, and no period in the labels above it."""
+    """Return whether a path belongs to an item: it has the suffix of items, and no label above it has a period."""
     return path.endswith(_SUFFIX) and not any("." in label for label in _names(path)[0])
 
 
@@ -197,7 +197,7 @@ def _item(memory: Memory, text: str) -> Item:
 
 
 def _has(op: SearchOp, item: SearchItem) -> bool:
-    """Return True if the item matches the filter by the rules of LangGraph's own store.
+    """Return True if the item matches the filter. The rules are those of LangGraph's own store.
 
     An item that lacks a field of the filter does not match.
     """

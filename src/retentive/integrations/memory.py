@@ -57,8 +57,8 @@ def open_memory(
     """Open `memory` if it is a location.
 
     Returns two values. The first is an object that has the method named `method`. The second is a function that closes
-    the location if this call opened it. Raises `InvalidInput` for an option that would have no effect, and storage
-    errors.
+    the location if this call opened it. Raises storage errors, and `InvalidInput` for an option that would have no
+    effect.
     """
     memory = unwrapped(memory)
     if store is not None and not isinstance(store, str):

@@ -33,7 +33,7 @@ def tool_result(
     actor: Actor | str | None = None,
     **origin: Unpack[Origin],
 ) -> dict[str, Any]:
-    """Run the command of a tool_use block, given as a dict or an SDK object, and return the tool_result block.
+    """Run the command of a tool_use block (a dict or an SDK object) and return the tool_result block.
 
     The id of the block is an idempotency key: if the same block is run again, for example after a crash, nothing
     changes and the result is the same. Invalid input from the model gets a result with `is_error`.

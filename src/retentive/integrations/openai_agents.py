@@ -105,7 +105,10 @@ class MemorySession:
         self._store = acting(open_memory(memory, store, method="batch")[0], "openai_agents", actor)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """Return the items, oldest first. A limit, here or in the session settings, selects the newest items."""
+        """Return the items, oldest first.
+
+        If a limit is given here or in the session settings, only the newest items are returned.
+        """
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         items = await asyncio.to_thread(self._items)
@@ -175,7 +178,7 @@ def _item(path: str, line: str) -> TResponseInputItem:
 
 
 def _parts(lines: list[str]) -> list[str]:
-    """Join the lines to texts of at most `_PART_BYTES` (one line may be longer). Each text becomes a memory."""
+    """Join the lines into texts of at most `_PART_BYTES` (or of one longer line). Each text becomes a memory."""
     parts: list[str] = []
     size = 0
     for line in lines:

@@ -40,7 +40,7 @@ NameOfCall: TypeAlias = str | Callable[[Any], str | None] | None
 class MemoryCalls:
     """Runs the calls of a memory tool.
 
-    `memory` and `author` may be functions of the context object that the framework passes to each call.
+    `memory` and `author` may be functions. They get the context object that the framework passes to each call.
     """
 
     integration: str
@@ -73,7 +73,7 @@ class MemoryCalls:
 class SearchCalls:
     """Runs the calls of a search tool.
 
-    `memory` and `actor` may be functions of the context object that the framework passes to each call.
+    `memory` and `actor` may be functions. They get the context object that the framework passes to each call.
     """
 
     integration: str

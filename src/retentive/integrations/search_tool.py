@@ -85,7 +85,7 @@ def search_tool(
 
 
 def search_reply(memory: MemoryStore | Mounts, request: object, *, actor: Actor | None = None) -> Reply:
-    """Run a search, given as the raw input of a tool call.
+    """Run a search. `request` is the raw input of a tool call.
 
     Invalid input and storage failures get an error reply. A search without matches is not an error.
     """
@@ -125,7 +125,7 @@ def _parse(request: object) -> tuple[str, MemoryPath, int]:
 
 
 def bad_field(field: str, value: object, expected: str) -> Refused:
-    """Return the refusal of an invalid value in a field of a tool call."""
+    """Return the `Refused` error for an invalid value in a field of a tool call."""
     try:
         shown = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -157,7 +157,7 @@ def _text(results: Results, under: MemoryPath, now: datetime) -> str:
 
 
 def _next(results: Results, shown: int) -> list[str]:
-    """Lines that suggest a memory to view and say how to see the other results."""
+    """Lines that suggest viewing a memory, and explain how to see the other results."""
     first = results.hits[0] if shown else None
     view = []
     if first is not None and first.snippets:

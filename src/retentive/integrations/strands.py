@@ -58,7 +58,7 @@ def memory_tool(
     `store` selects a memory store by its key or id. `actor`, `source` and `session` are recorded with each change.
 
     For an agent that serves several users, pass functions as `memory`, `actor`, `source` and `session`. Each function
-    takes the invocation state, a dict, and returns the value for that run.
+    takes the invocation state (a dict) and returns the value for the current run.
 
     An error reply is a result with the status "error".
     """
@@ -94,9 +94,9 @@ class MemorySessionRepository(SessionRepository):
     """Sessions in a memory store, for `RepositorySessionManager(session_id, MemorySessionRepository(...))`.
 
     Sessions, agents, messages and states of multi-agents are JSON memories below `/memories/sessions`. Use a separate
-    store, so that models do not see them among their memories. Threads and processes may share a repository.
+    store, so that models do not see these documents among their memories. Threads and processes may share a repository.
 
-    An update of a document that does not exist, or the creation of a session that exists, raises Strands'
+    An update of a document that does not exist, or the creation of a session that already exists, raises Strands'
     `SessionException`. Ids that cannot be file names, values that are not JSON, and messages over the limits of the
     store raise `InvalidInput`.
     """

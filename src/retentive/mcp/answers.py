@@ -36,12 +36,12 @@ class ToolAnswer:
 
     @classmethod
     def of(cls, reply: Reply) -> ToolAnswer:
-        """Convert the reply to a memory command to the result of a tool."""
+        """Convert the reply to a memory command into the result of a tool."""
         return cls(reply.text, reply.is_error)
 
 
 def answered(store: MemoryStore, name: str, work: Callable[[], ToolAnswer]) -> ToolAnswer:
-    """Call `work`, which runs a tool, and return its result. Errors of the input or of storage become results too.
+    """Run a tool by calling `work`, and return the result. Errors of the input or of storage become results too.
 
     `name` is the name of the operation in the audit log.
     """

@@ -117,9 +117,9 @@ def _events(found: list[ChangedMemories], name: str) -> list[ServerEvent]:
 
 
 def _changes(store: MemoryStore, position: str | None) -> tuple[str, list[ChangedMemories]]:
-    """Return the changes after the version id `position`, preceded by the id to pass as the next `position`.
+    """Return the id to pass as the next `position`, and the changes after the version id `position`.
 
-    If `position` is None, return no changes, and the id of the newest version.
+    If `position` is None, return the id of the newest version and no changes.
     """
     if remote_store(store) is not None:
         return _changes_of_server(store, position)
@@ -150,7 +150,7 @@ def _changes_of_server(store: MemoryStore, position: str | None) -> tuple[str, l
 
 
 def _newer_on_server(store: MemoryStore, position: str) -> list[Version]:
-    """Return the versions after `position`, newest first. The server can list versions only from the newest on."""
+    """Return the versions after `position`, newest first. The server's list always starts at the newest version."""
     limit = BATCH
     while True:
         listed = store.versions(limit=limit)

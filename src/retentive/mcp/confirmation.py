@@ -50,7 +50,7 @@ class MassDelete:
 
 
 def mass_delete(store: MemoryStore, arguments: Arguments) -> MassDelete | None:
-    """Return the path and number of memories if a call deletes at least `ASK_FROM` memories, otherwise None.
+    """If a call deletes at least `ASK_FROM` memories, return the path and the number of memories, otherwise None.
 
     If the arguments are invalid or the memories cannot be counted, returns None, so that the tool reports the error.
     """

@@ -31,7 +31,7 @@ class HttpSessions:
     """Sessions of the MCP clients of one process.
 
     If `keeps_sessions` is False, clients of protocol revisions before 2026 get no session. Any process can answer their
-    requests, but the server cannot ask their users questions and cannot notify these clients of changes.
+    requests, but the server cannot show questions to their users, and cannot notify these clients of changes.
     """
 
     def __init__(self, *, keeps_sessions: bool) -> None:
@@ -47,7 +47,7 @@ class HttpSessions:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Context manager: inside the block, `answer` can be called. Its end closes the sessions."""
+        """Context manager: inside the block, `answer` can be called. The end of the block closes the sessions."""
         async with self._manager.run():
             yield
 

@@ -56,7 +56,8 @@ MAX_SUBSCRIPTIONS = 1_000
 class RunCall(Protocol):
     """Function that runs `work` in a worker thread. If `is_quick` is True, it may run `work` without a thread.
 
-    If the request is cancelled, the function abandons `work` if `is_read` is True, and otherwise waits for its end.
+    If the request is cancelled and `is_read` is True, the function abandons `work`. If the request is cancelled and
+    `is_read` is False, the function waits until `work` ends.
     """
 
     def __call__(self, work: Callable[[], T], *, is_read: bool, is_quick: bool = False) -> Awaitable[T]:
@@ -85,7 +86,7 @@ class McpTarget:
 
 
 def tools_of(*, one_tool: bool) -> tuple[ToolSpec, ...]:
-    """Return the tools to offer: all tools, or if `one_tool` is True, the single tool that runs every command."""
+    """Return all tools. If `one_tool` is True, return only the single tool that runs every command."""
     return ONE_TOOL_ONLY if one_tool else TOOLS
 
 

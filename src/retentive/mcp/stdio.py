@@ -104,7 +104,7 @@ def service_of(store: MemoryStore, *, one_tool: bool = False) -> McpService:
 def fixed_target(
     store: MemoryStore, *, one_tool: bool = False
 ) -> Callable[[ServerRequestContext[Any, Any]], McpTarget]:
-    """Return a `target_of` function for `McpService` that returns the same memory store for every request.
+    """Return a `target_of` function for `McpService`. It returns the same memory store for every request.
 
     Quick reads of local storage run without a worker thread, because waking a thread takes longer than such a read.
     """

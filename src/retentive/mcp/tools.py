@@ -15,7 +15,7 @@ from retentive.store import MemoryStore
 
 @dataclass(frozen=True, slots=True)
 class McpCall:
-    """Call of a tool. `call_id` is an id that the client repeats if it sends the same call again, or None.
+    """Call of a tool. `call_id` is an id or None. If the client sends the same call again, it repeats the id.
 
     `url_of` returns the URL of a memory. Its arguments are the path and the id of the memory.
     """
@@ -52,7 +52,7 @@ class ToolSpec:
     def input_schema(self) -> dict[str, Any]:
         """JSON schema of the arguments.
 
-        `run` checks the arguments itself. Its reply to an invalid argument describes the value that it expects.
+        `run` checks the arguments itself. If an argument is invalid, the reply describes the expected value.
         """
         return {"type": "object", "properties": dict(self.properties), "required": list(self.required)}
 
@@ -84,7 +84,7 @@ def deletes(name: str, arguments: Arguments) -> bool:
 
 
 def _command(command: str, call: McpCall) -> ToolAnswer:
-    """Run the memory command that the parameter `command` names. An argument of the call named `command` is ignored."""
+    """Run the memory command that the parameter `command` names. Ignores an argument `command` of the call."""
     given = {name: value for name, value in call.arguments.items() if name != EXPECTED_COUNT}
     return ToolAnswer.of(call.store.execute({**given, "command": command}, tool_use_id=call.call_id))
 

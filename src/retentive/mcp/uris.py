@@ -22,7 +22,7 @@ def uri_of(store: str, path: str) -> str:
 def path_in(uri: str, store: str) -> str | None:
     """Return the memory path in a URI, or None if the URI is malformed or does not name the memory store `store`.
 
-    The path is not checked here. The memory store refuses a path outside /memories when it is used.
+    The path is not checked here. If the path is outside /memories, the memory store refuses it when the path is used.
     """
     named, slash, path = uri.removeprefix(SCHEME).partition("/")
     if not uri.startswith(SCHEME) or not slash or unquote(named) != store:

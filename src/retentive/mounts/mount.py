@@ -73,7 +73,7 @@ class VisiblePart:
 
 @dataclass(frozen=True, slots=True)
 class ClearPart(WriteOperation[CommandResult]):
-    """Write operation that deletes all memories of a mounted store that are visible in the tree."""
+    """Write operation that deletes all memories in the visible part of a mounted store."""
 
     name = "clear"
     allowed_when_archived = True
@@ -109,7 +109,7 @@ class Mount:
 
     @contextmanager
     def named_outward(self) -> Iterator[None]:
-        """Context manager that converts the path in a refusal of the backend from a store path to a tree path."""
+        """Context manager: in a refusal by the backend, converts the path from a store path to a tree path."""
         try:
             yield
         except Refused as refusal:
@@ -118,7 +118,7 @@ class Mount:
             raise Refused(refusal.key, path=self.part.outward(str(refusal.values["path"]))) from None
 
     def seen(self, snapshot: Snapshot, actor: Actor | None) -> tuple[Snapshot, WriteRules]:
-        """Return the state of the store that an actor may see, and the rules for changes by this actor."""
+        """Return the snapshot as an actor sees it, and the rules for changes by this actor."""
         core = self.core
         settings = core.settings_of(snapshot)
         who = actor or core.actor
@@ -140,13 +140,13 @@ class Mount:
             return self.core.read(lambda snapshot: self.seen(snapshot, actor)[0].get(text))
 
     def sizes(self, under: str, actor: Actor | None) -> list[tuple[str, int]]:
-        """Return the tree path and size of each visible memory below a path of the store, as an actor sees it."""
+        """Return the tree path and the size of each visible memory that an actor sees below a path of the store."""
         with self.named_outward():
             found = self.core.read(lambda snapshot: list(self.seen(snapshot, actor)[0].sizes(under)))
         return [(self.part.outward(text), size) for text, size in found if self.part.shows(text)]
 
     def check_all(self, under: str, shown: str, actor: Actor | None) -> None:
-        """Raise `Refused` if the actor may not change one of the visible memories below `under`, a path of the store.
+        """Raise `Refused` if the actor may not change a visible memory below `under`, a path of the store.
 
         `shown` is the path that the error names.
         """
@@ -176,7 +176,7 @@ class Mount:
 
 
 def checked_stores(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
-    """Return the stores by the canonical paths of their mount points.
+    """Return a dict from the canonical path of each mount point to its store.
 
     Raises `InvalidInput` for an invalid or repeated mount point, for a store on a server, and if no store is mounted at
     `/memories`.

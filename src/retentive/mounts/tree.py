@@ -81,7 +81,7 @@ class Mounts(Memories):
 
     @property
     def replies(self) -> Replies:
-        """Wording of the replies to commands that no single store can run, taken from the store at `/memories`.
+        """Wording of replies to commands that no single store can run. It is that of the store at `/memories`.
 
         If a single store runs a command, the reply has the wording of that store.
         """
@@ -92,7 +92,7 @@ class Mounts(Memories):
         return None
 
     def through(self, integration: str) -> Mounts:
-        """Return a tree of the same stores whose operations name `integration` in their audit entries.
+        """Return a tree of the same stores. Its operations name `integration` in their audit entries.
 
         Repeated calls with the same name return the same object.
         """
@@ -315,7 +315,8 @@ class Mounts(Memories):
     def _view(self, path: MemoryPath, who: Actor | None) -> Viewed:
         """List a directory that contains mount points.
 
-        The listing has the memories of the store that the directory belongs to, and of the stores mounted below it.
+        The listing has the memories of the store that the directory belongs to, and of the stores mounted below the
+        directory.
         """
         sizes = [(f"{point}/", 0) for point in self._mounts if point.startswith(path.text + "/")]
         for mount, inner in self._parts(path):
@@ -381,7 +382,7 @@ class Mounts(Memories):
             raise Refused("not_a_directory", ancestor=mount.part.outward(entry.above))
 
     def _check_all(self, path: MemoryPath, who: Actor | None) -> None:
-        """Raise `Refused` if the actor may not change a memory below a directory, mounted stores included."""
+        """Raise `Refused` if the actor may not change a memory below a directory. Mounted stores are included."""
         for mount, inner in self._parts(path):
             mount.check_all(inner, path.written, who)
 
@@ -397,7 +398,7 @@ def core_of_tree(memory: MemoryStore | Mounts) -> StoreCore:
 def place_of(memory: MemoryStore | Mounts, path: str, *, operation: str) -> tuple[StoreCore, MemoryPath]:
     """Return the core of the store that contains a path, and the path within that store.
 
-    `operation` is the name for the audit entry of an invalid path. Raises `InvalidPath`.
+    If the path is invalid, `operation` is the name in the audit entry. Raises `InvalidPath`.
     """
     core = core_of_tree(memory)
     with core.checking(operation):

@@ -1,7 +1,8 @@
 """Built-in rules of the detector, compiled.
 
-With RE2, one pass over a text reports which of a few combined patterns match anywhere in the text. Only these patterns
-then search for *candidates*, places where a sensitive value may start. The exact rules run only at candidates.
+With RE2, one pass over a text reports which of a few combined patterns match anywhere in the text. Only the patterns
+that match then search for *candidates*: places where a sensitive value may start. The exact rules run only at
+candidates.
 
 To limit the time for a long text, only a limited number of candidates are checked one by one. Values after these are
 found *in bulk*: by a coarser pattern that can cover many values in one match.
@@ -86,7 +87,7 @@ class BuiltInRules:
     def _search(
         self, pattern: str, then: str = "", *, lower: bool = True, in_bulk: bool = False, **more: Any
     ) -> Search:
-        """Compile a search. With `in_bulk`, it does not run with the others in the first pass over each text."""
+        """Compile a search. With `in_bulk`, the search is not part of the first pass over each text."""
         search = Search(pattern, then, lower=lower, with_re2=self._with_re2, **more)
         if not in_bulk:
             self._searches.append(search)
@@ -160,7 +161,7 @@ class BuiltInRules:
             yield from self._in_bulk(text, judged)
 
     def exclude(self, text: str) -> bool:
-        """Return True if a quick check shows that a text has no match, decoded or not.
+        """Return True if a quick check shows that a text has no match, neither as written nor decoded.
 
         Return False if the quick check cannot tell.
         """
@@ -253,7 +254,7 @@ class BuiltInRules:
                     yield Find(kind, *match.span())
 
     def _vendor_in(self, text: str, start: int, end: int) -> tuple[Find | None, int]:
-        """Return the token at a candidate or None, and the position at which the search continues."""
+        """Return the token at a candidate (None if there is no token), and the position where the search continues."""
         lead = _LEADS.match(text, start)
         for at in {start, lead.end() if lead else start}:
             rows = self._vendors.get(text[at : at + 2])

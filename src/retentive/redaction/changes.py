@@ -1,4 +1,4 @@
-"""Part of a text that an edit changed, and the part around it that is examined again."""
+"""Finds the part of a text that an edit changed, and the part around it that must be examined again."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def around(text: str, start: int, end: int) -> tuple[str, int]:
 
 
 def start_around(text: str, start: int) -> int:
-    """Return the position where the text that is examined before a change at `start` begins.
+    """Return the position where the examination must begin for a change that begins at `start`.
 
-    It is the start of a line. In a long line, it follows a space: base64 that was cut elsewhere could not be decoded,
-    and the secret in it was saved.
+    It is the start of a line, or in a long line, a position after a space. Base64 that was cut at another position
+    could not be decoded, and the secret in it was saved.
     """
     line = text.rfind("\n", 0, start) + 1
     space = text.rfind(" ", line, start - LONG_LINE) if start - line > LONG_LINE else -1
@@ -66,9 +66,9 @@ def start_around(text: str, start: int) -> int:
 
 
 def end_around(text: str, end: int) -> int:
-    """Return the position where the text that is examined after a change ends, as `start_around` for the start.
+    """Return the position where the examination must end for a change that ends at `end`, as in `start_around`.
 
-    The text after the changed line counts, because a token can go on in the next line.
+    The text after the changed line is examined too, because a token can continue on the next line.
     """
     line = text.find("\n", end)
     line = len(text) if line < 0 else line

@@ -1,4 +1,4 @@
-"""Checks of matched values that a pattern cannot express: checksums, headers, randomness."""
+"""Checks that a pattern cannot express, applied to matched values: checksums, headers, randomness."""
 
 from __future__ import annotations
 
@@ -179,6 +179,6 @@ CHECKS: dict[str, Callable[[str], bool]] = {
 def is_strong(value: str) -> bool:
     """Return whether the password in a URL or command looks real, unlike the one in `scott:tiger`.
 
-    A real one has letters, a digit and at least six different characters.
+    A real password has letters, a digit and at least six different characters.
     """
     return re.search(r"\d", value) is not None and len(set(value)) >= 6 and re.search("[A-Za-z]", value) is not None

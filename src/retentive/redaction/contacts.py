@@ -1,4 +1,4 @@
-"""Recovery phrases of wallets, e-mail addresses and phone numbers."""
+"""E-mail addresses, phone numbers, and the recovery phrases of wallets."""
 
 # ruff: noqa: E501 - a pattern is a line
 

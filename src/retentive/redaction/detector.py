@@ -1,6 +1,6 @@
 """Detector of sensitive values: vendor keys and tokens, private keys, passwords, card numbers, identity numbers.
 
-The built-in rules examine a text as written, and again with disguises undone, such as encodings and invisible
+The built-in rules examine a text as written, and again after undoing disguises such as encodings and invisible
 characters. An application can add rules and functions. Each match (`Find`) has one of two grades. A *certain* match has
 a form that nothing else has. A *likely* match is suggested only by its context. The detector does no I/O and stores no
 text.
@@ -106,7 +106,7 @@ class Detector:
                 if not 0 <= find.start < find.end <= len(text):
                     raise InvalidInput("a detector returned a match with a position outside the text")
                 if not NAME.fullmatch(find.kind):
-                    raise InvalidInput("a detector returned a match with an invalid name of its kind")
+                    raise InvalidInput("a detector returned a match whose kind has an invalid name")
                 yield find
 
 
@@ -163,8 +163,9 @@ def _outside(finds: Iterable[Find], text: str) -> Iterator[Find]:
 def _without_overlaps(finds: Iterable[Find]) -> list[Find]:
     """Merge overlapping matches.
 
-    The merged match has the kind of the best match in it. A certain match is better than a likely match. Among equals,
-    a more specific kind is better, and then a longer match.
+    The merged match has the kind of the best match in it. A certain match is better than a likely match. If both are
+    certain or both are likely, the more specific kind is better. If the kinds are equally specific, the longer match is
+    better.
     """
     merged: list[Find] = []
     for find in sorted(finds, key=attrgetter("start")):

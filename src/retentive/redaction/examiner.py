@@ -57,7 +57,7 @@ class Examined:
     """Result of examining a text that is to be saved.
 
     `text` is the text with the values of the `removed` kinds masked. If `refused` names any kind, the text must not be
-    saved. `flagged` has, for each line with a flagged value, the line number and the kinds of the values.
+    saved. `flagged` has an item for each line with a flagged value: the line number and the kinds of the values.
     """
 
     text: str
@@ -71,9 +71,9 @@ class TextExaminer:
     """Examines texts with the built-in rules and with the rules and detectors of an application. Threads may share it.
 
     `ahead` is the result of an examination before the write lock was taken: the kinds to find, the text, and its
-    matches. `_clean` identifies texts that have no value to redact, by settings, path, length and hash. After an edit
-    of such a text, often only the changed part is examined. `harmless` has short texts, mostly paths, for which the
-    built-in rules have no certain match.
+    matches. The entries of `_clean` identify texts that have no value to redact. An entry has the settings, path,
+    length and hash of a text. After an edit of such a text, often only the changed part is examined. `harmless` has
+    short texts, mostly paths, in which the built-in rules find no certain match.
     """
 
     rules: Sequence[Rule] = ()
@@ -168,8 +168,8 @@ class TextExaminer:
         """Apply the settings to a text that is to be saved at a path. Raises `Refused` if a detector fails.
 
         `before` is the previous text of the memory. Values are redacted in the whole text. They are flagged or refused
-        only if they are new, that is, not in the previous text. `same` has the numbers of characters at the start and
-        at the end that are known to be equal in both texts. It only makes the comparison of the texts faster.
+        only if they are new, that is, not in the previous text. `same` says how many characters at the start, and how
+        many at the end, are known to be equal in both texts. It only makes the comparison of the texts faster.
         """
         if settings.sensitive == settings.sensitive_likely == "off" or self._is_plain(settings, text):
             return Examined(text)
@@ -249,9 +249,9 @@ class TextExaminer:
     def _with_seams(self, settings: Settings, text: str) -> list[Find]:
         """Return the matches in a text that contains the text of `ahead`.
 
-        The matches of `ahead` are used again. Only the edges of its text and the text around it are examined now. The
-        whole text is examined if a match depends on text on the other side of an edge: a card number in the text of
-        `ahead` was once saved, because the words "credit card" were outside.
+        The matches of `ahead` are used again. Only the edges of its text and the text around it are examined now. If a
+        match depends on text on the other side of an edge, the whole text is examined. Without this rule, a card number
+        in the text of `ahead` was once saved, because the words "credit card" were outside that text.
         """
         assert self.ahead is not None
         _, brought, finds = self.ahead

@@ -109,7 +109,7 @@ _TRAILING = ".,;:)]}'\\?*>!"
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """Name of a value in a text, such as `DB_PASSWORD` or `api key`, with a word for a password or secret in it."""
+    """Name of a value in a text. It contains a word for a password or secret, as in `DB_PASSWORD` or `api key`."""
 
     text: str
     start: int
@@ -156,7 +156,7 @@ def _strong(text: str, name: _Name) -> Find | None:
 
 
 def find_before(text: str, start: int, end: int) -> Iterator[Find]:
-    """Yield a value that is before its word, as in `Kumquat-9 is the password`.
+    """Yield a value that precedes its word, as in `Kumquat-9 is the password`.
 
     `start` is the end of the value, or a space after it.
     """
@@ -278,7 +278,7 @@ def _secret_grade(text: str, name: _Name, first: int, value: str, *, quoted: boo
 
 
 def _may_be_a_word(text: str, sort: str, link: re.Match[str], quoted: bool) -> bool:
-    """Return whether an ordinary word is a password, judged by the `link` between the name and the word, such as `:`."""
+    """Return whether an ordinary word is a password. `link` is what connects the name with the word, such as `:`."""
     if sort in {"sign", "value", "tag"}:
         return quoted or link[0].strip(" \"'`*_])") in {":", "：", "→", "="} or sort == "tag"
     return sort in {"verb", "bracket", "cjk"} or (sort == "far" and ":" in link[0])

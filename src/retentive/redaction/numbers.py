@@ -115,8 +115,8 @@ _NUMBER = re.compile(rf"(?:{CARD_DIGITS}|{IBAN}|{SSN})(?![0-9A-Za-z_])")
 def find_numbers(text: str, start: int, end: int, *, in_path: bool = False) -> Iterator[Find]:
     """Yield the card, account or social security number at a candidate.
 
-    A card number is only likely, not certain, unless it is in a path, is grouped as on a card, or has words about cards
-    near it.
+    A card number is certain if it is in a path, is grouped as on a card, or has words about cards near it. Otherwise it
+    is only likely.
     """
     first = start + (2 if text[start] == "\\" and text[start + 1] in "nrt" else not _ALNUM.match(text, start))
     number = _NUMBER.match(text, first)

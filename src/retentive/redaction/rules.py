@@ -17,7 +17,7 @@ NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 class Kind:
     """A kind of sensitive value, such as `github_token`.
 
-    Settings refer to it by `name`. `on` is True if it is found by default.
+    Settings refer to it by `name`. `on` is True if values of this kind are found by default.
     """
 
     name: str

@@ -33,7 +33,7 @@ class Budget:
         self._places = places
 
     def take(self) -> bool:
-        """Use the budget for one candidate. Return False if it is used up."""
+        """Use the budget for one candidate. Return False if the budget is used up."""
         self._places -= 1
         return self._places >= 0
 
@@ -41,7 +41,8 @@ class Budget:
 class Limits:
     """Budgets for the candidates in one text.
 
-    There is one each for tokens, for tokens across two lines, for the values in `forms.FORMS`, and for all others.
+    There is one budget for tokens, one for tokens across two lines, one for the values in `forms.FORMS`, and one for
+    all other candidates.
     """
 
     def __init__(self, *, bounded: bool = True) -> None:
@@ -95,7 +96,7 @@ class Scanned:
 
     @cached_property
     def cuts(self) -> list[int]:
-        """Start positions of the parts, each at the end of a line, followed by the end of the text."""
+        """Start positions of the parts and the end of the text. Each part after the first starts at a line end."""
         text, cuts = self.text, [0]
         while (cut := text.find("\n", cuts[-1] + PART_CHARS)) >= 0:
             cuts.append(cut)
@@ -148,10 +149,10 @@ def alternatives(texts: Iterable[str] | Mapping[str, str]) -> str:
 class Search:
     """Search for `pattern`, followed by `then` on the same line. Both use the syntax that RE2 and `re` share.
 
-    `short` is a pattern for short words that match too, except as the beginning of a longer word: `pat`, but not
-    `path`. With `lower`, the text is searched in lower case. A match covers one line and the line ends around it; with
-    `many_lines`, it can have up to `PART_CHARS` more characters. `hint` is a pattern that takes less time to search. It
-    must match on the first line of each match of the search.
+    `short` is a pattern for short words that match too. They do not match as the beginning of a longer word: `pat`
+    matches, but not the beginning of `path`. With `lower`, the text is searched in lower case. A match covers one line
+    and the line ends around it; with `many_lines`, it can have up to `PART_CHARS` more characters. `hint` is a pattern
+    that takes less time to search. It must match on the first line of each match of the search.
     """
 
     def __init__(
@@ -176,7 +177,7 @@ class Search:
             self._pattern, self._then = _by_re(pattern), _by_re(then)
 
     def char_regions(self, scanned: Scanned) -> list[tuple[int, int]]:
-        """Return the spans of whole lines, in characters, that may have a match. The search has no match elsewhere."""
+        """Return the spans (in characters) of whole lines that may have a match. The search has no match elsewhere."""
         return [(scanned.cuts[first], scanned.cuts[last + 1]) for first, last in scanned.regions_of(self)]
 
     def spans(self, scanned: Scanned, reach: Sequence[int] = (0,)) -> Iterator[tuple[int, int]]:
@@ -240,9 +241,9 @@ class Search:
 
 
 class Prefilter:
-    """Finds, in one pass over a text, the parts where each of many searches may match.
+    """Finds the parts of a text where each of many searches may match, in one pass over the text.
 
-    Without RE2 (`has_re2` is false), it cannot tell.
+    Without RE2 (`has_re2` is false), it cannot tell where a search may match.
     """
 
     def __init__(self, searches: Sequence[Search], *, with_re2: bool | None = None) -> None:
@@ -257,9 +258,9 @@ class Prefilter:
         return bool(self._passes)
 
     def matching(self, data: bytes) -> Iterator[Search]:
-        """Yield the searches that match in a short ASCII text. Of those that share a hint, only one is named.
+        """Yield the searches that match in a short ASCII text. Of searches that share a hint, yield at most one.
 
-        Faster than `narrow`, because it records nothing. Needs RE2.
+        This is faster than `narrow`, because it records nothing. It needs RE2.
         """
         for one in self._passes:
             yield from one.matching(data)

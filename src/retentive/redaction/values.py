@@ -140,7 +140,7 @@ def _is_unlike_a_word(text: str) -> bool:
 
 
 def is_a_word(text: str) -> bool:
-    """Return whether a word can be a password, such as `swordfish`, and does not describe one, such as `expired`."""
+    """Return whether a word can itself be a password (`swordfish`) and does not describe a password (`expired`)."""
     if re.fullmatch(r"[A-Za-zÀ-ÿ]+(?:[-_.][A-Za-zÀ-ÿ]+)*", text) is None or _SECRET_WORD.search(text):
         return False
     parts = re.split(r"[-_.]", text.lower())

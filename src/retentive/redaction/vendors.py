@@ -5,15 +5,15 @@ The columns of a row are:
 1. the kind of the sensitive value
 2. the prefixes of such values, separated by blanks
 3. a regular expression for the rest of the value
-4. the name of a function that checks the value, such as a checksum, or an empty text
+4. the name of a function that checks the value (for example, its checksum), or an empty text
 5. an example
 6. the source of the format; `gitleaks` is the rule file config/gitleaks.toml of the project gitleaks/gitleaks
 7. the month in which the source was read, or an empty text
 
-In an example, a number and a letter in braces are random characters: `{16w}` is 16 letters and digits. The letters are
-`d` for digits, `h` for hex in lower case, `H` for hex in upper case, `w` for letters and digits, `z` for lower case and
-digits, `A` for upper case and digits, `2` for base 32, `Q` for Bech32, `u` for base64url, and `b` for base64. `{uuid}`
-is a UUID, and `{crc}` is the checksum of the 30 characters before it.
+In an example, a number and a letter in braces stand for random characters: `{16w}` is 16 letters and digits. The
+letters are `d` for digits, `h` for hex in lower case, `H` for hex in upper case, `w` for letters and digits, `z` for
+lower case and digits, `A` for upper case and digits, `2` for base 32, `Q` for Bech32, `u` for base64url, and `b` for
+base64. `{uuid}` is a UUID, and `{crc}` is the checksum of the 30 characters before it.
 """
 
 # ruff: noqa: E501 - a row of a table is a line

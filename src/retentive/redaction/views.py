@@ -78,7 +78,7 @@ class Decoded:
 def plain(text: str) -> tuple[str, Stripped | None]:
     """Remove invisible characters and convert full-width forms to ASCII.
 
-    Returns the new text, and a view if characters were removed, because positions have then changed; None otherwise.
+    Returns the new text and a view. If no characters were removed, positions are unchanged and the view is None.
     """
     if text.isascii():
         return text, None
@@ -110,7 +110,7 @@ def _kinds(pattern: re.Pattern[str], text: str) -> list[str]:
 
 
 def decoded(text: str, base64_within: Iterable[tuple[int, int]] | None = None) -> Decoded | None:
-    """Decode the URL-encoded pieces of a text, and base64 in the spans `base64_within`. None if nothing is encoded.
+    """Decode URL-encoded pieces of a text, and base64 in the spans `base64_within`. Returns None if nothing is encoded.
 
     Without `base64_within`, base64 is decoded in the whole text.
     """
@@ -158,7 +158,7 @@ def _base64_runs(text: str, begin: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def unwrapped(text: str, end: int) -> tuple[str, int]:
-    """Return the text after the line break that splits a token at `end`, and its position.
+    """Return the text after the line break that splits a token at `end`, and the position of this text.
 
     The text is empty if there is no line break at `end`.
     """

@@ -1,5 +1,4 @@
-"""Word lists: words that name passwords and secrets in several languages, and words that can follow such
-a name without being a secret."""
+"""Word lists: words for passwords and secrets in several languages, and ordinary words that can follow them."""
 
 # ruff: noqa: E501 - a pattern or a list is a line
 

@@ -78,7 +78,7 @@ def _entry(line: bytes) -> tuple[str, AuditEntry]:
 
 
 def _problem(text: str | None) -> Problem | None:
-    """Return the problem in a text such as `entry 3: altered`."""
+    """Return the problem that a text such as `entry 3: altered` describes."""
     if text is None:
         return None
     number, _, what = text.removeprefix("entry ").partition(": ")

@@ -39,7 +39,7 @@ class Client:
     """Connections to one server. Threads and event loops may share it.
 
     `run` sends the requests of an exchange and returns the result of the exchange. `run_async` does the same on the
-    running event loop. If a call is cancelled, its exchange still runs to its end, as a call on a local location does.
+    running event loop. If a call is cancelled, the exchange still runs to the end, like a call on a local location.
     """
 
     def __init__(self, address: Address, access: Access) -> None:

@@ -118,7 +118,7 @@ def _moved(versions: Iterable[Version], before: Befores) -> dict[str, str]:
 
 
 def befores_in(versions: Iterable[Version]) -> Befores:
-    """Return the previous version of each version. `versions` must be complete for each memory, and newest first."""
+    """Return the previous version of each version. `versions` must have all versions of each memory, newest first."""
     later: dict[str, Version] = {}
     found: dict[str, Version | None] = {}
     for each in versions:

@@ -221,7 +221,7 @@ class RemoteHistory(History):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> HttpExchange[RestoreOutcome]:
-        """Undo one whole change, named by a revision or by the id of a version.
+        """Undo one whole change. `change` is a revision or the id of a version.
 
         With `path`, the revision is counted among the changes at or below that path, so `HEAD` is the newest of them.
         """

@@ -258,7 +258,7 @@ class HostedStore(RemoteStore):
 
 
 class HostedHistory(RemoteHistory):
-    """History of a hosted memory store. It has only `log` and `redact`, and `show` and `diff` for version ids."""
+    """History of a hosted memory store. It has only `log`, `redact`, and for version ids, `show` and `diff`."""
 
     changes = unsupported("history.changes")
     differences = unsupported("history.differences")

@@ -57,10 +57,10 @@ class RemoteLocation(Retentive):
     def store(
         self, id_or_key: str | None = None, *, name: str | None = None, workspace: str = DEFAULT_WORKSPACE
     ) -> HttpExchange[RemoteStore]:
-        """Return an open memory store, named by its id or by its key in the workspace of the API key.
+        """Open a memory store. `id_or_key` is its id, or its key in the workspace of the API key.
 
         If the key is new, the memory store is created, unless the location was opened with `create=False`. Raises
-        `NotFound` if it does not exist and may not be created.
+        `NotFound` if the memory store does not exist and must not be created.
         """
         key = DEFAULT_KEY if id_or_key is None else id_or_key
         found = yield from self._found(key, workspace)

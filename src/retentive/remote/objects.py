@@ -165,7 +165,7 @@ def moment_text(at: Revision) -> str:
 def outcome(given: JsonBody, *, dry_run: bool) -> RestoreOutcome:
     """Return the result of an undo or restore.
 
-    Unlike a local result, its steps contain no states and it does not list the changes that were undone.
+    Unlike in a local result, the steps contain no states, and the list of the undone changes is empty.
     """
     if given["type"] == "error":
         return RestoreOutcome(conflicts=tuple(map(_conflict, given["error"]["conflicts"])), dry_run=dry_run)

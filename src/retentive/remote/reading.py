@@ -1,4 +1,4 @@
-"""Methods of a memory store on a server that read, search, change settings, export and import."""
+"""Methods that read, search, change settings, export and import. They belong to a memory store on a server."""
 
 from __future__ import annotations
 

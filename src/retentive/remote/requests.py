@@ -211,7 +211,7 @@ _OWN_CODES: Mapping[str, type[RetentiveError]] = {
 
 
 def error_in(request: HttpRequest, answer: HttpAnswer) -> RetentiveError:
-    """Convert an error response to the exception of this library that callers expect.
+    """Convert an error response to the exception that callers of this library expect.
 
     The error code decides the type of the error. If the code is missing or unknown, the status decides.
     """

@@ -74,7 +74,7 @@ class RemoteTrust(Trust):
     def confirm(self, path: str, *, actor: Actor | str | None = None) -> HttpExchange[list[str]]:
         """Record that a person trusts the current text of a memory, or of all memories below a directory.
 
-        Return their paths.
+        Return the paths of these memories.
         """
         target = objects.parsed(path)
         try:

@@ -53,9 +53,9 @@ class Decide(WriteOperation[DecisionOutcome]):
     """Accept or refuse proposals, all or none.
 
     `wanted` lists the ids of the proposals. If it is None, all pending proposals of the actor `proposed_by` are
-    selected, or of all actors if `proposed_by` is None. It is an obstacle if a proposal to accept was already refused,
-    or a proposal to refuse was already accepted. Raises `NotFound`, `PermissionDenied`, and `DecisionBlocked` if there
-    are obstacles.
+    selected. If both are None, the pending proposals of all actors are selected. If a selected proposal was already
+    decided differently (refused instead of accepted, or accepted instead of refused), this is an obstacle. Raises
+    `NotFound` and `PermissionDenied`. Raises `DecisionBlocked` if there are obstacles.
     """
 
     under_review = "refuse"
@@ -142,9 +142,10 @@ class Decide(WriteOperation[DecisionOutcome]):
         *,
         recorded: set[str],
     ) -> list[Obstacle]:
-        """Apply the proposals `chosen` and return the obstacles. `recorded` gets the ids of those that wrote a version.
+        """Apply the proposals `chosen` and return the obstacles.
 
-        If a proposal has an obstacle, the proposals that build on it are skipped.
+        `recorded` gets the ids of the proposals that wrote a version. If a proposal has an obstacle, the proposals that
+        build on it are skipped.
         """
         obstacles = [
             Obstacle(

@@ -163,8 +163,8 @@ def text_records(proposal: Proposal) -> Iterator[tuple[str, str]]:
 def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None = None) -> list[str]:
     """Remove the proposals that change a memory, and all proposals that build on them. Returns the removed ids.
 
-    Erasing and redacting a memory call this. If `base_sha256` is set, a proposal for the memory is removed only if it
-    changes the text with this hash, or if it builds on a removed proposal.
+    This function is called when a memory is erased or redacted. If `base_sha256` is set, a proposal for the memory is
+    removed only if it changes the text with this hash, or if it builds on a removed proposal.
     """
     found = pending(tx)
     below, gone = foundations(found), set[str]()
@@ -222,8 +222,8 @@ def decisions(snapshot: Snapshot) -> list[Decision]:
 def decision_of_version(snapshot: Snapshot, version: Version) -> Decision | None:
     """Return the decision that accepted the proposal behind a version, or None if no such decision is stored.
 
-    The actor of the version must be the proposer, because one commit can contain versions of several actors: of several
-    accepted proposals, and of external edits of files.
+    The actor of the version must be the proposer, because one commit can contain versions of several actors. The
+    versions come from several accepted proposals, and from external edits of files.
     """
     accepted = (each for each in decisions(snapshot) if each.revision == version.revision)
     return next((each for each in accepted if each.actor == version.actor), None)

@@ -41,7 +41,7 @@ class Review:
         return f"<Review of {self._context.id}>"
 
     def pending(self, *, actor: Actor | str | None = None) -> list[Proposal]:
-        """Return the pending proposals in the order in which they were made. With `actor`, only those of this actor."""
+        """Return the pending proposals, oldest first. With `actor`, return only the proposals of this actor."""
         with self._context.checking("review.list"):
             who = as_actor(actor)
         found = self._context.result_of(Read("review.list", pending))
@@ -74,13 +74,13 @@ class Review:
     ) -> DecisionOutcome:
         """Apply proposals, all or none. The new versions are recorded with the actor who proposed them.
 
-        If `ids` is None, all pending proposals are selected, or all those of the actor `proposed_by`. The guards check
-        the changes again. If somebody else changed an affected memory after the proposal, the result has an obstacle
-        and nothing changes.
+        If `ids` is None, all pending proposals are selected. With `proposed_by`, only the proposals of this actor are
+        selected. The guards check the changes again. If somebody else changed an affected memory after the proposal,
+        the result has an obstacle and nothing changes.
 
         `merge` and `force` overcome such obstacles. With `merge`, the proposed text and the current text are merged
         line by line, and a proposed edit follows a memory that was renamed. With `force`, the proposed text replaces
-        the current text, and a proposed deletion deletes the memory even if it was changed since.
+        the current text, and a proposed deletion deletes the memory even if it was changed after the proposal.
 
         Accepting a proposal again has no effect. Raises `NotFound` for an unknown id, and `PermissionDenied` for an
         actor under review.
@@ -92,7 +92,7 @@ class Review:
     ) -> DecisionOutcome:
         """Remove proposals, and all proposals that build on them. The arguments and errors are those of `accept`.
 
-        Once `capabilities.purge` has returned True, the storage contains no bytes of the proposed texts.
+        After `capabilities.purge` has returned True, the storage contains no bytes of the proposed texts.
         """
         return self._decide(ids, actor, proposed_by, is_accepted=False)
 

@@ -140,7 +140,8 @@ def _stemmer(language: str) -> _Stemmer:
 def stem(word: str, language: str) -> str:
     """Return the stem of a folded word.
 
-    The word itself is returned if its stem begins with other letters than the word, as `prefixes` could not find that.
+    If the stem does not begin with the same letters as the word, the word itself is returned, because `prefixes` could
+    not find such a stem.
     """
     if len(word) < _MIN_STEMMED or (not word.isalpha() and word.isascii()):
         return word
@@ -163,7 +164,7 @@ def _shared(stemmed: str) -> str:
 
 
 def languages_of(word: str, latin: Sequence[str]) -> Sequence[str]:
-    """Return the languages whose stemmers apply to a word, chosen by its script: `latin` for a word in Latin script."""
+    """Return the languages whose stemmers apply to the script of a word. For Latin script, these are `latin`."""
     first = word[0]
     if first < "ɐ":
         return latin
@@ -189,8 +190,9 @@ def prefixes(word: str, latin: tuple[str, ...]) -> list[str]:
 def detected(words: Iterable[frozenset[str]]) -> tuple[str, ...]:
     """Detect the languages of texts in Latin script. Each text is given as the set of its folded words.
 
-    The language of a text is clear if the text contains at least two of its function words. Returns each language that
-    more than a tenth of the texts with a clear language have. Without such texts, the result is English.
+    The language of a text is clear if the text contains at least two of its function words. Only texts with a
+    clear language count. A language is returned if more than a tenth of them are in this language. If no text counts,
+    the result is English.
     """
     votes: dict[str, int] = {}
     for each in words:

@@ -1,7 +1,7 @@
 """Dates in texts, converted to one form, so that a search for `May 7` also finds `2023-05-07` and `07.05.2023`.
 
-Each date becomes up to three surfaces, the words that the index stores. They start with `@`, so no word of a text
-equals them: `@05-07` for the day and, if the year is known, `@2023-05-07` and `@2023-05`.
+The index stores up to three surfaces for each date: `@05-07` for the day and, if the year is known, `@2023-05-07` and
+`@2023-05`. They start with `@`, so no word of a text equals them.
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ class Corpus:
 
         Another thread may already have updated the index to a newer state than the snapshot. Then the newer state is
         searched or, if `may_be_newer` is False, None is returned. `admit` decides which memories can be found. `sees`
-        decides which memories the actor may see. `doubts` decides which of these memories are hidden as well. `counted`
-        decides which memories count for the rarity of words; by default, all do.
+        decides which memories the actor may see. `doubts` hides some of the memories that the actor may see.
+        `counted` decides which memories count for the rarity of words; by default, all do.
         """
         if doubts is not None and (self._is_too_large(snapshot) or not isinstance(query, Query)):
             admit, sees, doubts = _both(admit, doubts.shows), _both(sees, doubts.shows), None

@@ -186,7 +186,7 @@ def _hit(query: Literal, document: Document, count: int, chars: int, check: _Che
 def _word_spans(words: Sequence[str], chars: int, row: str) -> list[Span]:
     """Positions of the words in a line, in order.
 
-    Matches that are too far behind the first one to be in the snippet are left out.
+    A match is left out if it is too far behind the first match to be in the snippet.
     """
     folded = fold(row)
     places = [at for at in map(folded.find, words) if at != -1]

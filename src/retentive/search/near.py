@@ -50,14 +50,19 @@ def near_words(word: str, index: Index, sees: Callable[[int], bool]) -> tuple[st
 
 
 def _first_changed(word: str) -> list[str]:
-    """Return variants of a word: its first letter is removed, replaced, swapped with the second or preceded by one."""
+    """Return variants of a word that differ at its start.
+
+    The first letter is removed, replaced or swapped with the second, or another letter is put before it.
+    """
     letters = "abcdefghijklmnopqrstuvwxyz"
     swapped = [word[1:], word[1] + word[0] + word[2:]]
     return [*swapped, *(letter + word for letter in letters), *(letter + word[1:] for letter in letters)]
 
 
 def distance(one: str, other: str, most: int) -> int:
-    """Return the edit distance of two words: letters to insert, delete, replace or swap with the next letter.
+    """Return the edit distance of two words.
+
+    An edit inserts, deletes or replaces a letter, or swaps it with the next letter.
 
     Returns `most + 1` if the distance exceeds `most`.
     """

@@ -1,8 +1,8 @@
 """Inverted index of one memory store, in RAM. For each word, it has the memories that contain the word, and how often.
 
-The index numbers the memories. The postings of a word are a sorted array of these numbers; a number is repeated for
-each occurrence of the word in the memory, so that counting and merging run in C. Half of all words occur only once. For
-such a word, the index stores the single number instead of an array.
+The index numbers the memories. The postings of a word are a sorted array of these numbers. The array has one entry
+for each occurrence of the word, so that counting and merging run in C. Half of all words occur only once. For such a
+word, the index stores the single number instead of an array.
 
 Words are stored as written (*surfaces*), so building the index needs no stemmer. A query is expanded to the few
 surfaces that share a stem with its words (`analysis.prefixes`).
@@ -209,7 +209,7 @@ class Index:
         return self._marked[key][1]
 
     def count(self, size: int, memories: int = 1) -> None:
-        """Count memories of `size` bytes each as part of the store, without indexing their words."""
+        """Count memories as part of the store, without indexing their words. Each memory has `size` bytes."""
         self.memories += memories
         self.size += size * memories
         self._cached.clear()
@@ -262,7 +262,7 @@ class Index:
         self.count(len(document.data), -1)
 
     def _learn(self) -> None:
-        """Add the surfaces that are new since the last call to the lookup by key."""
+        """Update the lookup by key: add the surfaces that are new since the last call of this method."""
         for surface in self._postings.fresh:
             if surface.isascii() and (surface.isdigit() or (surface.islower() and "_" not in surface)):
                 self._new_keys.add(surface)

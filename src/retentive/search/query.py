@@ -143,5 +143,5 @@ def _actor_pattern(given: str) -> str:
 def _is_proposed(given: Sequence[str]) -> bool:
     unknown = [each for each in given if each != "proposed"]
     if unknown:
-        raise InvalidInput(f"unknown operator is:{unknown[0][:80]}; the only value of `is:` is `proposed`")
+        raise InvalidInput(f"unknown operator `is:{unknown[0][:80]}`; the only value of `is:` is `proposed`")
     return bool(given)

@@ -1,4 +1,4 @@
-"""Ranking of search results: BM25 over whole memories, plus the score of the best line for the first memories.
+"""Ranking of search results: BM25 over whole memories. For the best of them, the score of the best line is added.
 
 Memories are scored in the order of their upper bounds, highest first, until no other memory can be among the best. The
 bounds only save time: the result is the same as if all memories were scored.
@@ -89,10 +89,10 @@ class Ranking:
     """One ranked search in one index.
 
     `admit` decides which documents can be found, and `sees` which documents the actor may see; None accepts all.
-    `hidden` has the numbers of more documents that are not found; for a few documents, this is faster than `admit`.
+    `hidden` has the numbers of other documents to leave out; for a few documents, this is faster than `admit`.
 
-    `near` is for an index that contains only the words of the query: it takes words, and returns an index of similar
-    words.
+    `near` is given if the index contains only the words of the query. It is a function that takes words, and returns
+    an index of similar words.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Ranking:
     def results(self, limit: int | None) -> Results:
         """Return the best memories and the number of all matching memories.
 
-        If no memory contains all phrases of the query, their words are searched without the phrases.
+        If no memory contains all phrases of the query, the words of the phrases are searched instead.
         """
         total = self._select(self._query.phrases)
         relaxed = not total and bool(self._query.phrases)
@@ -194,8 +194,8 @@ class Ranking:
     def _best(self, limit: int | None) -> list[tuple[float, int]]:
         """Return the best memories by BM25, as pairs of score and number.
 
-        There are at least `RESCORED` of them if so many match, because the scores of their lines can still change the
-        order.
+        If enough memories match, at least `RESCORED` of them are returned, because the scores of their lines can still
+        change the order.
         """
         keep = RESCORED if limit is None else max(limit, RESCORED)
         scores: dict[int, float] = {}
@@ -273,7 +273,7 @@ class Ranking:
     def _rescored(
         self, best: list[tuple[float, int]], wanted: Wanted, limit: int | None
     ) -> list[tuple[float, Document, list[Line]]]:
-        """Add the score of its best line to the score of each memory. Return the memories in the new order."""
+        """Add to the score of each memory the score of its best line. Return the memories in the new order."""
         found: list[tuple[float, Document, list[Line]]] = []
         for score, number in best:
             document = self._index.documents[number]

@@ -1,7 +1,7 @@
 """Search without an index, for the first search of a process, for versions and proposals, and for very large stores.
 
-Each text is read once. Only lines that may contain a word of the query are split into words, so a scan takes a fraction
-of the time of building an index. The results are the same as with an index.
+Each text is read once. Only lines that may contain a word of the query are split into words, so a scan takes
+only a fraction of the time that it takes to build an index. The results are the same as with an index.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Scan:
         return ranking.results(limit)
 
     def _near(self, words: Iterable[str]) -> Index:
-        """Build an index of the words in the documents that are similar to the given words."""
+        """Build an index of similar words: words in the documents that are similar to one of the given words."""
         near = [Similar(word) for word in words]
         chunks = set[bytes]()
         for document in self._documents:
@@ -99,8 +99,8 @@ def restricted(documents: Iterable[Document], terms: Sequence[Term]) -> Index:
 class _Finder:
     """Finds the words of documents that match search terms.
 
-    To save time, it first searches each text for *needles*, short texts in plain letters: each matching word contains
-    at least one of them. Only lines with a needle are split into words.
+    To save time, it first searches each text for *needles*. These are short texts in plain letters, and each matching
+    word contains at least one of them. Only lines with a needle are split into words.
     """
 
     def __init__(self, terms: Sequence[Term]) -> None:
@@ -138,7 +138,7 @@ class _Finder:
         return [surface for date in dates(text) for surface in date.surfaces]
 
     def _plain_letters(self, data: bytes) -> str:
-        """Convert a text as `_plain` does, and keep its lines. Faster than `_plain` if only a few letters change."""
+        """Convert a text like `_plain`, and keep its lines. It is faster than `_plain` if few letters change."""
         lowered = data.lower().replace(b"_", b"")
         text = lowered.decode()
         if lowered.isascii():
@@ -165,7 +165,7 @@ def _plain(text: str) -> str:
 
 
 def _number(date: str) -> str:
-    """Return a pattern of the number that every form of a date contains: its day or, without a day, its year."""
+    """Return a pattern of the number in every form of a date: its day or, if the date has no day, its year."""
     year, _, rest = date[1:].partition("-")
     return year if len(year) == 4 and "-" not in rest else "0?" + date[-2:].lstrip("0")
 

@@ -52,10 +52,10 @@ class Term:
 class Terms:
     """Terms of a query.
 
-    `words` are the terms that add to the score. A memory must contain all terms of each group in `required`, and must
-    not contain all terms of a group in `excluded`. The terms of phrases are in `phrase_words` and
-    `excluded_phrase_words`, one group for each phrase, and not in `required` and `excluded`. They only select memories;
-    the phrases are then searched in the texts of these memories.
+    `words` are the terms that add to the score. A memory must contain all terms of each group in `required`. A memory
+    that contains all terms of any group in `excluded` is left out. `phrase_words` and `excluded_phrase_words` have one
+    group of terms for each phrase; these terms are not in `required` and `excluded`. They only select memories. The
+    phrases themselves are then searched in the texts of these memories.
     """
 
     words: tuple[Term, ...]

@@ -32,7 +32,7 @@ _OpenKey: TypeAlias = tuple[str, Actor, tuple[str, ...], str]
 
 
 class ServedLocation:
-    """Open location with its API keys, its webhooks and a cache of open memory stores. Threads may share it."""
+    """Location that is open, its API keys, its webhooks and a cache of open memory stores. Threads may share it."""
 
     def __init__(self, opened: Retentive, keys: KeyStore | None = None, *, webhooks_to_private: bool = False) -> None:
         self.opened = opened
@@ -43,7 +43,7 @@ class ServedLocation:
         self._lock = Lock()
 
     def store(self, store_id: str, caller: Caller) -> tuple[StoreInfo, MemoryStore]:
-        """Return the description of a memory store, and the memory store opened for a caller. Raises `NotFound`.
+        """Open a memory store for a caller. Return its description and the open memory store. Raises `NotFound`.
 
         Both are kept in an LRU cache, so the description may be out of date. An open memory store has caches of its
         own, which are kept with it.
@@ -82,7 +82,7 @@ class Caller:
 
     @property
     def recorded_key(self) -> str:
-        """Id of the API key to record with changes. Empty if the actor is this key, or for an OAuth token."""
+        """Id of the API key to record with changes. Empty if the actor is this key or an OAuth token was used."""
         is_named = self.actor == Actor("api_key", self.key.id)
         return self.key.id if self.key.id.startswith(ID_PREFIX) and not is_named else ""
 
@@ -136,8 +136,8 @@ class RouteCall:
     def store(self) -> MemoryStore:
         """Memory store in the path, opened for the caller. Raises `HttpError` 404 if the caller may not see it.
 
-        This check uses a cached description. That is safe, since the id, key and workspace of a memory store never
-        change.
+        This check uses a cached description. This is safe, because the id, key and workspace of a memory store
+        never change.
         """
         try:
             info, store = self.location.store(self.ids["memory_store_id"], self.caller)

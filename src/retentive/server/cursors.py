@@ -26,7 +26,7 @@ def encode(place: Sequence[str], of: str) -> str:
 
 
 def decode(page: str, of: str, size: int) -> list[str]:
-    """Return the `place` that was encoded in a cursor. It has `size` parts.
+    """Return the `place` that was encoded in a cursor. The place has `size` parts.
 
     Raises `HttpError` 400 if the cursor is malformed or came from another list.
     """

@@ -71,7 +71,7 @@ class Deliverer:
         self._swept_at = 0.0
 
     def __call__(self, may_go_on: Callable[[], bool]) -> None:
-        """Queue new events, and start the deliveries that are due until `may_go_on` returns False.
+        """Queue new events, and start the deliveries that are due. Stop when `may_go_on` returns False.
 
         A slow delivery may continue after this call; `close` waits for it.
         """
@@ -106,7 +106,7 @@ class Deliverer:
         wait([future for _, future in self._running.values()], timeout=0.2)
 
     def sweep(self) -> None:
-        """Queue events that no process has queued yet, and remove dead deliveries that are too old or too many."""
+        """Queue events that no process has queued. Remove dead deliveries that are too old or exceed the maximum."""
         infos = self._opened.stores()
         self._webhooks.announce(infos)
         self._webhooks.announce_deleted(self._webhooks.gone({info.id for info in infos}))

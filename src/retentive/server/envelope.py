@@ -83,7 +83,7 @@ def _headers(state: dict[str, Any]) -> list[tuple[bytes, bytes]]:
 
 
 def _deprecated(scope: Scope, state: dict[str, Any]) -> list[tuple[bytes, bytes]]:
-    """Return the header of RFC 9745 if the route is deprecated. Log a warning at its first use."""
+    """Return the header of RFC 9745 if the route is deprecated. Log a warning when the route is first used."""
     name = f"{scope['method']} {state.get('route')}"
     found = deprecation.find("route", name)
     if found is None:

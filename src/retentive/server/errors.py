@@ -97,7 +97,7 @@ def forbidden(message: str) -> HttpError:
 def missing(kind: str) -> HttpError:
     """Return the error for an object that does not exist or that the key may not see.
 
-    The message does not contain its id.
+    The message does not contain the id of the object.
     """
     return HttpError(404, "not_found_error", f"{kind} not found", "not_found")
 

@@ -1,4 +1,4 @@
-"""Event streams of the changes of memory stores. They need no message broker.
+"""Event streams that report the changes of memory stores. They need no message broker.
 
 A process has one poller for each memory store that has open streams.
 """

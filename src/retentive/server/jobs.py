@@ -102,7 +102,7 @@ class Scheduler:
     def _begun(self, job: ScheduledJob) -> JobState | None:
         """Mark a job as running if it is due, and return its new record.
 
-        Return None if it is not due or already runs.
+        Returns None if the job is not due, or if it is already running.
         """
         now, text = self._now(), self._records.get(KIND, job.name)
         if text is None or (known := JobState(**json.loads(text))).schedule != job.schedule:
@@ -152,7 +152,7 @@ class Scheduler:
     def _beating(self, begun: JobState) -> Iterator[Callable[[], JobState | None]]:
         """Increase the beat in the record of a job until the block ends.
 
-        Yields a function that returns the current record, or None if another process has taken the job over.
+        Yields a function. It returns the current record, or None after another process has taken over the job.
         """
         ended, present = Event(), [begun]
 

@@ -91,7 +91,7 @@ class KeyStore:
         return record
 
     def all(self, workspace_id: str | None = None) -> list[KeyRecord]:
-        """Return the records of all keys, newest first. With `workspace_id`, only keys of that workspace."""
+        """Return the records of all keys, newest first. With `workspace_id`, return only keys of that workspace."""
         found = [KeyRecord.from_text(text) for _, text in self._records.list(KIND)]
         chosen = (record for record in found if workspace_id in {None, record.workspace_id})
         return sorted(chosen, key=lambda record: (record.created_at, record.id), reverse=True)
@@ -123,8 +123,8 @@ class KeyStore:
     def cached(self, text: str) -> tuple[bool, KeyRecord | None]:
         """Look up the text of a key in the cache, without reading storage.
 
-        Returns `(False, None)` if the cache has no current entry; then call `authenticated`. Otherwise returns True and
-        the record of the key, or True and None if the key is invalid.
+        Returns `(True, record)` for a valid key, and `(True, None)` for an invalid key. If the cache has no current
+        entry, returns `(False, None)`; the caller must then call `authenticated`.
         """
         key_id = id_in(text)
         known = None if key_id is None else self._cached.get(key_id)

@@ -90,7 +90,7 @@ class KeyRecord:
 
     @property
     def actor(self) -> Actor:
-        """Actor recorded for changes made with this key, unless a request names another actor."""
+        """Actor to record for changes that are made with this key, unless a request names another actor."""
         named = as_actor(self.principal)
         return Actor("api_key", self.id) if named is None else named
 
@@ -178,7 +178,7 @@ def new_key(
 
 
 def in_patterns(patterns: tuple[str, ...], store_id: str, store_key: str | None) -> bool:
-    """Return whether `patterns` is empty, or one of them matches the id or the key of a memory store."""
+    """Return whether a pattern matches the id or the key of a memory store. Returns True if there are no patterns."""
     return not patterns or any(
         pattern == store_id or (store_key is not None and matches_actor(pattern, store_key)) for pattern in patterns
     )
@@ -195,7 +195,10 @@ def id_in(text: str) -> str | None:
 
 
 def matches(record: KeyRecord | None, text: str) -> bool:
-    """Return whether `text` is the text of the key `record`. The duration does not reveal whether `record` is None."""
+    """Return whether `text` is the text of the key `record`.
+
+    The time that this takes does not reveal whether `record` is None.
+    """
     known = _NO_DIGEST if record is None else record.digest
     return hmac.compare_digest(_digest(text), known) and record is not None
 

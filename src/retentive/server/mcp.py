@@ -107,8 +107,9 @@ class McpEndpoint:
     def _store(self, caller: Caller, given: str | None) -> MemoryStore:
         """Return the memory store that a request is for.
 
-        It is the memory store that the URL names (`given`), or else the only one that the API key may see, or else the
-        default one. Raises `HttpError` 404 if it does not exist or the caller may not see it.
+        It is the memory store that the URL names (`given`). If the URL names none, and the API key allows exactly one
+        memory store, it is that one. Otherwise it is the default one. Raises `HttpError` 404 if the memory store
+        does not exist or the caller may not see it.
         """
         name = given or _only(caller.key.stores) or DEFAULT_KEY
         location = self._server.location
@@ -171,7 +172,7 @@ class McpEndpoint:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """Return an ASGI `receive` function that first returns `body`, which was read before, and then calls `receive`."""
+    """Return an ASGI function that first returns `body`, which was read already. Later calls go to `receive`."""
     read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:
@@ -192,7 +193,7 @@ def _page(store: str, _: str, memory_id: str) -> str:
 
 
 def _only(patterns: tuple[str, ...]) -> str | None:
-    """Return the only memory store that `patterns` of an API key allow, or None if they allow several."""
+    """Return the memory store that an API key allows if its `patterns` allow exactly one, else None."""
     is_one = len(patterns) == 1 and not {"*", "?"} & set(patterns[0])
     return patterns[0] if is_one else None
 
@@ -212,8 +213,8 @@ def _id_of(server: Server, caller: Caller, key: str) -> str:
 def _check_origin(request: Request) -> None:
     """Raise `HttpError` 403 if a web page of another site sent the request.
 
-    Also refuses a page whose host name resolves to this machine (DNS rebinding). Source: MCP, "Streamable HTTP",
-    security warning. Such a page does not have the API key; this check is a second defence.
+    The error is also raised if the host name of the page resolves to this machine (DNS rebinding). Source: MCP,
+    "Streamable HTTP", security warning. Such a page does not have the API key; this check is a second defence.
     """
     origin = request.headers.get("origin")
     if origin is None:

@@ -118,7 +118,7 @@ class Issuer:
         """Return the patterns of memory stores that a token gives access to.
 
         Raises an error if the issuer is configured with `stores_claim` and the token has no such claim or an empty one.
-        Without this error, the token would give access to all memory stores, since an empty tuple means all.
+        Without this error, the token would give access to all memory stores, because an empty tuple means all.
         """
         if self.stores_claim is None:
             return ()
@@ -149,7 +149,10 @@ class Tokens:
 
     @classmethod
     def from_file(cls, path: str) -> Tokens:
-        """Configure the verifier from a TOML file with `resource` and tables `[[issuers]]`. Raises `InvalidInput`."""
+        """Configure the verifier from a TOML file. Raises `InvalidInput`.
+
+        The file contains `resource` and tables `[[issuers]]`.
+        """
         try:
             with open(path, "rb") as file:
                 given = tomllib.load(file)

@@ -156,7 +156,7 @@ def store_event(given: StoreEvent, store_id: str) -> Json:
 
 
 def actor_with(kind: str, name: str) -> Actor | None:
-    """Return the actor of the kind `kind` whose id the API shows as `name`, or None if the id is invalid."""
+    """Return the actor that the API shows with this kind and with `name` as its id. None if the id is invalid."""
     if kind == "service_account" and name.startswith(RESERVED_ACCOUNT):
         kind, name = "job", name.removeprefix(RESERVED_ACCOUNT)
     try:

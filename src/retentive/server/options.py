@@ -1,4 +1,7 @@
-"""Options of the server. One table defines the flags of `retentive serve`, its configuration file and its variables."""
+"""Options of the server.
+
+One table defines the flags and environment variables of `retentive serve`, and the settings in its configuration file.
+"""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _because(self, error: HttpError) -> HttpError:
         """Store the error for the response, and return it.
 
-        The parser replaces an error raised in a callback with an error of its own.
+        If a callback raises an error, the parser replaces it with an error of its own.
         """
         self._refusal = error
         return error

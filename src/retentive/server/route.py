@@ -1,6 +1,7 @@
 """Row in the table of routes.
 
-Routing, the checks of fields and scopes, the OpenAPI document, and a test of the isolation of workspaces use the table.
+The table is used for routing, for the checks of fields and scopes, for the OpenAPI document, and in a test of the
+isolation of workspaces.
 """
 
 from __future__ import annotations

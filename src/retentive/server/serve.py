@@ -65,7 +65,7 @@ class Started(TypedDict):
 
 
 def serve(options: ServeOptions, *, on_start: Callable[[Started], None], on_progress: Progress = PROGRESS.info) -> None:
-    """Serve a location until SIGTERM or Ctrl-C. Requests that have begun are finished.
+    """Serve a location until SIGTERM or Ctrl-C. Requests that are in progress are completed first.
 
     At its first start on a loopback address, the server creates an admin key. `on_progress` gets a sentence when a
     worker starts or ends and when the server stops; by default the sentences are logged. Raises `InvalidInput` and the
@@ -213,9 +213,10 @@ def _listen(options: ServeOptions) -> socket.socket:
 
 
 def _tracing() -> tuple[Tracing, Callable[[], None]] | None:
-    """Return a `Tracing` and a function that stops it, or None if the environment does not turn on OpenTelemetry.
+    """Return a `Tracing`, and a function that stops it.
 
-    Raises `InvalidInput` if the packages of OpenTelemetry are not installed.
+    Returns None if the environment does not turn on OpenTelemetry. Raises `InvalidInput` if the packages of
+    OpenTelemetry are not installed.
     """
     if not any(os.environ.get(name) for name in ENDPOINTS) or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None

@@ -56,7 +56,10 @@ class Telemetry:
     def observed(
         self, route: Route, call: RouteCall, fields: Mapping[str, Any], work: Callable[[], RouteAnswer]
     ) -> Callable[[], RouteAnswer]:
-        """Return a function that calls `work` and records its waiting time, its span and whether it made a change."""
+        """Return a function that calls `work` and observes this call.
+
+        It records how long the call waited, the span of the call, and whether a change was made.
+        """
         queued, metrics = time.perf_counter(), self.metrics
 
         def run() -> RouteAnswer:

@@ -1,8 +1,8 @@
 """Spans and metrics for OpenTelemetry, named by its conventions for HTTP and for generative AI.
 
 Each request has a server span, which continues the trace of the client. A memory operation has a span inside the span
-of its request. Spans contain no memory texts, paths or queries, unless the environment variable
-`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` turns that on.
+of its request. Spans contain memory texts, paths and queries only if the environment variable
+`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` turns this on.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Upload:
     """Body of an import: a temporary file, and the SHA-256 of its bytes.
 
     If a request is cancelled, both its handler and the event loop may want to close the file. The first of them that
-    calls `is_taken` closes it.
+    calls `is_taken` closes the file.
     """
 
     file: IO[bytes] = field(repr=False)

@@ -80,8 +80,8 @@ class Workers:
     async def run(self, work: Callable[[], T], *, is_quick: bool = False, deadline_s: float | None = None) -> T:
         """Run a function in a thread, and return its result.
 
-        Up to `quick_calls` quick functions may share a thread, which runs them one after the other. `deadline_s`
-        replaces the default deadline if it is longer.
+        Up to `quick_calls` quick functions may share a thread, which runs them one after the other. If
+        `deadline_s` is longer than the default deadline, it replaces the default.
 
         Raises `HttpError` 503 if too many calls are waiting, or if no thread was free before the deadline. Raises
         `HttpError` 504 if the function was started but has not ended before the deadline. That function continues to
@@ -126,7 +126,7 @@ class Workers:
             del jobs, begun  # otherwise a waiting thread would keep results in memory
 
     def _start_quick(self) -> None:
-        """Pass the quick calls that arrived in this round of the event loop to threads."""
+        """Pass to threads the quick calls that arrived in this round of the event loop."""
         jobs, self._quick = self._quick, []
         for start in range(0, len(jobs), self._quick_calls):
             self._jobs.put(jobs[start : start + self._quick_calls])
@@ -134,8 +134,8 @@ class Workers:
     def _deliver(self) -> None:
         """Hand the finished results to the callers.
 
-        `_is_told` means that a call of this function is scheduled. It is reset first, so that a job that ends while
-        this function runs schedules another call.
+        `_is_told` means that a call of this function is scheduled. It is reset first, so another call is scheduled
+        if a job ends while this function runs.
         """
         self._is_told = False
         while self._ended:
@@ -149,7 +149,7 @@ class Workers:
                 job.future.set_exception(job.error)
 
     def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let the calls whose deadline has passed fail with status 503 or 504."""
+        """Answer calls with status 503 or 504 if their deadline has passed."""
         now = loop.time()
         for job in [job for job in self._known if job.due <= now]:
             is_begun = job.is_taken()

@@ -82,7 +82,7 @@ class Flagged(NamedTuple):
 class Doubted(NamedTuple):
     """Memory that is not trusted: its level is `unconfirmed` or `quarantined`.
 
-    `contributors` describes the writers of the text that are neither trusted nor confirmed.
+    `contributors` describes those writers of the text who are neither trusted nor confirmed.
     """
 
     level: str
@@ -100,7 +100,8 @@ class Used(NamedTuple):
 class Near(NamedTuple):
     """Limit that is at least 80 % used.
 
-    `limit_name` is the setting, `present` the current usage, and `path` the memory if the limit is for one memory.
+    `limit_name` is the name of the setting, and `present` is the current usage. `path` is the path of
+    the memory if the limit is for one memory, else None.
     """
 
     limit_name: str
@@ -149,8 +150,8 @@ class Stats:
 def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
     """Return the statistics of a memory store. Reads all its memories and all its versions once.
 
-    The lists of largest, least used and most changed memories, of actors and of expiring memories have at most `TOP`
-    entries. Raises the errors of storage.
+    Each of these lists has at most `TOP` entries: the largest, the least used, the most changed and the expiring
+    memories, and the actors. Raises the errors of storage.
     """
     core = core_of(store)
     operation = ReadStats(
@@ -215,7 +216,7 @@ def is_marked(version: Version) -> bool:
 
 
 def _flags(found: Memory | Version) -> Sequence[tuple[int, str]]:
-    """Return the number of each flagged line and the kind of its flag.
+    """Return the line number of each flagged line, and the kind of its flag.
 
     The provenance of a version without flags is not parsed, because parsing is slow.
     """
@@ -227,8 +228,8 @@ def flagged(
 ) -> Iterator[Flagged]:
     """Yield the lines of current texts that may contain sensitive values or read like instructions to the model.
 
-    `marked` contains the id of each memory that has a version with a flag for a sensitive value. Only the texts of
-    these memories are examined for sensitive values.
+    `marked` contains the ids of the memories in which a sensitive value was flagged, in one of their versions. Only the
+    texts of these memories are examined for sensitive values.
     """
     for memory in memories:
         found = [flag for flag in _flags(memory) if flag[1] == INSTRUCTIONS]
@@ -325,7 +326,7 @@ def _used(memories: Iterable[Memory], accessed: Mapping[str, float]) -> Iterator
 
 
 def near_limits(memories: int, size_bytes: int, biggest: Iterable[Memory], settings: Settings) -> tuple[Near, ...]:
-    """Return the limits of the store and of the `biggest` memories that are at least 80 % used."""
+    """Return all limits that are at least 80 % used. Checks the limits of the store and of the `biggest` memories."""
     present = [
         Near("max_memories", None, memories, settings.max_memories),
         Near("max_store_bytes", None, size_bytes, settings.max_store_bytes),

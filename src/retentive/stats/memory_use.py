@@ -1,4 +1,4 @@
-"""Use of the memories of a store: the largest memories, and the memories that were not used for the longest time.
+"""Use of the memories of a store: the largest memories, and the memories whose last use is longest ago.
 
 All memories are read once.
 """
@@ -29,8 +29,8 @@ class MemoryUse:
     """Figures about the use of the memories that the caller may see.
 
     `used` is the number of memories that were viewed or changed in the last `USED_DAYS` days. Times of views can be
-    wrong by an hour. `biggest` has the largest memories. `least_used` has memories that were not used in these days;
-    the memory that was not used for the longest time is first. Both lists have at most `TOP` entries.
+    wrong by an hour. `biggest` has the largest memories. `least_used` has memories that were not used in these days,
+    sorted by the time of the last use, oldest first. Both lists have at most `TOP` entries.
     """
 
     memories: int

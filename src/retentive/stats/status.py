@@ -31,7 +31,7 @@ class Status:
 
     - `near`: the limits that are at least 80 % used.
     - `last`: the newest change; None if nothing was changed yet.
-    - `doubted`: the number of memories with text of contributors that are neither trusted nor confirmed.
+    - `doubted`: the number of memories with text of a contributor that is neither trusted nor confirmed.
     - `edits`: the paths of files that another program edited and whose edits are not recorded as versions yet.
     - `flagged`: lines that may contain sensitive values or read like instructions. Only memories with a flag in one of
       the newest `MAX_VERSIONS` versions, or in their own newest version, are examined.

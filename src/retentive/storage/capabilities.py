@@ -1,7 +1,8 @@
 """Capabilities: optional parts of the storage contract.
 
 A backend has a capability if it inherits from the class of the capability. `capability` also finds the capabilities of
-a wrapped backend. The functions below return a default for a backend without the capability, so callers need not check.
+a wrapped backend. If a backend does not have a capability, the functions below return a default, so callers need not
+check.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class PlainFiles(ABC):
 
     @abstractmethod
     def quarantined(self) -> int:
-        """Return the number of files in quarantine, which has tampered files of encrypted memory stores."""
+        """Return the number of files in quarantine. These are tampered files of encrypted memory stores."""
 
 
 class Collectable(ABC):
@@ -43,7 +44,7 @@ class Collectable(ABC):
 
     @abstractmethod
     def collect(self, store_id: str, *, older_than_s: float) -> int:
-        """Delete the orphans (objects that nothing refers to) of a store that are older than `older_than_s` seconds.
+        """Delete the orphans of a store (objects that nothing refers to) if they are older than `older_than_s` seconds.
 
         Returns the number of deleted objects. Other processes may write to the store meanwhile.
         """
@@ -80,7 +81,7 @@ class Discarding(ABC):
 
     @abstractmethod
     def discard(self, finding: Finding, keep: Keep) -> None:
-        """Pass the data that `finding` names to `keep`, which saves it, and then delete this data.
+        """Pass the data of `finding` to `keep`, which saves the data. Then delete the data.
 
         Raises `InvalidInput` if the data is in use.
         """
@@ -95,7 +96,7 @@ class Clocked(ABC):
 
 
 class Encrypting(ABC):
-    """Capability of backends that encrypt stores with keys that this process may not have."""
+    """Capability of backends that encrypt stores. This process may lack the keys of some stores."""
 
     @abstractmethod
     def unlock(self, store: StoreInfo) -> None:
@@ -140,7 +141,7 @@ def quarantined(backend: Backend) -> int:
 
 
 def collect(backend: Backend, store_id: str, *, older_than_s: float) -> int:
-    """Delete the orphans (objects that nothing refers to) of a store that are older than `older_than_s` seconds.
+    """Delete the orphans of a store (objects that nothing refers to) if they are older than `older_than_s` seconds.
 
     Returns the number of deleted objects. It is 0 if the storage cannot have orphans.
     """
@@ -171,7 +172,7 @@ def repair(backend: Backend) -> None:
 
 
 def discard(backend: Backend, finding: Finding, keep: Keep) -> None:
-    """Pass the data that `finding` names to `keep`, which saves it, and then delete this data.
+    """Pass the data of `finding` to `keep`, which saves the data. Then delete the data.
 
     Raises `InvalidInput` if the data is in use, or if the storage cannot discard data.
     """
@@ -182,7 +183,7 @@ def discard(backend: Backend, finding: Finding, keep: Keep) -> None:
 
 
 def is_destroyed(store: StoreInfo) -> bool:
-    """Return True if the key of an encrypted store was destroyed, which makes the store unreadable."""
+    """Return True if a store is encrypted and its key was destroyed. Such a store is unreadable."""
     if store.seal is None:
         return False
     try:

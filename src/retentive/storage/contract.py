@@ -6,13 +6,13 @@ Guarantees (tested by `retentive.testing.backend_suite`):
 * `write` is atomic, and only one write to a memory store runs at a time. When `write` returns, the change survives
   `kill -9` and power loss. If `write` raises, the change has no effect, now or after any recovery. The only exception
   is `OutcomeUnknown`: the change may then have been committed.
-* `read` sees one consistent state. The state includes every write that had returned before, in any process.
-* `work` is a function, not a `with` block, because a backend may call it more than once, and may commit the changes of
-  several such functions together. It must do nothing except read the snapshot and record changes.
+* `read` sees one consistent state. The state includes every write that returned before the read began, in any process.
+* `work` is a function, not a `with` block, because a backend may call it more than once. A backend may also commit the
+  changes of several such functions together. `work` must do nothing except read the snapshot and record changes.
 * Texts are verified when they are read. `get`, `version`, `text` and `texts` pass the stored bytes through `verified`
   or `verify_version`. These functions raise `Damaged` unless the bytes match the sha256 of their version.
-* All methods may be called from any thread. If a process forks while a backend is open, only the parent or the child
-  may use the backend afterwards, unless the backend documents otherwise.
+* All methods may be called from any thread. If a process forks while a backend is open, only one of the two processes
+  may use the backend afterwards: the parent or the child. A backend may document an exception.
 * Methods raise the errors of `retentive.errors`. They never raise errors of a database driver.
 """
 
@@ -75,7 +75,7 @@ Metadata: TypeAlias = str | Unchanged | None
 
 
 class Selection(TypedDict, total=False):
-    """Types of the keyword arguments of `Snapshot.versions`, for methods that pass all of them on."""
+    """Types of the keyword arguments of `Snapshot.versions`, for methods that forward all of them."""
 
     memory_id: str | None
     path: str | None
@@ -87,7 +87,7 @@ class Selection(TypedDict, total=False):
 
 
 class NewMetadata(TypedDict, total=False):
-    """Types of the keyword arguments of `Transaction.set_metadata`, for methods that pass all of them on."""
+    """Types of the keyword arguments of `Transaction.set_metadata`, for methods that forward all of them."""
 
     settings: Metadata
     seal: Metadata
@@ -95,7 +95,7 @@ class NewMetadata(TypedDict, total=False):
 
 
 class NewStore(TypedDict, total=False):
-    """Types of the keyword arguments of `Backend.create_store`, for methods that pass all of them on."""
+    """Types of the keyword arguments of `Backend.create_store`, for methods that forward all of them."""
 
     key: Required[str | None]
     name: Required[str]
@@ -107,7 +107,7 @@ class NewStore(TypedDict, total=False):
 
 
 class StoreSelection(TypedDict, total=False):
-    """Types of the keyword arguments of `Backend.list_stores`, for methods that pass all of them on."""
+    """Types of the keyword arguments of `Backend.list_stores`, for methods that forward all of them."""
 
     after: str | None
     before: str | None
@@ -117,7 +117,7 @@ class StoreSelection(TypedDict, total=False):
 
 
 def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes | None]:
-    """Check that `data`, the stored bytes of `version`, match the version, and return both.
+    """Check that the stored bytes `data` match the version `version`. Returns both.
 
     A deletion and a redacted version have no bytes (None). Raises `Damaged` if the bytes do not match the version.
     """
@@ -181,9 +181,9 @@ class Snapshot(ABC):
         """Return versions of the store, newest first. With `oldest_first`, the oldest version comes first.
 
         `memory_id` selects the versions of one memory, including those from before a rename. `path` selects the
-        versions with this path. `revision_of` is a version id: it selects all versions that were committed together
-        with this version (the same revision), or no versions if the id is unknown. `after` and `before` are exclusive
-        bounds. They may be any strings; they are compared with version ids.
+        versions with this path. `revision_of` is a version id. It selects all versions that were committed together
+        with this version (the same revision). If the id is unknown, it selects no versions. `after` and `before` are
+        exclusive bounds for version ids, and may be any strings.
         """
 
     @abstractmethod
@@ -202,7 +202,11 @@ class Snapshot(ABC):
 
     @abstractmethod
     def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
-        """Return keys and values of at most `limit` records of a kind, in key order, with keys greater than `after`."""
+        """Return the keys and values of the records of a kind, in key order.
+
+        Only records with keys greater than `after` are returned. If `limit` is given, it is the maximum number of
+        records.
+        """
 
     # Derived methods. A backend overrides a method if its storage can answer faster.
 
@@ -238,7 +242,7 @@ class Snapshot(ABC):
         return self.version(version_id)[1]
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        """Return path and size in bytes of all memories strictly below a canonical path, in byte order of paths."""
+        """Return the path and byte size of each memory strictly below a canonical path, in byte order of paths."""
         return ((memory.path, memory.size_bytes) for memory in self.memories(under))
 
     def walk(
@@ -293,9 +297,9 @@ class Snapshot(ABC):
     ) -> tuple[list[Version], str | None]:
         """Read the next `most` versions, and return at least those that `actor` wrote at or below `path`.
 
-        `actor` is the text form of an `Actor`. None for `path` or `actor` matches all versions. `after` and `before`
-        are exclusive bounds for version ids. The second result is the id of the last version that was read, or None at
-        the end of the history.
+        `actor` is the text form of an `Actor`. If `path` or `actor` is None, it matches all versions. `after` and
+        `before` are exclusive bounds for version ids. The second result is the id of the last version that was read, or
+        None at the end of the history.
         """
         found = list(self.versions(after=after, before=before, limit=most, oldest_first=oldest_first))
         return found, found[-1].id if found and len(found) == most else None
@@ -347,8 +351,8 @@ class Transaction(Snapshot):
         """Write or replace a small record of the store. The value None removes the record.
 
         Kind and key have 1 to 200 printable ASCII characters and are stored unencrypted. The value is any text without
-        NUL. The revision does not change. A commit that contains only records may be applied twice, if its reply is
-        lost. Choose new keys outside `work`, so that the second attempt writes the same keys.
+        NUL. The revision does not change. If the reply to a commit that contains only records is lost, the commit may
+        be applied twice. Choose new keys outside `work`, so that the second attempt writes the same keys.
         """
 
     @abstractmethod
@@ -357,7 +361,7 @@ class Transaction(Snapshot):
 
         The newest version of an existing memory and versions that are already redacted stay unchanged. Versions share
         one text if the memory was only renamed between them. The text is then kept until the last of these versions is
-        redacted. Once `capabilities.purge` has returned True, the storage has no other trace of the removed data.
+        redacted. After `capabilities.purge` has returned True, the storage has no other trace of the removed data.
         """
 
     @abstractmethod
@@ -368,11 +372,11 @@ class Transaction(Snapshot):
         """
 
     def tick(self) -> int:
-        """Return a time in microseconds for the id of an event, that is, of a change that adds no version.
+        """Return a time in microseconds for the id of an event.
 
-        The time is later than the times of all versions so far. This default implementation assumes that the clock
-        never goes back. If the clock goes back, a version that is written after the event can have an earlier time than
-        the event.
+        An event is a change that adds no version. The time is later than the times of all versions so far. This default
+        implementation assumes that the clock never goes back. If the clock goes back, a version that is written after
+        the event can have an earlier time than the event.
         """
         newest = next(self.versions(limit=1), None)
         return max(now_us(), 0 if newest is None else to_us(newest.created_at) + 1)
@@ -418,7 +422,10 @@ class Backend(ABC):
 
     @abstractmethod
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
-        """Return the store with this id. If there is none, return the store of the workspace with this key, or None."""
+        """Return the store with this id. If there is none, find a store by its key.
+
+        Returns the store that has this key in the workspace, or None.
+        """
 
     @abstractmethod
     def list_stores(
@@ -440,8 +447,8 @@ class Backend(ABC):
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         """Remove memories, versions, records, settings, key and name of a store. Its id is kept as a tombstone.
 
-        Afterwards reads and writes of the store raise `NotFound`, the store is not listed, and another store can have
-        its key. Erasing an erased store does nothing.
+        After this call, every read or write of the store raises `NotFound`, the store is not listed, and another store
+        can have its key. Erasing an erased store does nothing.
         """
 
     @abstractmethod
@@ -455,16 +462,17 @@ class Backend(ABC):
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         """Run `work` with exclusive access to this store, commit its changes and return its result.
 
-        If `work` raises, nothing changes. Set `may_use_reserve` for work that deletes: on a full disk, it may then use
-        disk space that is reserved for this case.
+        If `work` raises, nothing changes. Set `may_use_reserve` for work that deletes. If the disk is full, such work
+        may use disk space that is reserved for this case.
         """
 
     @abstractmethod
     def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         """Write side records durably, without waiting for writers of the store. The value None removes a record.
 
-        A side record is a small value stored beside the store. It is written outside transactions, and its kind differs
-        from the kinds of records. If two processes write the same key at the same time, either value may remain.
+        A side record is a small value that is stored beside the store. It is written outside transactions. No side
+        record has the same kind as a record. If two processes write the same key at the same time, either value may
+        remain.
         """
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 `exchange` swaps two file names. `rename_if_free` renames a file to a name that is not in use. On Linux both use the
 system call `renameat2`, which is not in Python's standard library. A plain rename to the name of an existing file would
-make ext4 flush the new file at once (`auto_da_alloc`). This flush takes 3 ms and has no benefit, since the text is
+make ext4 flush the new file at once (`auto_da_alloc`). This flush takes 3 ms and has no benefit, because the text is
 already durable in the database.
 
 To replace the text of a memory's file, the new text is written to a temporary file, and the two names are exchanged.
@@ -70,7 +70,7 @@ class Scratch:
         return f"{os.getpid()}-{id(self):x}-{self._made}"
 
     def discard(self, name: str) -> None:
-        """Keep the file `name` to be overwritten with a later text. If this is not possible, remove the file."""
+        """Keep the file `name`, so that a later text can overwrite it. If this is not possible, remove the file."""
         if not self.spares.keep(name):
             self._unlink(name)
 

@@ -144,12 +144,12 @@ class Finding:
 
     @property
     def kind(self) -> Kind:
-        """The `Kind` for `code`, which has the meaning of the finding and advice for the user."""
+        """The `Kind` for `code`. It has the meaning of the finding and advice for the user."""
         return KINDS[self.code]
 
     @property
     def name(self) -> str:
-        """Name of the finding for `--discard`: the code, a slash, and the subject without details in parentheses."""
+        """Name of the finding for `--discard`: code, slash and subject. Details in parentheses are left out."""
         return f"{self.code}/{self.subject.partition(' (')[0]}"
 
 

@@ -48,9 +48,9 @@ def watch(forkable: Forkable) -> None:
 
 
 def in_child(renew: F) -> F:
-    """Register `renew`, a function that replaces globals of a module, to be called in every forked child.
+    """Register the function `renew`, so that it is called in every forked child.
 
-    Returns `renew`, so that `in_child` can be used as a decorator.
+    `renew` replaces globals of a module. It is also returned, so that `in_child` can be used as a decorator.
     """
     _renewals.append(renew)
     return renew

@@ -3,10 +3,10 @@
 SQLite cannot wait for its own lock. A process can only try again after a pause, and other processes overtake it
 meanwhile. With `flock`, the kernel wakes a waiting process at once, and releases the lock of a killed process.
 
-`flock` has no timeout. If another process holds the lock, a separate thread waits for it (below: the waiting thread),
-so that the caller can give up at a deadline. When the waiting thread gets the lock, it also does the work of the
-caller. Handing the lock over to the caller would cost one more thread switch while other processes wait. The waiting
-thread is kept for the next wait: waking it takes 15 us of processor time, while starting a new thread takes 80 us.
+`flock` has no timeout. If another process holds the lock, a separate thread, the *waiting thread*, waits for the lock.
+The caller can then give up at a deadline. When the waiting thread gets the lock, it also does the work of the caller.
+Handing the lock over to the caller would cost one more thread switch while other processes wait. The waiting thread is
+kept for the next wait: waking it takes 15 us of processor time, while starting a new thread takes 80 us.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ BUSY = "another process has locked the memory store"
 
 
 class LockFile:
-    """Lock between processes, which uses the file at `path`.
+    """Lock between processes. It uses the file at `path`.
 
     All threads of a process share the lock, so only one thread at a time may use the object.
 
     `descriptor` is the open file. It is -1 while a separate thread waits for the lock, and after the file was closed.
-    After the file was closed, `call_with_lock` calls the work without a lock.
+    From then on, `call_with_lock` calls the work without a lock.
     """
 
     if sys.platform != "win32":
@@ -202,7 +202,7 @@ class LockFile:
             return work is not None
 
     def close(self) -> None:
-        """Close the file and so release the lock. If a thread waits for the lock, that thread closes the file later."""
+        """Close the file. This releases the lock. If a thread waits for the lock, that thread closes the file later."""
         with self._mutex:
             self._closed = True
             if not self._waits:

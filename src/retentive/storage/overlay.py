@@ -127,7 +127,7 @@ def walk_shown(
     limit: int | None = None,
     texts: bool = False,
 ) -> Iterator[tuple[Memory, bytes | None]]:
-    """Yield what `inner.walk` yields, but only memories for which `shows` is true. Only these count for `limit`."""
+    """Yield what `inner.walk` yields, but only memories for which `shows` is true. `limit` counts only these."""
     if limit is None:
         yield from (found for found in inner.walk(under, start=start, texts=texts) if shows(found[0]))
         return
@@ -200,7 +200,7 @@ def _shown(
     """Yield at most `limit` entries for which `shows` is true.
 
     `read(path, size)` reads a batch of entries from a path on. If `walk` is given, each subdirectory is one entry. If
-    its first memory is hidden, `walk` finds the first memory of the subdirectory that is shown.
+    the first memory of a subdirectory is hidden, `walk` finds the first of its memories for which `shows` is true.
     """
     left, size = limit, _MOST if limit is None else limit
     while left is None or left > 0:

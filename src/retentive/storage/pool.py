@@ -139,14 +139,14 @@ class _Waiter:
 class ReadTurns:
     """Lock that lets reading threads work one at a time. Threads cannot run Python code at the same time anyway.
 
-    The module `sqlite3` and calls of the system release Python's global lock several times in each read. Each release
-    wakes another thread that waits for the global lock. With 64 reading threads, one view took 90 thread switches. A
-    thread that waits for its turn here does not wait for the global lock, so it is not woken.
+    The module `sqlite3` and system calls release Python's global lock several times in each read. Each release wakes
+    another thread that waits for the global lock. With 64 reading threads, one view took 90 thread switches. A thread
+    that waits for its turn here does not wait for the global lock, so it is not woken.
 
-    A thread that reads many times in a row may do so for `RUN_S`: when it releases its turn, no other thread is woken,
-    so it can take the next turn itself. After `RUN_S`, the thread that has waited longest gets the turn. With 16
-    threads, a view takes 0.4 thread switches instead of 2. If the thread does not read again, the first waiting thread
-    takes the free turn after `RETRY_S` at the latest.
+    A thread may read many times in a row for up to `RUN_S`. When it releases a turn during this time, no other thread
+    is woken, and it can take the next turn itself. After `RUN_S`, the thread that has waited longest gets the turn.
+    With 16 threads, a view takes 0.4 thread switches instead of 2. If the thread does not read again, the turn stays
+    free until the first waiting thread takes it, after `RETRY_S` at the latest.
 
     If the work of a thread takes longer than `SLOW_S`, the next thread starts before this work ends.
     """

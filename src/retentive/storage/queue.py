@@ -218,11 +218,11 @@ class SharedTransaction(Protocol[X]):
         """Complete the transaction of a job that ran without an error."""
 
     def undo(self, transaction: X | None, error: Exception) -> bool:
-        """Handle `error`, which a job raised: usually, undo the changes of the job.
+        """Handle the `error` of a job: usually, undo the changes of the job.
 
         `transaction` is None if `start` raised the error. Returns True if the changes were undone or there were none,
-        and False if they are kept in spite of the error. Raises `error` if the changes of this job cannot be undone
-        without undoing the whole shared transaction.
+        and False if they are kept in spite of the error. Raises `error` if the changes of this job can be undone only
+        together with the whole shared transaction.
         """
 
     def commit(self, ran: Sequence[Ran[X]], changed: Sequence[X]) -> None:
@@ -256,9 +256,9 @@ def run_batch(
 
     If this fails, each job runs alone. But if `BatchFailed` is raised, all jobs fail.
 
-    `attempt` runs jobs with `run_together`; if it raises, nothing was committed. `admit` may refuse some jobs before
-    the first attempt, and returns the others. `eldest_fails` are the exceptions that `attempt` raises if the first job
-    timed out: only this job fails, and the other jobs are attempted again.
+    `attempt` runs jobs with `run_together`. If `attempt` raises, nothing was committed. `admit` may refuse some jobs
+    before the first attempt, and returns the others. `eldest_fails` are the exceptions that `attempt` raises if the
+    first job timed out. After such an exception, only the first job fails, and the other jobs are attempted again.
     """
     waiting = list(jobs if admit is None else admit(jobs))
     while waiting:

@@ -1,4 +1,4 @@
-"""Spare files: files of replaced and removed texts, which are kept and overwritten with later texts.
+"""Spare files. The file of a replaced or removed text is kept, and is overwritten with a later text.
 
 Creating and removing files are the slowest steps of a change: they allocate and free blocks and inodes, and the disk
 may discard the freed blocks. Overwriting a spare file avoids this, and saves 0.1 ms per change on one of our disks.
@@ -41,9 +41,9 @@ _RUN = re.compile(rb"[^\0]+")
 class Spares:
     """Spare files: files that are kept to be overwritten with later texts. Not thread-safe.
 
-    `directory` is a file descriptor of their directory, which only this program uses. `at` is the number of the version
-    whose file is being written. A file that becomes a spare now can be used once the files of this version have been
-    synced.
+    `directory` is a file descriptor of the directory of the spare files. Only this program uses this directory. `at` is
+    the number of the version whose file is being written. A file that becomes a spare now can be used after the files
+    of this version have been synced.
     """
 
     def __init__(self, directory: int) -> None:
@@ -112,7 +112,7 @@ class Spares:
     def synced(self, upto: int) -> None:
         """Allow the use of spares that were kept while the files of versions up to number `upto` were written.
 
-        Call this after a sync of the file system that made these files durable.
+        Call this after a sync of the file system has made these files durable.
         """
         waiting, self._waiting, self._is_roomy = self._waiting, [], None
         for at, name, blocks in waiting:

@@ -159,9 +159,9 @@ class ById:
 
         If the memory already has the new text and path, nothing changes, and `if_sha256` is not checked.
 
-        Raises `NotFound` for an unknown id, and `Conflict` if `if_sha256` is not the sha256 of the text. Then raises
-        `AlreadyExists` or `NotADirectory` if the new path is not free. The `conflicting` of these errors is the memory
-        that occupies the path.
+        Raises `NotFound` for an unknown id, and `Conflict` if `if_sha256` is not the sha256 of the text. The new path
+        is checked after this: if it is not free, raises `AlreadyExists` or `NotADirectory`. The attribute `conflicting`
+        of these errors is the memory that occupies the path.
         """
         with self._core.checking("update", actor):
             if text is None and path is None:

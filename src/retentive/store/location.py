@@ -66,7 +66,7 @@ def new_store(
 class Retentive:
     """Open location with its memory stores.
 
-    Threads may share it. It can be used after a fork, except for object storage.
+    Threads may share it. It can be used after a fork, unless the stores are in object storage.
     """
 
     def __init__(
@@ -101,8 +101,8 @@ class Retentive:
         """Open a memory store by its id, or by its key in a workspace.
 
         If no store has this key, the store is created, unless the location was opened with `create=False`. A store key
-        has 1 to 255 characters without control characters. None means the key `default`. `name` is a display name for
-        a new store.
+        has 1 to 255 characters, and no control characters. None means the key `default`. `name` is a display name for a
+        new store.
 
         If the settings of the store expire idle memories, this method deletes the idle memories, unless the location
         was opened with `sweep=False`.
@@ -137,7 +137,7 @@ class Retentive:
         )
 
     def through(self, integration: str) -> Retentive:
-        """Return an object for the same location. Audit entries of changes to its stores name this integration."""
+        """Return an object for the same location. Audit entries of changes through it name this integration."""
         other = copy(self)
         other._integration = integration  # noqa: SLF001 - the same class
         return other
@@ -169,7 +169,7 @@ class Retentive:
         return new_store(self.backend, name, description=description, metadata=metadata, key=key, workspace=workspace)
 
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo:
-        """Return the store with this id, or this key in the workspace. Raises `NotFound`, also if it was erased."""
+        """Return the store with this id, or this key in the workspace. Raises `NotFound`, even for an erased store."""
         return existing_store(self.backend, id_or_key, workspace=workspace)
 
     def list_stores(
@@ -240,9 +240,9 @@ class Retentive:
         """Permanently remove a memory store with its memories, versions and records. Only the id of the store remains.
 
         Raises `ReadOnly` if the store is read-only, or if the actor may not change one of its memories, including
-        deleted ones. Raises `PermissionDenied` for an actor under review, `NotFound`, and `InvalidInput` for an invalid
-        store key. Raises `Locked` if an encrypted store has settings of its own and its key was not given, unless the
-        key was destroyed.
+        deleted ones. Raises `NotFound`, `InvalidInput` for an invalid store key, and `PermissionDenied` for an actor
+        under review. Raises `Locked` if the settings of an encrypted store cannot be read because its key was not
+        given. A store whose key was destroyed, or that has only default settings, can be erased without a key.
         """
         from retentive.history.removal import EraseStore, Removed  # noqa: PLC0415 - rarely needed
 

@@ -89,11 +89,11 @@ class MemoryStore(Memories):
         return self._core.replies
 
     def read_only(self) -> MemoryStore:
-        """Return an object for the same memory store that refuses all changes."""
+        """Return an object for the same memory store. It refuses all changes."""
         return self._again(self._core.again(pins=self._core.pins | {"read_only": True}))
 
     def acting_as(self, actor: Actor | str) -> MemoryStore:
-        """Return an object for the same memory store. Its calls run as this actor, unless they name another one."""
+        """Return an object for the same memory store. Its calls run as this actor, unless they name another actor."""
         return self._again(self._core.again(actor=as_actor(actor)))
 
     def through(self, integration: str) -> MemoryStore:
@@ -192,7 +192,8 @@ class MemoryStore(Memories):
         memory comes with its text. `cursor` is the `next` of the previous page.
 
         All pages show the store as it was when the first page was read, so a memory that exists the whole time is on
-        exactly one page. Raises `CursorExpired` if versions that these pages need have been removed since.
+        exactly one page. Raises `CursorExpired` if versions that these pages need were removed after the first page was
+        read.
         """
         from retentive.engine.listings import ListMemories  # noqa: PLC0415 - most processes do not need it
 
@@ -218,7 +219,7 @@ class MemoryStore(Memories):
         return self._core.found(Read("versions", work, at))
 
     def version_text(self, version_id: str) -> str:
-        """Return the text of a version; empty for a deletion or a redacted version. Raises `NotFound`."""
+        """Return the text of a version. It is empty for a deletion or a redacted version. Raises `NotFound`."""
         return self._core.found(read_version(version_id))[1] or ""
 
     def undo(
@@ -265,14 +266,14 @@ class MemoryStore(Memories):
         """Search for memories below a directory. The best matches come first, each with its best lines.
 
         By default, a memory matches if it contains any word of the query (docs/search.md describes the operators). With
-        `mode="all"`, a memory must contain all words exactly as written, and the memory changed last comes first. With
-        `regex`, the query is one regular expression; this needs the extra `guards`.
+        `mode="all"`, a memory must contain all words exactly as written, and the most recently changed memory comes
+        first. With `regex`, the query is one regular expression; this needs the extra `guards`.
 
         `paths` are path patterns, as in settings. `at` is a revision or a time: the search covers the memories of that
-        time. `history` searches all versions, and returns only the first version of a memory with the same matching
-        lines. With `source`, a contributor to the memory must have a source that matches this pattern. With `trust`,
-        the memory must have this trust level. Memories hidden from `actor` are not found. Memories in quarantine are
-        found only with `trust="quarantined"`. Raises `InvalidInput`.
+        time. With `history`, all versions are searched. If versions of a memory have the same matching lines, only the
+        oldest of these versions is returned. With `source`, a contributor to the memory must have a source that matches
+        this pattern. With `trust`, the memory must have this trust level. Memories hidden from `actor` are not found.
+        Memories in quarantine are found only with `trust="quarantined"`. Raises `InvalidInput`.
         """
         from retentive.history.searching import StoreSearch  # noqa: PLC0415 - most processes never search
 
@@ -357,7 +358,7 @@ class MemoryStore(Memories):
     def sweep(self, *, dry_run: bool = False, accept_clock: bool = False) -> Swept:
         """Delete idle memories and prune old versions, as the settings say. With `dry_run`, only report them.
 
-        If the clock is more than 7 days ahead of the last sweep and of the changes since, the clock may be wrong.
+        If the clock is more than 7 days ahead of the last sweep and of all changes since then, the clock may be wrong.
         Nothing is then removed, and `clock_jump` is set in the result. If the clock is right, pass `accept_clock`, or
         sweep again after a day. On a database server, the server's clock is used without this check.
         """
@@ -374,7 +375,7 @@ class MemoryStore(Memories):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> list[Finding]:
-        """Find sensitive values in texts and paths, even if the settings turn the checks of new texts off.
+        """Find sensitive values in texts and paths, even if the settings turn off the checks of new texts.
 
         With `redact`, the certain sensitive values are removed from the texts of memories; with `likely`, the likely
         values are removed too. Paths are never changed: a person must rename a memory whose path contains a value.
@@ -404,7 +405,7 @@ def core_of(store: MemoryStore) -> StoreCore:
 
 
 def for_request(store: MemoryStore, request: RequestKey) -> MemoryStore:
-    """Return an object for the same memory store that serves one client request.
+    """Return an object for the same memory store. It serves one client request.
 
     If the client repeats the request, the operations of the returned object do not run again.
     """
@@ -412,9 +413,9 @@ def for_request(store: MemoryStore, request: RequestKey) -> MemoryStore:
 
 
 def limited_to(store: MemoryStore, paths: tuple[str, ...]) -> MemoryStore:
-    """Return an object for the same memory store that shows and changes only memories at some paths.
+    """Return an object for the same memory store. It shows and changes only memories at some paths.
 
-    `paths` are patterns of these paths. If it is empty, the access is not limited.
+    `paths` are patterns of these paths. If `paths` is empty, access is not limited.
     """
     return store._again(store._core.again(reach=paths)) if paths else store  # noqa: SLF001 - as above
 

@@ -26,7 +26,7 @@ class Stamp:
 class LocalFile:
     """File of the synchronised directory.
 
-    `name` is the path of the file, relative to the directory. It is spelled as in the file system, perhaps not in
+    `name` is the path of the file, relative to the directory. It is spelled as in the file system, so it may not be in
     Unicode NFC. `sha256` is the hash of the content.
     """
 
@@ -39,9 +39,9 @@ class LocalFile:
 class FolderScan:
     """Result of a scan of the synchronised directory.
 
-    `files` maps each path of a memory to the file for it. `skipped` maps each path that is not synchronised to the
-    reason. `waiting` contains paths that cannot be read or are still being written. Files below a skipped or waiting
-    path do not count as deleted, because the scan may not have found them.
+    `files` maps memory paths to the corresponding files. `skipped` contains the paths that are not synchronised, each
+    with the reason. `waiting` contains paths that cannot be read or are still being written. Files below a skipped or
+    waiting path do not count as deleted, because the scan may not have found them.
     """
 
     files: Mapping[str, LocalFile]

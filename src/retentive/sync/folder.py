@@ -2,7 +2,7 @@
 
 Paths are opened one component at a time, starting from an open directory, and links are never followed. To replace a
 file, a new file is written, synced to disk and exchanged with the old file. Only then is the old file compared with the
-expected text. If another program has changed it meanwhile, the exchange is reversed.
+expected text. If another program has changed the old file meanwhile, the exchange is reversed.
 """
 
 from __future__ import annotations
@@ -363,7 +363,8 @@ def is_ignored(name: str, patterns: tuple[str, ...]) -> bool:
     """Return whether a file is ignored.
 
     `name` is the path of the file, relative to the synchronised directory. The file is ignored if a component of `name`
-    starts with a period, or if `name`, the path of a directory above it, or a single component matches a pattern.
+    starts with a period. It is also ignored if a pattern matches `name`, a single component of `name`, or the path of a
+    directory above the file.
     """
     parts = name.split("/")
     if any(part.startswith(".") for part in parts):

@@ -1,6 +1,6 @@
-"""Notices changed files by means of the package `watchfiles`, if the package is installed.
+"""Detects changed files with the package `watchfiles`, if the package is installed.
 
-Some changes are not noticed, for example on a network file system or after the directory was renamed. The caller must
+Some changes are not detected, for example on a network file system or after the directory was renamed. The caller must
 therefore also scan the directory regularly.
 """
 
@@ -14,7 +14,7 @@ from retentive.sync.folder import ASIDE, MARKER, NEW
 
 
 class Hints:
-    """Waits for changes of files in a directory. Notices no changes if the package `watchfiles` is not installed."""
+    """Waits for changes of files in a directory. Detects no changes if the package `watchfiles` is not installed."""
 
     def __init__(self, path: str) -> None:
         self._path = path

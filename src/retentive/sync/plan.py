@@ -1,4 +1,4 @@
-"""Plans the steps that make a directory and a memory store the same, from both sides and their last common state."""
+"""Plans the steps that make a directory and a memory store the same. Compares them with their last common state."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _first_of_each(steps: list[SyncStep]) -> list[SyncStep]:
 
 
 def alike(paths: Iterable[str], known: Iterable[str]) -> set[str]:
-    """Return the paths that differ from another path, or from one of its directories, only in upper and lower case.
+    """Return the paths that differ only in upper and lower case from another path or a directory of another path.
 
     Some file systems can store only one of two such paths. Paths in `known` are not returned, because they were
     synchronised before.

@@ -1,7 +1,8 @@
 """Last common state of a directory and a memory store. Each pair has its own JSON file.
 
-The file has hashes and ids but no texts. It is outside the directory. A marker file in the directory names it. If the
-marker is missing, the directory may be unmounted or replaced, so missing files do not count as deleted.
+The file has hashes and ids but no texts. It is outside the directory. A marker file in the directory identifies the
+JSON file. If the marker is missing, the directory may be unmounted or replaced, so missing files do not count as
+deleted.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class SyncState:
     """Last common state of a directory and a memory store.
 
     `token` is the name of the state file. It is stored in the marker file `.retentive-sync` of the directory. `bases`
-    maps each path to its last common state. `offered` maps the path of each file that was sent for review to the sha256
-    of its text.
+    maps each path to its last common state. `offered` contains the files that were sent for review: it maps their paths
+    to the sha256 of their texts.
     """
 
     token: str

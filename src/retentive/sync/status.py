@@ -25,10 +25,10 @@ _CONFLICT = re.compile(r"\.conflict-[A-Za-z0-9-]+-[0-9a-f]{8,64}(?:\.|\Z)")
 class SyncStatus:
     """Changes on both sides since the last common state. All paths are sorted.
 
-    `synchronised_at` is when the last synchronisation changed something, or None if there was none. `files` is the
-    number of files that were the same on both sides then. `here` lists the files, and `store` lists the memories, that
-    were created, changed or deleted since then. `awaiting_review` lists files that were sent for review. `conflicts`
-    lists conflict copies that still exist.
+    `synchronised_at` is the time when a synchronisation last changed something. It is None if there was no
+    synchronisation. `files` is the number of files that were the same on both sides at that time. `here` lists the
+    files that were created, changed or deleted since then. `store` lists such memories. `awaiting_review` lists files
+    that were sent for review. `conflicts` lists conflict copies that still exist.
     """
 
     synchronised_at: datetime | None

@@ -1,7 +1,7 @@
 """Pytest plugin with the fixture `scripted_claude`.
 
 To load it, write `pytest_plugins = ["retentive.testing.pytest_plugin"]` in your `conftest.py`. The plugin is not
-registered as an entry point: pytest would then import it in every project that has retentive installed.
+registered as an entry point. If it were, pytest would import it in every project that has retentive installed.
 """
 
 from __future__ import annotations

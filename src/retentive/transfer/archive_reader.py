@@ -36,7 +36,7 @@ _OPTIONAL = {RECORDS, SIDE_RECORDS}
 
 @dataclass(slots=True)
 class Section:
-    """Section of a file that contains one memory store.
+    """Section of a file. A section contains one memory store.
 
     Its iterators share a position in the file, so use only one of them at a time.
     """
@@ -54,16 +54,16 @@ class Section:
         return self.header.seal is not None
 
     def versions(self) -> Iterator[tuple[Version, str | None]]:
-        """Yield the versions, oldest first. With each version, yield the id of the version whose entry has its text.
+        """Yield each version with the id of the version under which its text is stored. The oldest version is first.
 
-        Several versions in a row with the same text share one entry.
+        If consecutive versions of a memory have the same text, only the first of them has an entry with the text.
         """
         return self._lines("versions.jsonl", lines.parse_version)
 
     def memories(self) -> Iterator[tuple[Memory, str | None]]:
         """Yield the current memories, sorted by path.
 
-        With each, yield the id of the version whose entry has its text.
+        With each memory, yield the id of the version under which the text of the memory is stored.
         """
         return self._lines("memories.jsonl", lines.parse_memory)
 
@@ -72,7 +72,7 @@ class Section:
         return self._lines(part, lines.parse_record)
 
     def begin(self, name: str, text: str | None) -> None:
-        """Note that an entry of this section begins. Raises `Damaged` if the entry is out of order or repeated."""
+        """Register the start of an entry of this section. Raises `Damaged` if the entry is out of order or repeated."""
         part = _ORDER.index("texts" if text is not None else name)
         if part < self._part or (part == self._part and (text is None or text <= self._last_text)):
             raise _misplaced(self.prefix + name)
@@ -110,7 +110,7 @@ class EntryFacts(NamedTuple):
 
     @classmethod
     def parse(cls, line: bytes) -> EntryFacts:
-        """Return the facts in a line of the temporary file that lists them."""
+        """Parse a line of the temporary file that lists the facts of all entries."""
         digest, size, is_text, name = line.decode().rstrip("\n").split(" ")
         return cls(digest, int(size), is_text == "True", name)
 
@@ -357,9 +357,7 @@ class _SectionCheck:
             self._replay.check_present(memory)
             path, count, size = memory.path, count + 1, size + memory.size_bytes
         if (count, size) != (header.memories, header.size_bytes):
-            raise Damaged(
-                f"the file contains {count} memories with {size} bytes, which differs from the header of the file"
-            )
+            raise Damaged(f"the file contains {count} memories with {size} bytes, but its header has other numbers")
 
 
 @contextmanager

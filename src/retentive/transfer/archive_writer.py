@@ -85,7 +85,7 @@ class ArchiveWriter:
         self._tar.finish()
 
     def close(self) -> None:
-        """Close the temporary files. Without a call of `finish` before, the file is incomplete."""
+        """Close the temporary files. If `finish` was not called before, the file is incomplete."""
         self._tar.abandon()
         self._manifest.close()
 
@@ -122,7 +122,7 @@ class SectionWriter:
     records: bool
 
     def write(self) -> lines.Header:
-        """Add the memory store as it is at one revision. Raises `NotFound` and adds nothing if it does not exist.
+        """Add the memory store as it is at one revision. If the store does not exist, raise `NotFound` and add nothing.
 
         If an encrypted memory store is read without keys, its texts are added in encrypted form.
         """
@@ -178,8 +178,9 @@ class SectionWriter:
     def _texts(self, snapshot: Snapshot, history: VersionIndex, versions: IO[bytes], *, raw: bool) -> dict[str, str]:
         """Add all texts to the file, and write the lines of the versions to the temporary file `versions`.
 
-        A text that is the same as in the previous version of the memory, for example after a rename, is not added
-        again. Returns for each memory, by id, the id of the version whose entry has its newest text.
+        If a version has the same text as the previous version of the memory (for example, after a rename), the text is
+        not added again. Returns a map from the id of each memory to the id of the version under which its newest text
+        is stored.
         """
         last: dict[str, tuple[bytes, str]] = {}
         for done, known in enumerate(history.oldest_first(partial(versions_between, snapshot))):
@@ -201,7 +202,7 @@ class SectionWriter:
 def record_external_edits(backend: Backend, store_id: str) -> None:
     """Read the memory store once.
 
-    This makes a directory backend record external edits in a short transaction of its own.
+    If the backend is a directory, it then records external edits in a short transaction of its own.
     """
     backend.read(store_id, lambda snapshot: deque(snapshot.sizes(ROOT), maxlen=0))
 

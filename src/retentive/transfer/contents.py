@@ -30,7 +30,7 @@ class Contents:
     """Contents of a memory store to copy, except its versions.
 
     `memories` maps ids to the current memories. `records` maps the kind and key of each record to its value. `seal` is
-    None unless an encrypted memory store is copied in encrypted form.
+    set only if an encrypted memory store is copied in encrypted form; otherwise it is None.
     """
 
     memories: Mapping[str, Memory]
@@ -122,7 +122,7 @@ def create_copy(
 
 
 def check_same(info: StoreInfo, store_id: str, key: str | None) -> None:
-    """Raise `InvalidInput` if a memory store of the target cannot be the copy of the one with this id and key."""
+    """Raise `InvalidInput` if a store of the target cannot be a copy of the store with this id and key."""
     if info.erased_at is not None:
         raise InvalidInput(f"the memory store {store_id} was erased in the target, and its id cannot be used again")
     if info.id != store_id:
@@ -137,7 +137,7 @@ def newest_version(snapshot: Snapshot) -> str | None:
 
 
 def read_records(snapshot: Snapshot) -> Iterator[Record]:
-    """Yield all records of a memory store that are copied."""
+    """Yield the records that a copy of the memory store includes."""
     return ((kind, key, value) for kind in RECORD_KINDS for key, value in snapshot.records(kind))
 
 

@@ -1,4 +1,4 @@
-"""Exports one memory store, as plain files or as a file with its history, and backs up the stores of a location."""
+"""Exports one memory store as plain files, or with its history as one file. Backs up the stores of a location."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Exported:
     damaged: int = 0
 
     def add(self, path: str, size_bytes: int, why: str | None) -> None:
-        """Count a memory. `why` is None if it was written, else the reason why it was not."""
+        """Count a memory. `why` is the reason why it was not written, or None if it was written."""
         if why is None:
             self.memories += 1
             self.size_bytes += size_bytes
@@ -88,7 +88,7 @@ class Exported:
 def export_whole(
     store: MemoryStore, path: str, *, records: bool = False, progress: TransferProgress | None = None
 ) -> Exported:
-    """Write the memory store with its history, as it is at one revision, to the new file `path`.
+    """Write the memory store with its history to the new file `path`. Both are written as they are at one revision.
 
     The memory store may be in use. If the name ends with `.tar.gz` or `.tgz`, the file is compressed. With `records`,
     the file also has records and side records. The file gets its name only when it is complete. Texts in the file are
@@ -111,9 +111,10 @@ def back_up(
 ) -> list[Exported]:
     """Write memory stores with history, settings and records to the new file `path`.
 
-    `stores` lists ids or keys of memory stores. Without it, all memory stores are written. Each is written as it is at
-    one revision, and may be in use. Keys are not needed, since encrypted memory stores are written in encrypted form. A
-    memory store that is erased during the backup is left out. Raises `NotFound` if an id or key is unknown.
+    `stores` lists ids or keys of memory stores. Without this list, all memory stores are written. Each memory store is
+    written as it is at one revision. It may be in use. Keys are not needed, because encrypted memory stores are written
+    in encrypted form. A memory store that is erased during the backup is left out. Raises `NotFound` if an id or key is
+    unknown.
     """
     source = below_encryption(backend)
     chosen = [existing_store(source, name) for name in stores] if stores else list(stores_of_users(source))
@@ -129,7 +130,7 @@ def back_up(
 
 
 def export_files(store: MemoryStore, path: str, *, progress: TransferProgress | None = None) -> Exported:
-    """Write the memories, as they are at one revision, to files in the new or empty directory `path`.
+    """Write the memories of one revision to files in the directory `path`, which must be new or empty.
 
     The memory `/memories/a/b` becomes the file `a/b`. The directory gets its name only when all its files are complete
     and synced to disk.

@@ -58,7 +58,7 @@ def check_free(path: str) -> None:
 def mapped_os_errors() -> Iterator[None]:
     """Convert errors of the operating system to errors of retentive.
 
-    Their messages do not contain the names of files.
+    The messages of the new errors do not contain names of files.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Imports files as memories. Every rule about writing applies to them."""
+"""Imports files as memories. Every rule about writing applies to an import too."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Became: TypeAlias = Literal["created", "replaced", "same", "exists", "left", "re
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """Result for one file. `why` explains it. A refused file always has a `why`.
+    """Result for one file. `why` explains the result; for a refused file, it is never None.
 
-    `exists` means that a memory with another text is at the path, and was kept. `left` means that a directory is never
-    imported, such as `.git`.
+    `exists` means that the path already has a memory with another text, and that this memory was kept. `left` means
+    that the item is a directory that is never imported, such as `.git`.
     """
 
     name: str
@@ -105,7 +105,7 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> list[FileOutcome]:
         """Return the outcomes of the first attempt.
 
-        Names and paths come from the files that the repeated request has sent again.
+        The repeated request sends the files again. Names and paths are taken from these files.
         """
         files = {one.number: one for one in self.files}
         outcomes: list[FileOutcome] = []
@@ -229,7 +229,10 @@ _NOT_KEPT = "refused in the first attempt; the reason is no longer known"
 
 
 def _without_path(why: str | None, one: ReadyFile) -> Sequence[str | None]:
-    """Return the parts of a reason before and after the path of the file. Return [] if it contains another path."""
+    """Return the parts of a reason before and after the path of the file.
+
+    If the reason contains another path, return [].
+    """
     parts = [None] if why is None else why.split(visible(one.path.text))
     return [] if any(ROOT + "/" in part for part in parts if part is not None) else parts
 
@@ -253,6 +256,6 @@ def _directory(replies: Replies, under: str) -> str:
 
 
 def _sentence(replies: Replies, refusal: Refused, path: str) -> str:
-    """Return a sentence that explains a refusal and has the path of the memory."""
+    """Return a sentence that explains a refusal. The sentence contains the path of the memory."""
     values = {"path": visible(path), **refusal.values}
     return replies.error(refusal.key, values).text.removeprefix("Error: ")

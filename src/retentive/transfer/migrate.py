@@ -1,4 +1,4 @@
-"""Copies memory stores to another location, with their ids, versions and times. They may be in use.
+"""Copies memory stores to another location, with their ids, versions and times. The stores may be in use.
 
 A migration can be killed at any time and run again. It then continues after the newest version in the target. Each run
 also copies versions that are new since the last run.
@@ -60,7 +60,7 @@ class Migrated:
 def migrate(
     source: Backend, target: Backend, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
 ) -> list[Migrated]:
-    """Copy memory stores, and verify the copies. `stores` lists ids or keys; without it, all are copied.
+    """Copy memory stores, and verify the copies. `stores` lists ids or keys. Without it, all stores are copied.
 
     If the source is opened without keys, an encrypted memory store is copied in encrypted form. The target must then be
     opened without keys too, and the copy needs the same keys as the source. If the source is opened with keys, the
@@ -221,9 +221,10 @@ class _Copy:
         return newest
 
     def _copy_removals(self) -> int:
-        """Redact and prune in the copy the versions that are redacted or pruned in the source.
+        """Redact or prune versions in the copy if they are redacted or pruned in the source.
 
-        Returns the number of versions in the copy. Raises `Damaged` if a version is missing in the copy or differs.
+        Returns the number of versions in the copy. Raises `Damaged` if a version in the copy is missing or differs from
+        its original.
         """
         history = self._target.read(self._id, VersionIndex)
         pruned: list[str] = []
@@ -278,7 +279,7 @@ def _record(tx: Transaction, *, imported: Sequence[ImportedVersion]) -> None:
 
 
 def _marked(snapshot: Snapshot) -> str | None:
-    """Return the id of the version that was copied last. The target has a record of it."""
+    """Return the id of the version that was copied last. A record in the target contains this id."""
     try:
         return snapshot.get_record(MARK, UNTIL)
     except Damaged:  # an earlier run copied in encrypted form and wrote the record; now the store is read with keys

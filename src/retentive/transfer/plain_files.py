@@ -57,7 +57,7 @@ def new_directory(target: str) -> Iterator[str]:
 
 
 def clear_directory(part: str) -> None:
-    """Create the directory, or empty it if it exists."""
+    """Create the directory. If it exists, delete its contents."""
     shutil.rmtree(part, ignore_errors=True)
     os.mkdir(part, DIRECTORY_MODE)
 
@@ -70,7 +70,7 @@ def data_of(snapshot: Snapshot, memory: Memory) -> bytes | None:
 
 
 def write_file(part: str, name: str, data: bytes) -> str | None:
-    """Write a file below a directory. Return None, or the reason if the file system cannot store its name."""
+    """Write a file below a directory. If the file system cannot store its name, return the reason, else None."""
     path = os.path.join(part, name)
     try:
         os.makedirs(os.path.dirname(path), DIRECTORY_MODE, exist_ok=True)
@@ -96,9 +96,9 @@ def _sync(part: str) -> None:
 
 
 def write_tar(store: MemoryStore, raw: IO[bytes]) -> None:
-    """Write the memories, as they are at one revision, to the tar file `raw`.
+    """Write the memories of one revision to the tar file `raw`.
 
-    Their files are in the directory `memories`.
+    The files of the memories are in the directory `memories`.
     """
     core = core_of(store)
     core.result_of(AuditOnly("export"))
@@ -134,7 +134,7 @@ def _write_tar(snapshot: Snapshot, *, store: MemoryStore, raw: IO[bytes]) -> Non
 
 
 def read_tar(raw: IO[bytes]) -> Iterator[tuple[str, bytes]]:
-    """Yield the names and texts of the files in a tar file that `write_tar` has written. The last one is `FILES`.
+    """Yield the names and texts of the files in a tar file of `write_tar`. The last file is `FILES`.
 
     The other names are relative to the directory `memories` in the tar file. Raises `Damaged` if the file is
     incomplete.

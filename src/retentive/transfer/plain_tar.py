@@ -1,6 +1,6 @@
-"""Tar files of plain files. Writes them for `export?format=files`, and reads those written by any tar program.
+"""Tar files of plain files. Writes them for `export?format=files`. Reads tar files written by any tar program.
 
-The module `tarfile` of Python loads headers of any size, which is unsafe for files of unknown origin.
+The module `tarfile` of Python is unsafe for files of unknown origin, because it loads headers of any size.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PlainTar(TarReader):
     """
 
     def plain(self) -> Iterator[PlainEntry]:
-        """Yield the entries. Bytes of an entry that the caller did not read are skipped."""
+        """Yield the entries. If the caller did not read all bytes of an entry, the rest is skipped."""
         pax: Mapping[str, str] = {}
         while (info := self._next()) is not None:
             if info.type in _EXTENDED:
@@ -106,7 +106,8 @@ class PlainTar(TarReader):
 def _records(data: bytes) -> Mapping[str, str]:
     """Return the fields of an extended header.
 
-    Each field is `LENGTH NAME=VALUE` and a newline. LENGTH counts all of these.
+    Each field is `LENGTH NAME=VALUE` and a newline. LENGTH is the size of the whole field, including LENGTH and
+    newline.
     """
     found: dict[str, str] = {}
     while data:

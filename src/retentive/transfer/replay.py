@@ -1,4 +1,4 @@
-"""Replays a history in memory. This finds memories with conflicting paths before an import writes anything."""
+"""Replays a history in RAM, to find memories with conflicting paths before an import writes anything."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class Replay:
     """Paths of the memories after versions were imported one by one, oldest first.
 
     Two paths conflict if they are equal or if one is below the other. If the path of a new memory conflicts with the
-    path of an earlier memory, the earlier memory is removed, as `versions.record_imported` does. The version that
-    deleted it may have been removed from the history. A complete history has no such conflicts.
+    path of an earlier memory, the earlier memory is removed, as in `versions.record_imported`. The version that deleted
+    the earlier memory may have been removed from the history. A complete history has no such conflicts.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Restores backups, and imports exports with their history.
 
-Both keep the ids, versions and times of memory stores.
+Restored and imported memory stores keep their ids, versions and times.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Restored:
 def restore(
     archive: Archive, target: Backend, *, stores: Sequence[str] = (), progress: TransferProgress | None = None
 ) -> list[Restored]:
-    """Restore the memory stores of a backup. `stores` lists ids or keys; without it, all are restored.
+    """Restore the memory stores of a backup. `stores` lists ids or keys. Without it, all stores are restored.
 
-    An interrupted restore can be run again and then continues. Otherwise the target must not have these memory stores.
-    Encrypted memory stores stay encrypted, and no keys are needed. If the target has a memory store with other
-    versions, raises `InvalidInput` before anything is written.
+    An interrupted restore can be run again and then continues. In all other cases, the target must not have these
+    memory stores. Encrypted memory stores stay encrypted, and no keys are needed. If the target has a memory store with
+    other versions, raises `InvalidInput` before anything is written.
     """
     if not archive.is_backup:
         raise InvalidInput(
@@ -65,8 +65,8 @@ def import_whole(
 ) -> Restored:
     """Import the memory store of an export with its history. `key` and `workspace` replace those in the export.
 
-    An interrupted import can be run again and then continues. Otherwise the target must not have the memory store. The
-    guards of the target do not check the imported history, only later writes.
+    An interrupted import can be run again and then continues. In all other cases, the target must not have the memory
+    store. The guards of the target check only later writes. They do not check the imported history.
     """
     section = archive.exported()
     if workspace is not None:

@@ -74,8 +74,8 @@ def refused(name: str, why: str, *, expected: bool = False) -> Item:
 class DirectorySource:
     """Files below a directory.
 
-    If the directory has a subdirectory `memories`, only that one is read, and `inside` is its name. Symbolic links and
-    devices are not read. Raises `NotFound`.
+    If the directory has a subdirectory `memories`, only this subdirectory is read, and `inside` is the name of this
+    subdirectory. Symbolic links and devices are not read. Raises `NotFound`.
     """
 
     def __init__(self, path: str) -> None:
@@ -93,7 +93,7 @@ class DirectorySource:
         return sum(len(files) for _, _, files, _ in self._walk())
 
     def items(self) -> Iterator[Item]:
-        """Yield each file, and each directory that is skipped, such as a symbolic link.
+        """Yield each file and each skipped directory. For example, a symbolic link to a directory is skipped.
 
         The caller must read a file before it asks for the next one.
         """
@@ -110,7 +110,7 @@ class DirectorySource:
                     yield Item(prefix + name, partial(_read, name, descriptor))
 
     def _walk(self) -> Generator[tuple[str, list[str], list[str], int], None, None]:
-        """Yield the path of each directory, its subdirectories that are not read, its files, and its descriptor."""
+        """Yield each directory that is read: its path, its skipped subdirectories, its files and its descriptor."""
 
         def failed(error: OSError) -> None:
             raise error
@@ -201,7 +201,10 @@ def _name_in(entry: PlainEntry) -> str:
 
 
 def _left_out(name: str) -> str | None:
-    """Return the directory in a path that never has memories, such as `.git`, or None."""
+    """Return the part of a path up to a directory that never has memories, such as `.git`.
+
+    Return None if the path has no such directory.
+    """
     parts = name.split("/")
     at = next((number for number, part in enumerate(parts[:-1]) if part in LEFT_OUT), None)
     return None if at is None else "/".join(parts[: at + 1])
@@ -227,7 +230,7 @@ class GitSource:
         if git is None:
             raise NotFound("the program `git` was not found: install it, or import a directory of files")
         if not revision or revision.startswith("-") or "\0" in revision:
-            raise InvalidInput("the Git revision must not be empty, start with - or contain NUL")
+            raise InvalidInput("the Git revision must not be empty, must not start with `-` and must not contain NUL")
         if not os.path.isdir(path):
             raise NotFound("the Git repository does not exist")
         self._command = [git, "-C", path, *_QUIET]
@@ -270,7 +273,7 @@ class GitSource:
     def _run(self, *arguments: str, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         """Return a context with a running git process.
 
-        When the block ends, the input of git is closed, so git ends too.
+        When the block ends, the input of git is closed. This ends git too.
         """
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ENVIRONMENT
         command = [*self._command, *arguments]

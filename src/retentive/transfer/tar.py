@@ -1,7 +1,7 @@
 """Tar files of exports and backups. They contain only regular files, and the reader checks every byte.
 
-The module `tarfile` of Python loads headers of any size and skips unknown entries, which is unsafe for files of unknown
-origin. Any tar program can read the files written here.
+The module `tarfile` of Python is unsafe for files of unknown origin, because it loads headers of any size and skips
+unknown entries. Any tar program can read the files written here.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class TarReader:
         self._padding = 0
 
     def entries(self) -> Iterator[tuple[str, int]]:
-        """Yield the name and size of each entry. Bytes of an entry that the caller did not read are skipped."""
+        """Yield the name and size of each entry. If the caller did not read all bytes of an entry, skip the rest."""
         while True:
             while self.read(CHUNK):
                 pass

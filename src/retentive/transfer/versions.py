@@ -23,7 +23,7 @@ Range: TypeAlias = "tuple[str | None, str | None]"
 
 @dataclass(frozen=True, slots=True)
 class ImportedVersion:
-    """Version to record. It has its own text in `data`, or `text_of` names an imported version with the same text.
+    """Version to record. Its text is in `data`, or `text_of` is the id of an imported version with the same text.
 
     If `raw` is True, `data` is encrypted. It is then stored unchanged, together with the seal.
     """
@@ -75,7 +75,7 @@ def versions_between(snapshot: Snapshot, ids: Range) -> list[Version]:
 
 
 def batches(items: Iterable[T], version_of: Callable[[T], Version]) -> Iterator[list[T]]:
-    """Yield the items in batches, one for each transaction. A batch ends only at the end of a revision."""
+    """Yield the items in batches. Each batch is for one transaction and ends at the end of a revision."""
     batch: list[T] = []
     size = 0
     for item in items:
@@ -108,8 +108,8 @@ def load_all(
 ) -> list[ImportedVersion]:
     """Return the versions of a batch with their texts. Versions that were removed during the copy are left out.
 
-    `created` maps the id of each current memory to the time when it was created. The first version of a memory may
-    be gone, so its time cannot be used.
+    `created` maps the id of each current memory to the time when it was created. The time of the first version of a
+    memory cannot be used, because this version may have been removed.
     """
     loaded: list[ImportedVersion] = []
     for known in batch:
@@ -154,7 +154,7 @@ def _change(tx: Transaction, one: ImportedVersion) -> Change:
 
 
 def _free_path(tx: Transaction, version: Version) -> None:
-    """Remove memories whose paths conflict with the path of a version: they are at, above or below it.
+    """Remove memories that conflict with a version, because they are at, above or below its path.
 
     The versions that deleted these memories are in a gap of the history.
     """

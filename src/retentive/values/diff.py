@@ -67,7 +67,7 @@ class LineChange:
 class DiffLine:
     """Line of a unified diff. `text` excludes the sign and the newline.
 
-    `marks` are the character ranges in `text` of the words that differ from the other text. `marks` is empty if the two
+    `marks` are ranges of characters in `text`: the words that differ from the other text. `marks` is empty if the two
     texts have few words in common. `newline` is False for a last line without a newline.
     """
 
@@ -125,12 +125,12 @@ def unified(
 ) -> list[DiffLine]:
     """Return a unified diff with `context` unchanged lines around each change. Equal texts give an empty list.
 
-    A text of None does not exist: the diff treats it as empty and gives it the name `/dev/null`. Other names, such as
-    `a/notes.md` and `b/notes.md`, are printed as given. Raises `InvalidInput` for an empty name, a name with a control
-    character or a negative `context`.
+    None means that a text does not exist. The diff then treats the text as empty, with the name `/dev/null`. Other
+    names, such as `a/notes.md` and `b/notes.md`, are printed as given. Raises `InvalidInput` for an empty name, a name
+    with a control character or a negative `context`.
 
-    With `ignores_space`, lines that differ only in white space count as unchanged, as in `git diff -w`. The diff
-    shows such lines from the new text, so `patch` may be unable to apply it to the old text.
+    With `ignores_space`, lines that differ only in white space count as unchanged, as in `git diff -w`. The diff shows
+    such lines as they are in the new text. Therefore `patch` may be unable to apply the diff to the old text.
     """
     if context < 0:
         raise InvalidInput("`context` must be an integer of at least 0")
@@ -155,7 +155,7 @@ def blame(texts: Sequence[tuple[K, str]]) -> list[K]:
     """Return, for each line of the last text, the key of the version that added the line.
 
     `texts` contains the key and the text of each version, oldest first. The text of a deletion is empty. If a line was
-    removed and added again, the key is that of the version that added it again.
+    removed and later added again, its key is the key of the later version.
     """
     keys: list[K] = []
     present: list[str] = []
@@ -173,8 +173,8 @@ def blame(texts: Sequence[tuple[K, str]]) -> list[K]:
 def merge(base: str, ours: str, theirs: str) -> Merged:
     """Merge the changes that two sides made to the text `base`.
 
-    A change made by only one side is applied. The same change made by both sides is applied once. Different changes
-    conflict if they overlap or have no unchanged line between them, as in Git.
+    If only one side made a change, it is applied. If both sides made the same change, it is applied once. Different
+    changes conflict if they overlap or have no unchanged line between them, as in Git.
     """
     parts = merge_parts(base, ours, theirs)
     conflicts = tuple(part.conflict for part in parts if part.conflict is not None)
@@ -274,9 +274,9 @@ class _Word(NamedTuple):
 
 
 def _marks(removed: Sequence[str], added: Sequence[str]) -> tuple[_LineMarks, _LineMarks]:
-    """Return the spans of the words that differ, by line, for the removed and for the added lines.
+    """Return the spans of the words that differ, first in the removed lines, then in the added lines.
 
-    Both results are empty if the common words are less than half of the shorter side.
+    Both results map lines to spans. They are empty if the common words are less than half of the shorter side.
     """
     old, new = _words(removed), _words(added)
     if not old or not new or max(len(old), len(new)) > MAX_MARKED_WORDS:
@@ -404,8 +404,8 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[LineSpan]:
 def _by_bits(old: Sequence[str], new: Sequence[str]) -> list[LineSpan]:
     """Compute a longest common subsequence with bit operations.
 
-    Each new line has a row of bits, one for each old line. Bit i of row j is 0 if the longest common subsequence with
-    the new lines up to j gets longer when old line i is added to the old lines before it.
+    Each new line has a row of bits, one for each old line. For bit i of row j, take the longest common subsequence of
+    the new lines up to j and the old lines before i. The bit is 0 if old line i makes this subsequence longer.
     """
     places: dict[str, int] = {}
     for at, line in enumerate(old):

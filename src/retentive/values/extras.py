@@ -1,6 +1,6 @@
-"""Packages that each extra of retentive needs, listed in errors about missing packages.
+"""Packages that each extra of retentive needs. Errors about missing packages list them.
 
-A test compares them with pyproject.toml.
+A test compares this table with pyproject.toml.
 """
 
 from __future__ import annotations

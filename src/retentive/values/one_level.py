@@ -45,9 +45,9 @@ def one_level(
 ) -> Iterator[P]:
     """Yield the memories directly in `under`, and the first memory of each directory directly in `under`.
 
-    `walk(path, count)` returns the memories from `path` on, in byte order: at least `count`, if there are that many.
-    The rest of a directory is skipped: `walk` is called again with the path after the directory, unless the batch
-    already read extends beyond the directory.
+    `walk(path, count)` returns the memories that start at `path`, in byte order. It returns `count` or more memories,
+    or all if there are fewer. The rest of a directory is skipped. If the current batch ends within the directory,
+    `walk` is called again with the path after the directory.
     """
     at_most = _LEAST_BATCH
     left = limit

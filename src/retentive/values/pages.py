@@ -11,7 +11,7 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, slots=True)
 class ListPage(Generic[T, C]):
-    """One page of a list. `next` is the cursor of the next page; None after the last page."""
+    """One page of a list. `next` is the cursor of the next page. It is None on the last page."""
 
     items: tuple[T, ...]
     next: C | None = None

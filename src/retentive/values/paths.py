@@ -34,7 +34,7 @@ class MemoryPath:
 
     `text` is canonical: in NFC, without doubled or trailing slashes. Only `text` is compared for equality. `written` is
     the path as the caller wrote it, for replies. `mount` is the path at which the caller sees the memory store. Paths
-    sort by their UTF-8 bytes, which is also the order of Python strings.
+    sort by their UTF-8 bytes. Python strings have the same order.
     """
 
     text: str
@@ -139,7 +139,7 @@ def exceeded_limit(text: str) -> Phrase | None:
 
 
 def visible(text: str) -> str:
-    r"""Escape every invisible character in a text as `\uXXXX`. Above U+FFFF this is a surrogate pair, as in JSON."""
+    r"""Escape invisible characters as `\uXXXX`. A character above U+FFFF becomes a surrogate pair, as in JSON."""
     return "".join(_escaped(char) if _is_unseen(char) else char for char in text)
 
 
@@ -172,7 +172,9 @@ def _check_segment(segment: str, written: str) -> None:
 
 
 def _decoded_forms(segment: str) -> set[str]:
-    """Return all other texts that result from a segment by percent-decoding and NFKC normalisation, in any order.
+    """Return all texts that percent-decoding and NFKC normalisation can make from a segment.
+
+    The two operations can be combined in any order. The segment itself is not included.
 
     The loop ends because decoding shortens the text and because a second normalisation changes nothing.
     """

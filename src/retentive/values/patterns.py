@@ -67,7 +67,7 @@ def _mismatch(pattern: str) -> Phrase | None:
 
 
 def check_name_pattern(pattern: object) -> str:
-    """Check a pattern for sources, sessions, integrations or flags, and return it unchanged.
+    """Check a pattern that matches sources, sessions, integrations or flags, and return it unchanged.
 
     Raises `InvalidInput` if the pattern is not a string, is empty or is too long.
     """
@@ -94,7 +94,7 @@ def check_actor_pattern(pattern: object) -> str:
 
 
 def check_trust_pattern(pattern: object) -> str:
-    """Check a pattern for actors, sources or flags, and return it unchanged.
+    """Check a pattern that matches actors, sources or flags, and return it unchanged.
 
     Raises `InvalidInput` if it is not valid.
     """
@@ -135,8 +135,8 @@ def _regex(pattern: str, *, star: str, end: str) -> str:
     """Return a regular expression for a pattern with stars.
 
     The pieces between the stars are matched in order, each at its first occurrence. The first occurrence leaves the
-    most text for the later pieces, so the expression never tries another one. With plain backtracking, a pattern with
-    many stars could take hours.
+    most text for the later pieces, so the expression never tries a later occurrence. With plain backtracking, a pattern
+    with many stars could take hours.
     """
     first, *pieces = (re.escape(piece).replace(r"\?", "[^/]") for piece in re.split(r"\*+", pattern))
     if not pieces:

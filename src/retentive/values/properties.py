@@ -80,7 +80,7 @@ def _parsed(text: str) -> Properties:
 
 
 def named(info: StoreInfo) -> StoreInfo:
-    """Return `info` with the name from the properties of the store, or unchanged if they contain no name."""
+    """Return `info` with the name from the properties. If they contain no name, return `info` unchanged."""
     name = info.described.name
     return info if name is None else replace(info, name=name)
 

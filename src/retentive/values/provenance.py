@@ -49,10 +49,10 @@ class Contributor(NamedTuple):
 class Provenance:
     """Origin of a version.
 
-    The application passed `source` and `session` with the change. `flags` contains the number and the kind of flag of
-    each flagged line. `contributors` lists the contributions that the text builds on, newest last. `cause` names the
-    undo or restore that made the version, such as `undo of r3`. `api_key_id` is the API key of the request to a server
-    that made the change, unless the actor of the version is this key.
+    The application passed `source` and `session` with the change. `flags` contains, for each flagged line, the line
+    number and the kind of the flag. `contributors` lists the contributions that the text builds on, newest last.
+    `cause` names the undo or restore that made the version, such as `undo of r3`. If a request to a server made the
+    change, `api_key_id` is the API key of the request. It is empty if this key is the actor of the version.
     """
 
     integration: str = ""
@@ -115,9 +115,9 @@ def _stored(text: str) -> Sequence[Sequence[str]]:
 
 
 def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
-    """Return whether `earlier` has one text, whose only contributor is `own`. The revisions `at` may differ.
+    """Return whether `earlier` has exactly one text, and `own` is the only contributor of this text.
 
-    `earlier` are stored provenances. They are compared as strings, without parsing.
+    The revisions `at` may differ. `earlier` are stored provenances. They are compared as strings, without parsing.
     """
     if len(earlier) != 1 or earlier[0] is None:
         return False
@@ -127,7 +127,7 @@ def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=256)
 def usual_parts(integration: str, api_key_id: str, actor: str) -> tuple[str, str]:
-    """Return a stored provenance with one contributor as two strings: before and after the revision `at`.
+    """Return the parts of a stored provenance with one contributor: before and after the revision `at`.
 
     The provenance has no flags, no session and no source.
     """
@@ -139,7 +139,7 @@ def usual_parts(integration: str, api_key_id: str, actor: str) -> tuple[str, str
 
 @lru_cache(maxsize=256)
 def _rest_of(contributor: tuple[str, ...]) -> str:
-    """Return the stored provenance of one contributor from the end of its revision `at` on."""
+    """Return the part of a stored provenance with one contributor that follows the revision `at`."""
     return f",{json.dumps(contributor, separators=(',', ':'))[1:]}]}}"
 
 
@@ -162,7 +162,7 @@ def joined(earlier: Sequence[str | None], own: Sequence[str]) -> list[Sequence[s
 
 
 class Origin(TypedDict, total=False):
-    """Origin of a change, as keyword arguments that all methods that change memories accept."""
+    """Origin of a change, as keyword arguments. All methods that change memories accept them."""
 
     source: str | None
     session: str | None

@@ -66,7 +66,7 @@ def _parsed_actor(text: str) -> Actor:
 
 
 def as_actor(actor: Actor | str | None) -> Actor | None:
-    """Convert a string such as `user:ann` to an actor. Raises `InvalidInput`, also for an invalid `Actor`."""
+    """Convert a string such as `user:ann` to an actor. Raises `InvalidInput` for an invalid string or `Actor`."""
     if actor is None or isinstance(actor, str):
         return None if actor is None else Actor.parse(actor)
     if not isinstance(actor, Actor):
@@ -213,9 +213,9 @@ class Written:
 
     `version_id` is the newest version of the memory, even if the memory already had the text. Pass it to `undo`, or as
     `if_version` to the next change. If a directory was changed, `version_id` is one of the versions of the change.
-    `memories` is the number of changed memories. If `is_proposed`, the change waits for review by a person. `notes` are
-    remarks, such as the kinds of sensitive values that were removed. `memory_id` is empty if several memories or no
-    memory changed. `memory` is set only by changes that name the memory by its id.
+    `memories` is the number of changed memories. If `is_proposed` is True, the change waits for review by a person.
+    `notes` are remarks, such as the kinds of sensitive values that were removed. `memory_id` is empty if several
+    memories or no memory changed. `memory` is set only by changes that name the memory by its id.
     """
 
     path: str
@@ -298,16 +298,16 @@ class Change:
 
     - If `before` is None, a memory is created. If `path` is None, the memory is deleted.
     - If neither `data` nor a size in `sealing` is set, the change is a rename: the text stays and the path changes.
-    - If the change has a text and a path that differs from `before`, one version records both.
+    - If the change has a text, and its path differs from that of `before`, one version records both.
 
     A backend stores the result of `kept`. The changes of one `record` call are applied in order.
 
     If `again` is set, the change restores a deleted memory with its old id and creation time.
 
     If `origin` is set, the change imports this version from elsewhere. The id, memory, operation, time, revision, actor
-    and provenance of the version are kept. Only the version is recorded, and no memory changes, if the version is
-    redacted, or if it deletes a memory that does not exist because its other versions were removed. Imported versions
-    of a store must be recorded in the order of their ids, after all existing versions.
+    and provenance of the version are kept. In two cases the version is recorded but no memory changes: the version is
+    redacted, or it deletes a memory that does not exist, because the other versions of the memory were removed.
+    Imported versions of a store must be recorded in the order of their ids, after all existing versions.
     """
 
     before: Memory | None
@@ -340,7 +340,10 @@ class Change:
         return self.provenance_text if self.origin is None else self.origin.provenance_text
 
     def kept(self, memory_id: str, version_id: str) -> Kept:
-        """Return the form in which to store this change. Encryption binds it to the ids of the memory and version."""
+        """Return the form in which to store this change.
+
+        If the form is encrypted, decryption needs the same ids of the memory and the version.
+        """
         if self.sealing is not None:
             return self.sealing.keep(memory_id, version_id)
         digest = None if self.data is None else hashlib.sha256(self.data).hexdigest()
@@ -356,7 +359,7 @@ def sortable_id(prefix: str, time_us: int) -> str:
 
 
 def time_in_id(text: str) -> int | None:
-    """Return the time in microseconds in an id that `sortable_id` created, or None for any other id."""
+    """Return the time (in microseconds) of an id from `sortable_id`. Return None for any other id."""
     found = _SORTABLE.fullmatch(text)
     return None if found is None else int(found[1], 16)
 
@@ -391,8 +394,8 @@ class RequestKey:
 class Invocation:
     """Context of one call: the actor, the tool_use id, the integration, and the origin that the application named.
 
-    If `actor` is None, the actor that the store was opened with is recorded. `request` identifies the client's request
-    that made the call. If the client repeats the request, the operation does not run again.
+    If `actor` is None, the recorded actor is the one with which the store was opened. `request` identifies the client's
+    request that made the call. If the client repeats the request, the operation does not run again.
     """
 
     actor: Actor | None = None

@@ -1,7 +1,7 @@
 """Templates of all sentences in replies to models.
 
 `Replies` holds templates with `{names}`. The defaults are the contract of the tool `memory_20250818`, exact to the byte
-(docs/commands.md). An application can replace single templates: `Replies(file_header="Contents of {path}:")`.
+(docs/commands.md). An application can replace individual templates: `Replies(file_header="Contents of {path}:")`.
 """
 
 from __future__ import annotations

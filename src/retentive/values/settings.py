@@ -206,7 +206,7 @@ class Settings:
         return replace(self, **cast("dict[str, Any]", changes))
 
     def to_text(self) -> str | None:
-        """Return the settings that differ from the defaults as JSON, or None if no setting differs.
+        """Return a JSON text of all settings with a value other than the default, or None if there are none.
 
         Raises `InvalidInput` if the JSON is too long.
         """

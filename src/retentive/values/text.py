@@ -46,7 +46,10 @@ def count_lines(text: AnyStr) -> int:
 
 
 class LineCounts:
-    """Cache of the line counts of large texts, because a large text is viewed page by page. Threads may share it."""
+    """Cache of the line counts of large texts. Threads may share the cache.
+
+    A large text is viewed page by page. The cache avoids counting its lines again for each page.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
@@ -160,9 +163,10 @@ def lines_with(text: str, wanted: str) -> Iterator[int]:
 
 
 def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
-    """Return the new text (`length` characters at `at`) as numbered lines, with two lines before and after it.
+    """Return the lines of the new part of a text, and two lines before and after it, all with line numbers.
 
-    Returns None if the text is empty or these lines are longer than `max_chars`.
+    The new part has `length` characters and starts at `at`. Returns None if the text is empty, or if these lines have
+    more than `max_chars` characters in total.
     """
     if not text:
         return None
@@ -202,7 +206,8 @@ def _with_final_newline(text: str) -> str:
 def line_start(text: AnyStr, line: int, lines: int, *, after: tuple[int, int] = (1, 0)) -> int:
     """Return the position at which line `line` starts. The first line is 1, and `lines` is the number of lines.
 
-    For `lines` + 1, return the end of the text. `after` is an earlier line and its position; the search starts there.
+    If `line` is `lines` + 1, return the end of the text. `after` is the number and the position of an earlier line. The
+    search starts there.
     """
     skip, at = line - after[0], after[1]  # number of newlines to skip, and the position after them
     if skip == 0:
@@ -234,13 +239,16 @@ def is_text(data: bytes) -> bool:
 
 
 class TextCheck:
-    """Check that bytes can be the text of a memory. They are passed in chunks and never decoded all at once."""
+    """Check that bytes can be the text of a memory. The bytes are passed and decoded in chunks."""
 
     def __init__(self) -> None:
         self._decoder = getincrementaldecoder("utf-8")()
 
     def accepts(self, chunk: bytes, *, final: bool = False) -> bool:
-        """Check the next chunk. Return False if the chunks so far cannot begin a text. `final` marks the last chunk."""
+        """Check the next chunk. Return False if no valid text starts with the chunks so far.
+
+        `final` is True for the last chunk.
+        """
         try:
             self._decoder.decode(chunk, final)
         except UnicodeDecodeError:
@@ -276,7 +284,7 @@ def verified(data: object, sha256: str | None, seal: bytes | None, name: str) ->
 class _LargeTexts:
     """Cache of large texts that recently matched their hash. Threads may share it.
 
-    Comparing a text with the cached bytes takes a tenth of the time of hashing it, and detects damage as well.
+    A comparison with the cached bytes takes a tenth of the time of a hash. It detects damage just as reliably.
     """
 
     def __init__(self) -> None:

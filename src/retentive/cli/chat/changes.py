@@ -41,7 +41,7 @@ def _diff(store: MemoryStore, old: Version | None, new: Version) -> Iterator[Dif
 def _shown(store: MemoryStore, version: Version | None) -> tuple[str, str | None]:
     """Return the path and text of a version. The text of a redacted version is None.
 
-    Returns "" and None for a deletion, and if `version` is None.
+    For a deletion, or if `version` is None, returns "" and None.
     """
     if version is None or version.operation == "deleted":
         return "", None

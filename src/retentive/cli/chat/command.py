@@ -86,8 +86,8 @@ def chat(
     line that ends with a backslash continues on the next line. Changes are recorded with a new session as actor, or
     with the actor given by --actor. The conversation is saved for --continue, unless the memory store is encrypted.
 
-    With QUESTION, prints the answer and ends; the status is 18 if the API failed. Without QUESTION, in a pipe each line
-    of standard input is a message, and the status is 1 if a message was not answered. Needs ANTHROPIC_API_KEY or
+    With QUESTION, prints the answer and ends; the status is 18 if the API failed. Without QUESTION, each line of piped
+    standard input is a message, and the status is 1 if a message was not answered. Needs ANTHROPIC_API_KEY or
     --base-url. Creates the location and the memory store if they do not exist.
     """
     need_posix("`retentive chat`")
@@ -154,10 +154,10 @@ def _is_interactive() -> bool:
 def _saved(
     location: Location, store: MemoryStore, actor: Actor, name: str | None, *, continues: bool, no_save: bool
 ) -> Iterator[SavedChat]:
-    """Context manager that opens the conversation to continue, or a new one.
+    """Context manager that opens a conversation: a saved one if the user wants to continue it, otherwise a new one.
 
     If the memory store is encrypted, the conversation is not saved, because its file would not be encrypted. Raises
-    `InvalidInput` if such a conversation is to be continued.
+    `InvalidInput` if the user wants to continue such a conversation.
     """
     is_encrypted = location.key_file is not None or bool(os.environ.get(KEYS_VARIABLE))
     if is_encrypted or no_save or is_in_memory(location.url):

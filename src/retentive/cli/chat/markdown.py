@@ -1,4 +1,4 @@
-"""Renders the Markdown of an answer block by block, while the answer arrives. Imported on terminals only."""
+"""Renders the Markdown of an answer while it arrives, one block at a time. This module is used only on terminals."""
 
 from __future__ import annotations
 

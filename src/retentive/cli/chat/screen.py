@@ -80,7 +80,7 @@ class Screen:
             )
 
     def ended(self, hints: Sequence[str]) -> None:
-        """Show the hints at the end of the conversation, which name useful commands."""
+        """At the end of the conversation, show hints that name useful commands."""
         for hint in hints if self.terminal else ():
             self._line(hint)
 

@@ -58,7 +58,7 @@ class ContextCounter:
     def count(self, messages: Sequence[Mapping[str, Any]]) -> TokenCount:
         """Return the number of tokens of the next request. Raises `AgentError`.
 
-        If the last message is an answer, a short message of the user is added.
+        If the last message is an answer, a short user message is added to the request.
         """
         from retentive.agent import sdk  # noqa: PLC0415 - imports the SDK
 
@@ -72,7 +72,7 @@ class ContextCounter:
 
 
 def is_command(line: str) -> bool:
-    """Return whether a line has the form of a slash command. A line that starts with a memory path does not have it."""
+    """Return whether a line has the form of a slash command. A line that starts with a memory path does not."""
     return _COMMAND.fullmatch(line) is not None
 
 

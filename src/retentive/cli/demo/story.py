@@ -58,7 +58,7 @@ def archive(week: int) -> str:
 
 
 def counted(text: str) -> Counter[str]:
-    """Count the returns of each lamp in the tickets of a text."""
+    """Count how often each lamp was returned. `text` contains the tickets."""
     return Counter(_RETURNED.findall(text))
 
 
@@ -88,7 +88,7 @@ class Notes:
         return f"Weeks done: {self.done} of {self.total}. {then}\nSo far: {named(self.counts)}."
 
     def after(self, tickets: str) -> Notes:
-        """Return the notes after one more week. The returns in `tickets`, the text of this week, are counted."""
+        """Return the notes after one more week. They include the returns in `tickets`, the text of this week."""
         return Notes(self.done + 1, self.total, self.counts + counted(tickets))
 
 

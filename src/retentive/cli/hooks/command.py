@@ -68,8 +68,8 @@ class Hook:
     def asked(self, question: Callable[[MemoryStore], str]) -> str:
         """Open the memory store, call `question` with it, and return the result.
 
-        Returns an empty string if the store does not exist. Raises `TimeoutError` after `longest_wait_s`, and the
-        errors of `question`.
+        Returns an empty string if the store does not exist. Raises `TimeoutError` after `longest_wait_s` seconds.
+        Errors of `question` are raised too.
         """
         context, wait_s = click.get_current_context(), longest_wait_s(os.environ)
         found: list[str | BaseException] = []
@@ -180,8 +180,8 @@ _OWN = ("push", "mcp")
 def hook(location: Location, event: str) -> None:
     """Answer a hook of Claude Code. The plugin runs this command and passes JSON on standard input.
 
-    The settings of the plugin name the memory store and the directory that is kept in sync with it. The default
-    directory is the autoMemoryDirectory of your settings. All changes are recorded with the session as actor.
+    The settings of the plugin specify the memory store, and the directory that is kept in sync with the store. The
+    default directory is the autoMemoryDirectory of your settings. All changes are recorded with the session as actor.
 
     \b
     session-start  synchronise, and print a digest of the memory store

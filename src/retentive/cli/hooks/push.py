@@ -27,8 +27,8 @@ _MAIN = "from retentive.cli import main; raise SystemExit(main())"
 def start(location: Location, directory: str) -> subprocess.Popen[bytes]:
     """Start a process that synchronises the directory, and return it.
 
-    Claude Code kills the processes that a hook has started. This process is not killed, because it has its own session
-    of the operating system and no standard streams.
+    Claude Code kills the processes that a hook has started. This process is not killed, because it runs in its own
+    session (of the operating system) and has no standard streams.
     """
     make_directory(directory)
     settings = {"LOCATION": location.url, "STORE": location.store_key, "DIRECTORY": directory}
@@ -61,7 +61,7 @@ def push(location: Location, directory: str) -> int:
     """Synchronise a directory, and return the exit status.
 
     Only one process at a time synchronises a directory, and one other process may wait for its turn. If a process
-    already waits, this one does nothing: the waiting process will also synchronise the latest edits.
+    already waits, this process does nothing: the waiting process will also synchronise the latest edits.
     """
     name = os.path.join(state_folder(), sha256(os.path.realpath(directory).encode()).hexdigest()[:16])
     waiting, running = LockFile(f"{name}.waiting"), LockFile(f"{name}.running")

@@ -31,8 +31,8 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 class HookSession:
     """Input of a hook: the id of the session, and the path of the edited file.
 
-    `id` is empty if the received session id cannot be both a file name and an actor name. `file_path` is empty unless
-    the event is an edit of a file.
+    `id` is empty unless the received session id is valid both as a file name and as an actor name. `file_path` is empty
+    unless the event is an edit of a file.
     """
 
     id: str = ""

@@ -36,7 +36,7 @@ STEPS = {"deleted": "is deleted", "moved": "is renamed", "made": "is created aga
 
 @dataclass(frozen=True, slots=True)
 class ShownPreview:
-    """Preview as a page shows it: the outcome, and the steps of one page of the list with their differences.
+    """Preview as a page shows it: the outcome, and one page of the list of steps, with the differences of these steps.
 
     `first` is the number of the first shown step. `seen` is the digest of the whole preview.
     """
@@ -59,7 +59,7 @@ class ShownPreview:
 
 @dataclass(frozen=True, slots=True)
 class _Intent:
-    """Undo or restore that a person asked for. `run(True)` returns its preview, and `run(False)` performs it."""
+    """An undo or a restore that a person asked for. `run(True)` returns its preview, and `run(False)` performs it."""
 
     action: str
     heading: str
@@ -69,7 +69,7 @@ class _Intent:
 
 
 def undo(visit: Visit) -> PageAnswer:
-    """Preview an undo. With POST, undo.
+    """Preview an undo. With POST, perform the undo.
 
     The request selects either one change, or all changes of an actor, of a session, or of an actor in a session. The
     head of a preview is sent before the plan is made, because a plan reads the versions of every memory.
@@ -106,7 +106,7 @@ def _heading(change: str, actor: str, session: str) -> str:
 
 
 def _may_match(store: MemoryStore, operation: Undo) -> bool:
-    """Return whether the preview may be streamed. If not, it raises an error, whose status must be sent first."""
+    """Return whether the preview may be streamed. If not, the status of its error must be sent first."""
     try:
         return core_of(store).peek(Read("log", operation.may_match, needs_external_edits=True))
     except RetentiveError:
@@ -114,7 +114,7 @@ def _may_match(store: MemoryStore, operation: Undo) -> bool:
 
 
 def restore(visit: Visit) -> PageAnswer:
-    """Preview a restore to an earlier state. With POST, restore."""
+    """Preview a restore to an earlier state. With POST, perform the restore."""
     path, to = _asked(visit, "path") or ROOT, _asked(visit, "to")
     fields, mode = {"path": path, "to": to}, _mode(visit)
     if not to:
@@ -198,8 +198,8 @@ def _done(visit: Visit, done: RestoreOutcome) -> PageAnswer:
 def _texts(store: MemoryStore, steps: Sequence[Step]) -> dict[str, str]:
     """Return the texts of the versions that the shown steps replace or restore, by version id.
 
-    All texts are read in one operation, so there is only one audit entry. The text that an actor under review sees now
-    may be that of a proposal, which is not stored as a version.
+    All texts are read in one operation, so there is only one audit entry. An actor under review may now see the text of
+    a proposal. This text is not stored as a version.
     """
     sides = (each for step in steps for each in (step.before, step.state if _is_stored(step.state) else None))
     ids = dict.fromkeys(each.version_id for each in sides if each is not None)

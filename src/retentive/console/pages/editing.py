@@ -57,7 +57,7 @@ def _digest(text: str) -> str:
 
 
 def _chosen(visit: Visit, seen_id: str) -> str:
-    """Merge the own text and the other text of the conflict page, with the picked side of each conflicting place."""
+    """Merge the person's text and the other text of the conflict page. Each conflicting place gets the picked side."""
     theirs = _text_of(visit, seen_id)
     parts = diff.merge_parts(_text_of(visit, visit.given("base")), _line_ends(visit.given("mine"), theirs), theirs)
     return conflicts.chosen(parts, _picks(visit))
@@ -117,7 +117,7 @@ def _conflict(
 
 
 def _present(visit: Visit, path: str, base_id: str) -> tuple[Memory | None, str]:
-    """Return the existing memory and its text, even if the memory was renamed since. None if it was deleted."""
+    """Return the existing memory and its text, even if it was renamed meanwhile. None if the memory was deleted."""
     try:
         return visit.store.load(path)
     except NotFound:

@@ -17,7 +17,8 @@ _REVISION = re.compile(r"[0-9]{1,18}")
 def live_changes(visit: Visit) -> PageAnswer:
     """Stream the changes that pass the filter of a page.
 
-    The stream starts after the revision that the page shows, or if it connects again, after the last one it received.
+    The stream starts after the revision that the page shows. If the page connects again, the stream starts after the
+    last revision that the page received.
     """
     given = visit.last_event_id or visit.query.get("after", "")
     if given and not _REVISION.fullmatch(given):

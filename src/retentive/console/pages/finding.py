@@ -173,7 +173,7 @@ def _shown(found: FoundHit, now: datetime) -> dict[str, object]:
 
 
 def _facets(hits: Sequence[FoundHit], now: datetime, *, has_stores: bool) -> dict[str, list[tuple[str, str, int]]]:
-    """Return, for each filter field, the values that occur in the matches, as (value, name, number of memories)."""
+    """For each filter field, return the values that occur in the matches, as (value, name, number of memories)."""
     stores = Counter((each.store.id, each.name) for each in hits).most_common(_CHOICES) if has_stores else []
     directories = Counter(each.hit.path.rpartition("/")[0] for each in hits).most_common(_CHOICES)
     actors = Counter(each.hit.actor for each in hits if each.hit.actor).most_common(_CHOICES)

@@ -48,7 +48,8 @@ class ChangeRun:
     def undo(self) -> dict[str, str]:
         """Query fields for the undo page: the actor and the session, if known. All their changes are undone.
 
-        There are none if the undo would read a name as a pattern, and so undo the changes of others too.
+        There are no fields if the undo would read a name as a pattern, because it would then undo the changes of others
+        too.
         """
         if is_pattern(self.actor) or is_pattern(self.session):
             return {}
@@ -278,7 +279,7 @@ def asked_filter(visit: Visit) -> tuple[str, LogFilter]:
     """Read the path and the filter of the activity page from the query. Raises `HttpError` 400."""
     asked = {name: visit.query.get(name, "").strip() for name in ("actor", "path", "operation", "since")}
     if asked["operation"] not in {"", "created", "modified", "deleted"}:
-        raise invalid("operation: must be created, modified or deleted")
+        raise invalid("operation: must be `created`, `modified` or `deleted`")
     operation: Operation | None = asked["operation"] or None  # type: ignore[assignment] # checked above
     only = LogFilter(actor=asked["actor"] or None, operation=operation, since=time_of(asked["since"]))
     path = asked["path"]

@@ -75,7 +75,7 @@ def show_memory(visit: Visit) -> PageAnswer:
 
 
 def _tree_beside(visit: Visit, directory: MemoryPath) -> Later[Beside]:
-    """Return the tree beside a memory. In an earlier state, it is read after the head of the page was sent."""
+    """Return the tree beside a memory. For an earlier state, the tree is read after the head of the page was sent."""
     if visit.query.get("at"):
         return Later(lambda: Beside(levels(visit, ListLevels(directory))[0]))
     beside = Beside(levels(visit, ListLevels(directory))[0])

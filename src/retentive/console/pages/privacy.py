@@ -26,7 +26,7 @@ def redact(visit: Visit) -> PageAnswer:
     if visit.method != "POST":
         return HtmlPage("redact.html", {"version_id": version_id, "area": "sensitive"}, title="Redact")
     if visit.given("typed").strip() != "redact":
-        raise invalid("type the word redact to confirm; nothing was removed")
+        raise invalid("type the word `redact` to confirm; nothing was removed")
     visit.check_key()
     try:
         visit.store.history.redact([version_id])

@@ -63,7 +63,7 @@ class Checks:
 
 
 def list_stores(visit: Visit) -> PageAnswer:
-    """Show the stores that the key may see, in the order that the query names, and their totals."""
+    """Show the stores that the key may see, and their totals. The query names the order of the stores."""
     query = visit.query
     wanted, sort, is_archived = query.get("q", "").strip(), query.get("sort", "changed"), query.get("archived") == "1"
     if sort not in {*SORTS, "findings", "audit"}:
@@ -103,7 +103,7 @@ def _checks(visit: Visit, infos: Sequence[StoreInfo]) -> Checks:
 
 
 def listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreInfo], bool]:
-    """Return the stores whose key, name or id contains `wanted`, newest first, and True if there may be more.
+    """Return the stores whose key, name or id contains `wanted`, newest first, and whether there may be more.
 
     Only stores that the API key may see are returned.
     """
@@ -121,7 +121,7 @@ def listed(visit: Visit, wanted: str, *, is_archived: bool) -> tuple[list[StoreI
 
 
 def _page(visit: Visit, infos: Sequence[StoreInfo], checks: Checks, sort: str) -> tuple[list[StoreRow], str]:
-    """Return the rows of a page, with figures that are read now, and the id after which the next page begins."""
+    """Read the figures of the stores on a page. Return its rows, and the id after which the next page begins."""
     reach = visit.caller.key.paths
     rows = [visit.overview.known(info, reach) or StoreRow(info) for info in infos]
     rows.sort(key=_order(sort, checks), reverse=sort != "name")

@@ -47,7 +47,7 @@ def typed(path: str) -> MemoryPath:
 
 
 def parsed(path: str) -> MemoryPath:
-    """Parse a path in the URL, which must be normalised. Raises `HttpError` 400."""
+    """Parse a path in the URL. The path must be normalised. Raises `HttpError` 400."""
     found = typed(path)
     if found.text != path:
         raise invalid("the path must be in Unicode NFC and must not contain empty names", "invalid_path")
@@ -55,7 +55,7 @@ def parsed(path: str) -> MemoryPath:
 
 
 def read(visit: Visit, operation: ReadOperation[R]) -> R:
-    """Run a read on the current state, or on the earlier state that the URL names."""
+    """Run a read operation on the current state, or on the earlier state that the URL names."""
     at = visit.query.get("at")
     return core_of(visit.store).found(operation if not at else AsOf(operation, moment(at)))
 
@@ -79,7 +79,7 @@ class ListLevels(ReadOperation[list[ListPage[Listed, ListingCursor]]]):
         return [ROOT] if self.path.is_root else [ROOT, *self.path.ancestors, self.path.text]
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the same fields for the audit entry as for the listing of one level."""
+        """Return the fields for the audit entry. They are the same as for the listing of one level."""
         return {"listed": True}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> list[ListPage[Listed, ListingCursor]]:
@@ -147,8 +147,8 @@ class ShownDirectory(Beside):
 def show_directory(visit: Visit) -> PageAnswer:
     """Show the memories and directories in a directory, and the text of its index.md.
 
-    The head of a page of an earlier state is sent before the state is read, unless the answer may be an error. The
-    first read of an early state of a large store takes long.
+    For an earlier state, the head of the page is sent before the state is read, unless the answer may be an error. In a
+    large store, the first read of an early state takes long.
     """
     path, at, after = parsed(visit.memory_path), visit.query.get("at", ""), visit.query.get("after", "")
     revision = revision_of(visit.store)
@@ -176,9 +176,9 @@ def show_directory(visit: Visit) -> PageAnswer:
 
 
 def _was_there(visit: Visit, path: MemoryPath) -> bool:
-    """Return whether a directory certainly existed in the earlier state that the URL names.
+    """Return whether it is certain that a directory existed in the earlier state that the URL names.
 
-    Only the earlier versions of some memories that are in the directory now are read.
+    Reads only the earlier versions of some of the memories that the directory contains now.
     """
 
     def work(snapshot: Snapshot) -> bool:

@@ -37,7 +37,7 @@ class OftenChanged:
 
 @dataclass(frozen=True, slots=True)
 class DayRow:
-    """Figures of one day (UTC). `used` has the number and total size of the memories at its end, if they are known."""
+    """Figures of one day (UTC). `used` has the number and total size of memories at the end of the day, if known."""
 
     day: date
     changes: int
@@ -52,11 +52,11 @@ class DayRow:
 def stats(visit: Visit) -> PageAnswer:
     """Show the limits, the changes and the size on each of the last days (UTC), and the use of memories.
 
-    With `format=csv`, the changes per day are sent as a file, and with `format=size.csv` the sizes. For a key that is
-    limited to some paths, only the newest versions that it may see are counted. The file then leaves out the days
-    before these versions. Such a key gets no sizes, because they are figures of the whole store.
+    With `format=csv`, the changes per day are sent as a file. With `format=size.csv`, the sizes are sent as a file. For
+    a key that is limited to some paths, only the newest versions that it may see are counted. The file then leaves out
+    the days before these versions. Such a key gets no sizes, because they are figures of the whole store.
 
-    All memories must be read to compute their use, so the first part of the page is sent before this.
+    All memories must be read to compute their use, so the first part of the page is sent before they are read.
     """
     core, store, wanted = core_of(visit.store), visit.store, visit.query.get("format")
     recent = recent_changes(store, None)
@@ -116,7 +116,7 @@ def _pieces(head: str, lines: Sequence[str]) -> Iterator[bytes]:
 
 
 def _often(store: MemoryStore, versions: Sequence[Version]) -> list[OftenChanged]:
-    """Return the existing memories with the most of these versions, and at least two. `versions` is newest first."""
+    """Return the existing memories with the most of these versions, at least two each. `versions` is newest first."""
     newest = {each.memory_id: each for each in reversed(versions)}
     counts = Counter(each.memory_id for each in versions if newest[each.memory_id].operation != "deleted")
 

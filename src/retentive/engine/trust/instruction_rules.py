@@ -1,4 +1,4 @@
-"""Rules that recognise text that reads as instructions to the model.
+"""Rules that recognise text in the form of instructions to the model.
 
 A rule applies only to lines that contain one of its `words`. `...` in a pattern matches up to 40 characters. Patterns
 are matched against folded text: lower case, NFKC, without invisible characters, with single spaces.

@@ -1,4 +1,4 @@
-"""Guard that flags text that reads as instructions to the model. The guard never changes a text."""
+"""Guard that flags text in the form of instructions to the model. The guard never changes a text."""
 
 from __future__ import annotations
 
@@ -57,9 +57,10 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 
 def flags_of(text: str, before: str) -> tuple[list[tuple[int, str]], list[str]]:
-    """Return the number and the kind of each flagged line of `text`.
+    """For each flagged line of `text`, return its line number and the kind of its flag.
 
-    The second result lists the kinds of the flagged lines that the previous text, `before`, does not contain.
+    `before` is the previous text. The second result lists the kinds of those flagged lines that `before` does not
+    contain.
     """
     lines, found = text.split("\n"), flagged_lines(text)
     known = set(before.split("\n")) if found else set[str]()

@@ -40,7 +40,7 @@ def doubted_names(settings: Settings) -> tuple[str, ...] | None:
 
 
 def _beginning(pattern: str) -> str:
-    """Return a text that every contributor matched by the pattern contains. Empty if there is no such text."""
+    """Return a text that occurs in every contributor that matches the pattern. Empty if there is no such text."""
     kind = _kind(pattern)
     text = _LITERAL.match(pattern.removeprefix(kind))
     assert text is not None
@@ -52,10 +52,10 @@ def _beginning(pattern: str) -> str:
 class Levels:
     """Trust levels that the settings of a store assign to contributors.
 
-    A contributor is quarantined if it matches a pattern in the setting `quarantine`, or a pattern with this level in
-    the setting `trust`. For all other contributors, the patterns in `trust` are tried in this order: patterns for
-    flags, for sources, and for actors and sessions. The first match decides; longer patterns are tried before shorter
-    ones. A contributor without a match is trusted.
+    A contributor is quarantined if it matches a pattern in the setting `quarantine`, or a pattern to which the setting
+    `trust` assigns the level `quarantined`. For all other contributors, the patterns in `trust` are tried in this
+    order: patterns for flags, for sources, and for actors and sessions. Within each of these groups, longer patterns
+    are tried before shorter ones. The first match decides. A contributor without a match is trusted.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -87,7 +87,11 @@ class Levels:
 
 
 def session_of(version: Version) -> str:
-    """Return the session that the application named for a version, or else the id of an actor that is a session."""
+    """Return the session of a version; empty if there is none.
+
+    This is the session that the application named. If it named none, this is the id of the actor, if the actor is a
+    session.
+    """
     actor = version.actor
     return version.provenance.session or (actor.id if actor is not None and actor.kind == "session" else "")
 

@@ -156,7 +156,7 @@ class HiddenMemories:
 
 
 def is_doubted(snapshot: Snapshot, settings: Settings, memory: Memory) -> bool:
-    """Return whether a memory has contributors that are neither trusted nor confirmed, which a view must mention."""
+    """Return whether a memory has contributors that are neither trusted nor confirmed. A view must mention them."""
     return bool(Assessment(snapshot, settings, None).open_contributors(memory))
 
 
@@ -164,7 +164,8 @@ class SearchedLevels:
     """Trust levels of the memories that a search by an actor may find.
 
     `only` limits the search to one level. `source` limits the search to memories with a contributor whose source
-    matches. Memories in quarantine are found only if `only` is this level. Raises `InvalidInput` for an unknown level.
+    matches. Memories in quarantine are found only if `only` is `quarantined`. Raises `InvalidInput` for an unknown
+    level.
     """
 
     def __init__(
@@ -191,7 +192,7 @@ class SearchedLevels:
         return self.of(found) is not None
 
     def is_doubted(self, found: Document) -> bool:
-        """Return whether the memory has a contributor that is not trusted. Confirmations and the actor do not count."""
+        """Return whether the memory has a contributor that is not trusted. Confirmations and the actor are ignored."""
         return found.provenance_text is not None and bool(unconfirmed_in(self._levels, found.provenance, ()))
 
     def at(self, path: str) -> Level | None:

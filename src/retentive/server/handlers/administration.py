@@ -80,7 +80,7 @@ def _entry(given: AuditEntry) -> Json:
 
 
 def export_audit(call: RouteCall, *, since: datetime | None) -> Streamed:
-    """Stream the audit entries written at `since` or later, oldest first: the stored line and the paths of each."""
+    """Stream the audit entries from `since` on, oldest first. Each entry is given as its stored line and its paths."""
     found = core_of(call.store).read(lambda snapshot: list(stored_entries(snapshot, since)))
     return Streamed(_lines(found), "application/x-ndjson")
 

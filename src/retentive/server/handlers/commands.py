@@ -138,7 +138,7 @@ def _operation(core: StoreCore, raw: object, name: object, if_version: str | Non
 def _changes(core: StoreCore, recorded: Sequence[Recorded]) -> list[Json]:
     """Return the recorded versions, at most `MAX_CHANGES`.
 
-    They are read after the transaction, which is safe because versions never change.
+    They are read after the transaction. This is safe, because versions never change.
     """
 
     def work(found: Snapshot) -> list[Json]:

@@ -72,10 +72,10 @@ def undo_change(
     source: str | None,
     session: str | None,
 ) -> Json:
-    """Undo one change, all changes of an actor, or the caller's own change.
+    """Undo one change, all changes of an actor, or one of the caller's own changes.
 
-    `memory_version_id` or `revision` names the one change, `actor` selects the changes of an actor, and `own` the
-    caller's own change.
+    `memory_version_id` or `revision` names the one change. `actor` selects all changes of an actor. With `own`, one of
+    the caller's own changes is undone.
     """
     history, origin = call.store.history, origin_of(source, session)
     if own:

@@ -100,7 +100,7 @@ def _found(call: RouteCall) -> KeyRecord:
 def _manages(own: KeyRecord, other: KeyRecord) -> bool:
     """Return whether the key `own` may see and change the key `other`.
 
-    If `own` has patterns of memory stores, `other` must have patterns too, and all of these must be patterns of `own`.
+    If `own` has patterns of memory stores, `other` must have patterns too, and only patterns that `own` has.
     """
     return not own.stores or (bool(other.stores) and set(other.stores) <= set(own.stores))
 
@@ -113,7 +113,7 @@ def _shown(call: RouteCall, record: KeyRecord) -> Json:
 def _page(
     found: list[KeyRecord], after_id: str | None, before_id: str | None, limit: int
 ) -> tuple[list[KeyRecord], bool]:
-    """Return one page of keys, and whether there are more keys in that direction.
+    """Return the page of keys after or before an id, and whether more keys follow in the same direction.
 
     If the given id is not in `found`, the page after it is the first page, and the page before it is empty.
     """

@@ -29,7 +29,7 @@ def search_memories(
     history: bool,
     limit: int,
 ) -> Json:
-    """Search memories, and return the best matches first, with their best lines.
+    """Search memories, and return the matches with their best lines, best match first.
 
     The query is in the body of the request, because URLs appear in logs.
     """

@@ -26,7 +26,7 @@ _MANY = 100
 def create_memory_store(
     call: RouteCall, *, name: str, description: str | None, metadata: Mapping[str, str] | None, key: str | None
 ) -> Json:
-    """Create a memory store. If the workspace already has a memory store with the key, return that one."""
+    """Create a memory store. If the workspace already has a memory store with the key, return it."""
     patterns = call.caller.key.stores
     if call.caller.key.paths:
         raise forbidden("an API key that is limited to some paths cannot create a memory store")
@@ -78,7 +78,7 @@ def list_memory_stores(
     limit: int,
     page: str | None,
 ) -> Json:
-    """List the memory stores of the workspace that the key may see, newest first."""
+    """List the memory stores that the key may see in its workspace, newest first."""
     opened, workspace = call.location.opened, call.caller.workspace_id
     of = f"{call.path} {workspace} {created_at_gte} {created_at_lte} {include_archived} {key}"
     after = None if page is None else cursors.decode(page, of, 1)[0]

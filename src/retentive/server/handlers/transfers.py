@@ -97,7 +97,7 @@ def import_memories(
 
 
 class _Uploaded:
-    """Source of an import that reads the body of a request. If the body is damaged, raises `HttpError` 400."""
+    """Source of an import. It reads the body of a request, and raises `HttpError` 400 if the body is damaged."""
 
     def __init__(self, source: TarSource | ArchiveSource) -> None:
         self._source = source
@@ -175,8 +175,8 @@ def import_memory_store(call: RouteCall, *, key: str | None) -> Json:
 def _check_store(call: RouteCall, store_id: str, key: str | None) -> None:
     """Raise `HttpError` if the caller may not import the memory store of an archive.
 
-    The memory store must match the patterns of the API key. Its id must not belong to a memory store that the API key
-    may not see.
+    The memory store must match the patterns of the API key. If a memory store with the same id exists, it must be
+    erased or visible to the API key.
     """
     if not call.caller.key.sees(store_id, key):
         raise forbidden("the patterns of the API key do not include the memory store of the archive")

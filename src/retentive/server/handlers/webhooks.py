@@ -28,7 +28,7 @@ def create_webhook_endpoint(
 
 
 def list_webhook_endpoints(call: RouteCall) -> Json:
-    """List the endpoints of the workspace that the key may see, newest first. There is only one page."""
+    """List the endpoints that the key may see in its workspace, newest first. There is only one page."""
     found = call.location.webhooks.endpoints(call.caller.workspace_id)
     return {"data": [webhook_endpoint(each) for each in found[::-1] if _sees(call, each)], "next_page": None}
 
@@ -131,7 +131,7 @@ def _sees(call: RouteCall, endpoint: Endpoint) -> bool:
     """Return whether the caller may see an endpoint.
 
     The endpoint must be in the caller's workspace. If the key has patterns of memory stores, the endpoint must have
-    patterns too, and all of these must be patterns of the key.
+    patterns too, and only patterns that the key has.
     """
     own = call.caller.key.stores
     is_within = not own or (bool(endpoint.stores) and set(endpoint.stores) <= set(own))

@@ -1,4 +1,4 @@
-"""Routes of trust in memories: memories that are not trusted, confirmations and quarantine."""
+"""Routes for trust in memories: memories that are not trusted, confirmations and quarantine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directory backend: memories as plain files that people can edit, with a SQLite database. Linux and macOS."""
+"""Directory backend: stores memories as plain files that people can edit, and uses SQLite. Linux and macOS."""
 
 from retentive.storage.files.backend import DirectoryBackend
 

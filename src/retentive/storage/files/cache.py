@@ -1,7 +1,7 @@
 """Cache of records that were read from the database. It is valid as long as the database is unchanged.
 
 With the cache, a view of an unchanged file takes a few `stat` calls and one read of SQLite's change counter (`PRAGMA
-data_version`). Without the cache, it takes a transaction with two statements. The counter changes when any other
+data_version`). Without the cache, a view takes a transaction with two statements. The counter changes when any other
 connection commits, in this process or in another program. While the counter stays the same, the cached records are the
 current state of the database, so reads stay linearizable. Files are compared with the cached records in the same way as
 with records from the database.
@@ -71,7 +71,7 @@ class CachedRecords:
         return found
 
     def rows_below(self, columns: str, under: str) -> list[Row]:
-        """Return path, version and size of all memories below a path. `columns` must name these three columns.
+        """Return the path, version and size of each memory below a path. `columns` must name these three columns.
 
         Raises `NotCached` if the database has changed.
         """
@@ -90,7 +90,7 @@ class CachedRecords:
             self.entries[path] = entry, mark
 
     def add_rows(self, under: str, rows: list[MemoryRow]) -> None:
-        """Add path, version and size of all memories below a path to the cache."""
+        """Add `rows` to the cache: the path, version and size of each memory below a path."""
         if under not in self.rows and self.cache.has_room(_ROW_BYTES * len(rows)):
             self.rows[under] = rows
 
@@ -149,7 +149,7 @@ class RecordCache:
         self.renew_after_fork()
 
     def renew_after_fork(self) -> None:
-        """Empty the cache. In a forked child, this also replaces the lock and the connection of the parent."""
+        """Empty the cache. In a forked child, also replace the lock and the connection that the child inherited."""
         self._lock = threading.Lock()
         self._connection: SqliteConnection | None = None
         self._reads = 0
@@ -158,7 +158,7 @@ class RecordCache:
     def now(self) -> CachedState | None:
         """Return the cached records of the current state of the database.
 
-        Returns None for the first `FIRST_READS` calls, and if the database cannot be read.
+        The first `FIRST_READS` calls return None. Later calls return None if the database cannot be read.
         """
         if self._reads < FIRST_READS:
             self._reads += 1
@@ -179,7 +179,7 @@ class RecordCache:
         """Run a query and return its result.
 
         Raises `NotCached` unless the database was in the state `state` before and after the query. A transaction would
-        take twice the time, since it would have to read the row of the store again.
+        take twice the time, because it would have to read the row of the store again.
         """
         with self._lock, suppress(RetentiveError):  # the read that follows reports the error
             if self._state is state and self._connection is not None:

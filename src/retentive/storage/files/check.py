@@ -1,4 +1,4 @@
-"""Check of the files of a directory against its database. It only reads."""
+"""Compares the files of a directory with its database, and changes nothing."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def examine_plain(root: str) -> Iterator[Finding]:
 def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
     """Yield at most 1,000 findings of each code.
 
-    If there are more, one more finding of this code shows the number of those left out.
+    If there are more, one more finding of this code shows how many findings were left out.
     """
     counts: Counter[str] = Counter()
     for one in findings:
@@ -177,7 +177,7 @@ def restore_texts(connection: Connection, store_id: str, read: Callable[[str], b
 
 
 def _no_text(data: bytes | None) -> str | None:
-    """Return the reason why data cannot be the text of a memory, or None if it can be one."""
+    """Return the reason why `data` cannot be the text of a memory, or None if there is no such reason."""
     if data is None:
         return "cannot be read"
     return None if is_text(data) else "binary"
@@ -193,7 +193,7 @@ def _left_over(base: int) -> int:
 
 
 def _is_spare(name: str, directory: int) -> bool:
-    """Return True if a file contains only zeros, as the spare files of running processes do (`spares.py`)."""
+    """Return True if a file contains only zeros, like the spare files of running processes (`spares.py`)."""
     try:
         with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory), "rb") as file:
             data = file.read(MAX_SPARE_BYTES + 1)
@@ -203,7 +203,7 @@ def _is_spare(name: str, directory: int) -> bool:
 
 
 def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the paths of all files below a directory in name order, and the paths of empty directories.
+    """Yield, in name order, the paths of all files and empty directories below a directory.
 
     The path of an empty directory ends with `/`. Each path comes with the reason why the entry cannot be a memory, or
     with None.

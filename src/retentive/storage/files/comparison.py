@@ -1,8 +1,8 @@
-"""Comparison of files with their records in the database. A command compares only the files that it concerns.
+"""Comparison of files with their records in the database. A command compares only the files that it uses.
 
 Usually `stat` is enough: a file is unchanged if its mark (inode, size and times) is the same as before. A mark cannot
-be trusted if it was read within one clock tick of a change of the file. Then the text is compared instead (Git's rule
-for racy timestamps).
+be trusted if it was read within one clock tick of a change of the file. In that case, the text is compared instead
+(Git's rule for racy timestamps).
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ class StoreRecords(Protocol):
 
 @dataclass(slots=True, eq=False)
 class VerifiedFiles:
-    """Files that match their records in the database (with inode, size and times), and paths that have no file."""
+    """Paths at which the files match the records in the database.
+
+    `marks` has the mark (inode, size and times) of the file at each path. `free` has those paths that have no file.
+    """
 
     marks: dict[str, Mark] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
@@ -179,7 +182,7 @@ class Comparison:
         return clean
 
     def _fits(self, path: str, entry: Entry, found: Found) -> bool:
-        """Return True if the file system matches the records at a path that has no recorded memory."""
+        """Return True if the file system matches the records at a path for which no memory is recorded."""
         match found.kind:
             case FileKind.MISSING:
                 return not entry.below and entry.above is None
@@ -243,8 +246,8 @@ class Comparison:
 def is_recorded(text: bytes | None, entry: Entry) -> bool:
     """Return True if the text of a file is the recorded text.
 
-    If the text in the database differs, the recorded hash decides: the text in the database may be damaged, and this
-    must not be taken for an external edit.
+    If the text in the database differs, the recorded hash decides. The text in the database may be damaged, and such
+    damage must not be taken for an external edit.
     """
     if text == entry.data or text is None or entry.memory is None:
         return text == entry.data

@@ -1,6 +1,6 @@
 """Detects different paths that would have the same file on a file system that ignores case or Unicode form.
 
-The file systems of macOS do so by default.
+By default, the file systems of macOS ignore both.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 
 class Spellings:
-    """Paths that a running transaction has written, and that have no file yet, in their exact spelling.
+    """Exact spellings of the paths that a running transaction has written and that have no file yet.
 
     Names are compared by full case folding. Some file systems distinguish a few names that are equal by this
     comparison. A transaction cannot write two such names, although the file system would allow both.

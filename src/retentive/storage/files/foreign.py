@@ -1,8 +1,8 @@
-"""Directory of memories without the bookkeeping of retentive, as the SDK's local tool creates it.
+"""Directory of memories that has no bookkeeping of retentive. The SDK's local tool creates such directories.
 
-Reads create nothing in the directory. When the directory is opened, its files become versions in a temporary database.
-Each version has the time of its file, and an id that is computed from the path and the text. So every process sees the
-same history until the first change.
+A read creates nothing in the directory. When the directory is opened, its files become versions in a temporary
+database. Each version has the time of its file, and an id that is computed from the path and the text. Therefore every
+process sees the same history until the first change.
 """
 
 from __future__ import annotations
@@ -228,6 +228,6 @@ def _move(temporary: str, root: str) -> None:
 
 
 def _remove(temporary: str, creator: int) -> None:
-    """Remove the directory `temporary`. A forked child of the process `creator` does nothing."""
+    """Remove the directory `temporary`. Does nothing in a forked child of the process `creator`."""
     if os.getpid() == creator:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -1,12 +1,12 @@
-"""Journal of a directory: shows, after a process was killed, which versions were written to their files.
+"""Journal of a directory. After a process was killed, it shows which versions were written to their files.
 
 Versions in the database are numbered (`numbering.py`). After each sync of the file system, the database records the
 number of the version up to which the files are durable. The journal records the number of the version up to which the
-files are written, but perhaps not durable.
+files are written. These files may not be durable yet.
 
-The journal is the file `journal`. It is never synced, so it may be outdated after a crash of the system. It is used
-only if at least one process has had the directory open at every moment since the journal was written. The lock file
-`live` shows this. The journal file is also the lock for the whole directory.
+The journal is the file `journal`. It is never synced, so it may be outdated after a crash of the system. If no process
+had the directory open at some moment after the last write of the journal, the journal is not used. The lock file `live`
+shows whether another process has the directory open. The journal file is also the lock for the whole directory.
 """
 
 from __future__ import annotations

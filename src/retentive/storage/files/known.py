@@ -1,6 +1,6 @@
 """In-memory state of the files of one memory store.
 
-It has the marks that prove that a file contains a certain version, and the paths of files that are not written yet.
+It has the marks that prove which version a file contains, and the paths of files that are not written yet.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class KnownFiles:
     _no_text: dict[str, Mark] = field(default_factory=dict)  # path -> mark of a file that cannot be a memory
 
     def note(self, path: str, version: str, found: Found) -> None:
-        """Remember that the file at `path` contains `version`, if its inode, size and times can prove this later."""
+        """Remember that the file at `path` contains `version`, if the mark of the file can prove this later."""
         if found.settled or self.tree.has_fine_times:
             self.trust(path, version, found.mark)
 
@@ -56,7 +56,7 @@ class KnownFiles:
     def trusts(self, path: str, version: str, mark: str | None, found: Found) -> bool:
         """Return True if the mark (inode, size, times) of the file `found` proves that it contains `version`.
 
-        The mark is compared with the mark in this object, and with `mark`, the one that is stored in the database.
+        The mark of `found` is compared with the mark in this object and with `mark`, the mark in the database.
         """
         if self.marks.get(path) == (version, found.mark):
             return True

@@ -31,7 +31,8 @@ def are_synced(connection: Connection, store: int, newest: str) -> bool:
 def lower_synced(connection: Connection) -> None:
     """Lower the number `synced` to the number of the newest version if `synced` is higher.
 
-    All versions up to `synced` count as durable in the files. This would be wrong for versions that are added later.
+    All versions up to `synced` count as durable in the files. If `synced` stayed higher, versions that are added later
+    would wrongly count as durable.
     """
     newest = "(SELECT coalesce(max(seq), 0) FROM versions)"
     connection.run(f"UPDATE synced SET seq = {newest} WHERE seq > {newest}")
@@ -40,8 +41,8 @@ def lower_synced(connection: Connection) -> None:
 def keep_numbering(connection: Connection) -> None:
     """Prevent SQLite from reusing the numbers of versions that are deleted.
 
-    SQLite would reuse the highest number after its row is deleted. Call this before versions are deleted. It gives the
-    highest number to a placeholder row, which belongs to no store and is never deleted.
+    SQLite would reuse the highest number after its row is deleted. Call this function before versions are deleted. It
+    gives the highest number to a placeholder row, which belongs to no store and is never deleted.
     """
     connection.run("UPDATE versions SET seq = (SELECT max(seq) + 1 FROM versions) WHERE store = 0")
     connection.run(
@@ -51,7 +52,7 @@ def keep_numbering(connection: Connection) -> None:
 
 
 def paths_changed_since(connection: Connection, seq: int) -> dict[str, set[str]]:
-    """Return the paths that versions with numbers above `seq` wrote, deleted or renamed, by store id."""
+    """Return, for each store id, the paths that versions with numbers above `seq` wrote, deleted or renamed."""
     paths: dict[str, set[str]] = defaultdict(set)
     found = connection.rows(
         "SELECT s.id, v.path, (SELECT p.path FROM versions p WHERE p.store = v.store AND p.memory = v.memory"

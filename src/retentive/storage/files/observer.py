@@ -88,7 +88,7 @@ class FilesObserver(CommitObserver):
     def start(self, exclusive: Callable[[], AbstractContextManager[Writer]]) -> None:
         """Prepare for the first command, and complete the work of a killed process.
 
-        If another process has the directory open, that process has already done this.
+        If another process has the directory open, that process has already completed this work.
         """
         try:
             if self._is_alone:
@@ -112,7 +112,7 @@ class FilesObserver(CommitObserver):
 
     @property
     def spares(self) -> Spares:
-        """Replaced files that are kept to be overwritten with later texts."""
+        """Files that were replaced and are kept, so that later texts can overwrite them."""
         return self._scratch.spares
 
     def forget(self, store_id: str) -> None:
@@ -188,7 +188,7 @@ class FilesObserver(CommitObserver):
         return all(whole)
 
     def _recover(self, connection: SqliteConnection) -> None:
-        """Write the files that a process did not write after its commit, because it was killed or got an error."""
+        """Write the files of commits after which a process was killed or had an error before it wrote all files."""
         synced = synced_number(connection)
         whole = True
         for store_id, paths in paths_changed_since(connection, max(self._journal.applied, synced)).items():
@@ -198,7 +198,10 @@ class FilesObserver(CommitObserver):
             self._journal_file.write(self._journal)
 
     def make_durable(self, writer: Writer) -> None:
-        """Sync the files, and record in the database that they are durable. Errors are ignored; call again later."""
+        """Sync the files, and record in the database that they are durable. Ignores errors.
+
+        If an error has occurred, a later call tries again.
+        """
         applied = self._journal.applied
         with suppress(OSError, RetentiveError):
             sync_file_system(self._base)

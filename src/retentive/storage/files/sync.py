@@ -51,7 +51,7 @@ class SyncPlan:
         self.expected = later.expected | self.expected
 
     def moves(self) -> dict[str, str]:
-        """Return a dict from new to old path of each memory that was renamed once and not changed otherwise.
+        """Map the new path to the old path of each memory that was renamed once and not changed otherwise.
 
         The files of these memories can be renamed instead of rewritten.
         """
@@ -68,8 +68,9 @@ class SyncPlan:
 def sync(connection: Connection, known: KnownFiles, store_id: str, plan: SyncPlan) -> bool:
     """Write the files of a committed plan. Returns True if every step succeeded.
 
-    A path whose file cannot be written is added to `known.unwritten`; reads then use its record in the database. If a
-    file was edited after the transaction examined it, the file is not overwritten. The next comparison finds the edit.
+    A path whose file cannot be written is added to `known.unwritten`. A read of such a path uses the record in the
+    database. If a file was edited after the transaction examined it, the file is not overwritten. The next comparison
+    finds the edit.
     """
     changes, expected, tree = plan.changes, plan.expected, known.tree
     failed: set[str] = set()
@@ -98,8 +99,8 @@ def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Seq
     """Write the files at `paths` again if they lack a committed change. Returns True if every step succeeded.
 
     Only stale files are changed. A file is stale if it is missing or empty, or if it contains the text of any recorded
-    version of its path, even if this text is cut off or some of its bytes are zero. In tests with power failures,
-    hundreds of files had an earlier version and dozens were empty; no file had any other text.
+    version of its path. The text in the file may be cut off, or some bytes of the text may be zero. In tests with power
+    failures, hundreds of files had an earlier version and dozens were empty; no file had any other text.
     """
     snapshot = SqlSnapshot(connection, store_id)
     tree = known.tree

@@ -42,7 +42,7 @@ class Unsynced(Exception):
 
 
 class DirectorySnapshot(SqlSnapshot):
-    """Snapshot that compares files with their records in the database before it answers a query about them.
+    """Snapshot that compares files with their records in the database before it answers a query.
 
     Methods raise `ExternalEdit` if a file differs.
     """
@@ -53,7 +53,7 @@ class DirectorySnapshot(SqlSnapshot):
         self._kept: CachedRecords | None = None
 
     def keep_in(self, state: CachedState) -> None:
-        """Add all records that this snapshot reads from now on to the cache `state`."""
+        """From now on, add all records that this snapshot reads to the cache `state`."""
         self._kept = state.of(self.store_id, self.head)
 
     @property
@@ -286,9 +286,9 @@ class DirectoryTransaction(SqlTransaction):
         self._spellings.add(change.path)
 
     def _check_free(self, path: str, leaving: set[str]) -> None:
-        """Raise `Refused` if a file or directory that is not part of the memory store is at a new path.
+        """Raise `Refused` if a new path already has a file or directory that is not part of the memory store.
 
-        `leaving` has the paths that memories leave by the changes that are being recorded.
+        `leaving` has the paths that become free through the current changes.
         """
         known, plan = self.known, self.plan
         if (

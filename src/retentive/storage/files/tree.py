@@ -80,7 +80,7 @@ OTHER = Found(FileKind.OTHER)
 class FileTree:
     """Files of one memory store.
 
-    `base` is the descriptor of a directory, and `parts` are the components of the path of the store's files below it.
+    `base` is the descriptor of a directory. `parts` are the components of the path from this directory to the files.
     """
 
     def __init__(self, base: int, parts: Sequence[str], scratch: Scratch) -> None:
@@ -127,7 +127,7 @@ class FileTree:
         return stat.S_ISREG(status.st_mode) and mark_of(status) == mark
 
     def _obstacle(self, names: Sequence[str]) -> Found:
-        """Return the state of a path that is below an entry that is not a directory.
+        """Return the state of a path below an entry that is not a directory.
 
         The state is `BELOW_FILE` if this entry is a file, otherwise `OTHER`.
         """
@@ -162,7 +162,7 @@ class FileTree:
     def scan(self, under: str, known: Container[str] = ()) -> tuple[dict[str, os.stat_result], FileListing | None]:
         """Find all files below a path. Returns their stat results by memory path, and a listing of all entries.
 
-        Files whose names no memory can have are left out of the stat results. The listing is None if there is no
+        A file is left out of the stat results if no memory can have its name. The listing is None if there is no
         directory at the path. The paths in `known` are known to be valid, so they are not checked again.
         """
         files: dict[str, os.stat_result] = {}
@@ -253,7 +253,7 @@ class FileTree:
         return mark
 
     def drop(self, path: str, expected: Mark) -> None:
-        """Remove a file if it still has the mark `expected`, and remove the directories that this empties.
+        """Remove a file if it still has the mark `expected`, and remove directories that become empty.
 
         Raises OSError.
         """
@@ -406,7 +406,7 @@ def is_memory_path(path: str) -> bool:
 
 
 def count_quarantined(base: int) -> int:
-    """Return the number of entries in the quarantine of a location. `base` is the descriptor of its directory."""
+    """Return the number of entries in the quarantine of a location. `base` is the descriptor of the location."""
     with suppress(OSError), OpenedDirectory(base, _QUARANTINE) as quarantine:
         return len(os.listdir(quarantine))
     return 0

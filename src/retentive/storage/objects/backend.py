@@ -1,8 +1,9 @@
 """Object storage backend for S3 and compatible services, Google Cloud Storage, Azure Blob Storage and memory.
 
 Any number of threads, processes and hosts may write to a memory store, because its manifest (`manifest.py`) is replaced
-by compare-and-swap. A read fetches the manifest with If-None-Match. The pages and texts to which a manifest refers
-never change, and are cached. A view therefore needs one round trip, and a write at most three, one after the other.
+by compare-and-swap. A read fetches the manifest with If-None-Match. A manifest refers to pages and texts, which never
+change and are cached. A view therefore needs one round trip. A write needs at most three round trips, one after the
+other.
 """
 
 from __future__ import annotations
@@ -176,9 +177,10 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
                 self._manifests.change(store.id, lambda one: reachability.corrected(one, self._reader(one.id)))
 
     def purge(self) -> bool:
-        """Erase the bytes of all data that was redacted, pruned, erased or replaced, even by a process that crashed.
+        """Erase the bytes of all data that was redacted, pruned, erased or replaced.
 
-        Always returns True, because a reader cannot delay the erasure.
+        This includes data that a crashed process has left. Always returns True, because a reader cannot delay the
+        erasure.
         """
         self._begin()
         marks = reachability.marks_of(self._requests)

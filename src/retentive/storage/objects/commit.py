@@ -73,7 +73,7 @@ class _Batch:
     def commit(self, ran: Sequence[Ran[ObjectsTransaction]], changed: Sequence[ObjectsTransaction]) -> None:
         """Upload the new texts and pages, and replace the manifest.
 
-        `ran` has the results of all jobs of the batch, `changed` the transactions that changed something. Raises
+        `ran` has the results of all jobs of the batch. `changed` has the transactions that changed something. Raises
         `_Overtaken` if another writer has replaced the manifest since the attempt began.
         """
         manifests, known = self.committer.manifests, self.held
@@ -115,11 +115,12 @@ class _Batch:
         return replace(self.manifest, log={**self.manifest.log, **garbage(parts)}) if parts else self.manifest
 
     def _read_again(self, ran: Sequence[Ran[ObjectsTransaction]], *, all_changed: bool) -> Held:
-        """Return the current manifest, or the manifest `held` if there is no reason to read it again.
+        """Return the current manifest, or `held` if there is no reason to read the manifest again.
 
-        A cached manifest is read again if other writers are active, or if a job changed nothing (`all_changed` is
-        false), because an outdated state may be the reason. Any manifest is read again if a job found an object
-        missing. The caller uploads the texts before this call, so that the commit soon follows the read.
+        A cached manifest is read again if other writers are active. It is also read again if a job changed nothing
+        (`all_changed` is false), because the reason may be an outdated state. If an object was missing when a job read
+        it, every manifest is read again. The caller uploads the texts before this call, so that the commit soon follows
+        the read.
         """
         manifests, store_id = self.committer.manifests, self.reader.store_id
         contention = manifests.contention(store_id)
@@ -185,8 +186,8 @@ class Committer:
         """Schedule the work that follows a commit: compaction of the log, and deletion of objects.
 
         `before` and `after` are the manifests before and after the commit. `marks` are the keys of the small objects
-        that the commit wrote so that `purge` finds this store. `orphans` are the keys of objects that only failed
-        attempts of the commit used.
+        that the commit wrote so that `purge` finds this store. `orphans` are the keys of objects that were used by
+        failed attempts of the commit and not by the successful attempt.
         """
         log = self._storage.sizes.log
         if after.manifest.weight // log > before.weight // log:  # again at each multiple of `log`, in case one fails

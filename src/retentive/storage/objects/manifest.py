@@ -2,12 +2,12 @@
 
 The memories, versions and records of a store are in one ordered map. The manifest has the root of the map's tree of
 pages, and a *log*: the latest edits of the map, which are not in the tree yet. Most commits therefore write only the
-manifest and a pack, which has the new texts. Compaction moves the log into the tree. Other writers add edits to the log
-meanwhile, and the new tree is correct for them too. They need not wait for a compaction.
+manifest and a pack, which has the new texts. Compaction moves the log into the tree. Other writers may add edits to the
+log meanwhile. The new tree can be used with these edits too, so the writers need not wait for a compaction.
 
 Object storage has no queue. The first writer that replaces the manifest wins (`manifest_swap.py`), and the attempts of
-other writers fail. To avoid this, writers take turns (`turns.py`). For this purpose the manifest has the ids of the
-latest commits.
+other writers fail. To avoid failed attempts, writers take turns (`turns.py`), with the help of the ids of the latest
+commits in the manifest.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Manifest:
 
     `generation` is the number of compactions so far. `tree` is the root of the tree of pages with the memories,
     versions and records. `log` has the edits that are not in the tree yet. `has_gaps` is true if a memory can be absent
-    although its newest version is not a deletion, as in a history that was imported with gaps.
+    although its newest version is not a deletion. An example is a history that was imported with gaps.
     """
 
     id: str
@@ -84,7 +84,7 @@ class Manifest:
 
     @property
     def edits(self) -> dict[str, str | None]:
-        """The part of the log that edits records, or that records texts as garbage to erase."""
+        """The edits in the log that concern records or garbage (texts to erase)."""
         found = {key: value for key, value in self.log.items() if key[0] in {GARBAGE, RECORD}}
         return cast("dict[str, str | None]", found)
 
@@ -112,7 +112,7 @@ class Manifest:
         return replace(self, generation=self.generation + 1, tree=rebuild.tree, log=log)
 
     def encoded(self) -> bytes:
-        """Return the bytes of the manifest. A row that the log has as a version and as a memory is encoded once."""
+        """Return the bytes of the manifest. A row of the log that is both a version and a memory is encoded once."""
         rows = [row for key, row in self.log.items() if key[0] == VERSION and isinstance(row, VersionRow)]
         present = [self.log.get(MEMORY + row.path) == row for row in rows]
         vacant = [key[1:] for key, row in self.log.items() if key[0] == MEMORY and row is None]

@@ -82,11 +82,11 @@ class ManifestSwap:
     def compare_and_swap(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:
         """Replace the manifest `held` with `manifest`. Returns the manifest that is now stored, and the result.
 
-        The result is True if the replacement succeeded, and False if another writer was first. It is None if another
-        writer was first and the storage did not reply to one of the requests, because that request may still be in
-        progress. If the storage does not reply and the manifest is unchanged, the request is sent again with the same
-        bytes and the same condition, so at most one of the requests succeeds. Raises `OutcomeUnknown` if the storage
-        has not replied by `deadline`, a value of `time.monotonic`.
+        The result is True if the replacement succeeded, and False if another writer was first. The result is None if
+        another writer was first, but the storage did not reply to one of the requests of this call. That request may
+        still be in progress. If the storage does not reply and the manifest is unchanged, the request is sent again
+        with the same bytes and the same condition, so at most one of the requests succeeds. Raises `OutcomeUnknown` if
+        the storage has not replied by `deadline`, a value of `time.monotonic`.
         """
         contention = self.contention(manifest.id)
         manifest = replace(manifest, commits=(*manifest.commits, contention.commit_id())[-COMMITS_KEPT:])
@@ -128,8 +128,8 @@ class ManifestSwap:
     def _landed(self, now: Held, before: Manifest, manifest: Manifest, *, doubtful: bool) -> bool:
         """Return True if the current manifest `now` includes the commit that tried to replace `before` with `manifest`.
 
-        It does if it lists the id of that commit, or (if `doubtful`) if the store has the newest version that the
-        commit wrote.
+        This is the case if `now` lists the id of that commit. If `doubtful` is true, it is also the case if the store
+        has the newest version that the commit wrote.
         """
         if manifest.commits[-1] in now.manifest.commits:
             return True

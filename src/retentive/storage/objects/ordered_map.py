@@ -115,8 +115,8 @@ class OrderedMap:
     ) -> Iterator[tuple[Ref, str, str]]:
         """Yield references to the leaves that may have keys with `low <= key < high`, below the pages `refs`.
 
-        Each comes with the bounds of the part of this range that the leaf covers. `depth` is the number of levels
-        between `refs` and the leaves.
+        A leaf covers a part of this range. The lower and upper bounds of this part are yielded with the reference.
+        `depth` is the number of levels between `refs` and the leaves.
         """
         start = _index(refs, low)
         end = max(bisect_left(refs, high, key=itemgetter(0)), start + 1)
@@ -137,8 +137,8 @@ def _index(refs: Sequence[Ref], key: str) -> int:
 class Rebuild:
     """Result of applying edits to a tree: the new tree and its new pages. Pages without edits are reused.
 
-    `written` has the new pages and their bytes, by name. `began` is the time when this work began, which is before the
-    upload of the new pages. `generation` is the number of compactions of the store so far.
+    `written` has the new pages and their bytes, by name. `began` is the time when this work began. The new pages are
+    uploaded later. `generation` is the number of compactions of the store so far.
     """
 
     def __init__(self, tree: Tree, edits: Edits, *, pages: Pages, sizes: Sizes, generation: int) -> None:
@@ -185,8 +185,8 @@ class Rebuild:
     def _touched(self, refs: Sequence[Ref], shares: Mapping[int, Sequence[str]], depth: int) -> set[int]:
         """Return the indexes (in `refs`) of the pages to rewrite.
 
-        These are the pages with edits, which are the keys of `shares`. For each such page that may become too small,
-        one of its neighbours is rewritten too.
+        Pages with edits are rewritten. Their indexes are the keys of `shares`. If such a page may become too small, one
+        of its neighbours is rewritten too.
         """
         touched = set(shares)
         for at, share in shares.items():

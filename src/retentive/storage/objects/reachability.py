@@ -4,7 +4,8 @@ An object is an orphan if it cannot be reached from the manifest of its store. A
 version records its text as garbage in the map. This entry is removed after the text has been erased.
 
 A writer can crash before it has erased the text. Before a commit that redacts or prunes, it therefore writes a *mark*,
-a small object outside the store. `purge` lists the marks to find such stores without reading every manifest.
+a small object outside the store. `purge` lists the marks to find the stores that may have texts to erase. It need not
+read every manifest.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Reach:
     garbage: set[str] = field(default_factory=set)
 
     def add(self, items: Iterable[tuple[str, MapValue | None]]) -> None:
-        """Add the names of the packs to which `items`, keys and values of the map, refer."""
+        """Add the names of the packs to which `items` refer. `items` are keys and values of the map."""
         for key, value in items:
             if value is not None and key.startswith(GARBAGE):
                 self.garbage.add(pack_of(key[1:]))
@@ -66,8 +67,8 @@ class Reach:
 def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damaged: list[str] | None = None) -> Reach:
     """Find all objects that are reachable from a manifest. With `values=False`, find only pages, and read no leaf.
 
-    If a page cannot be read, `Damaged` is raised, unless the caller passes a list `damaged`. With this list, pages that
-    cannot be read are skipped, and the names of those that exist are added to the list.
+    By default, a page that cannot be read raises `Damaged`. If the caller passes a list `damaged`, such a page is
+    skipped. Its name is added to the list if the page exists but is damaged.
     """
     reach = Reach(manifest.generation)
     reach.add(manifest.log.items())

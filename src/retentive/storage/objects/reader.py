@@ -60,7 +60,7 @@ class TextRef(NamedTuple):
 
 
 def ref_to(pack: str, offset: int, data: bytes) -> str:
-    """Return a reference to the text `data` at `offset` of a pack. For an empty text, it is the empty string."""
+    """Return a reference to the text `data` at `offset` of a pack. The reference to an empty text is ""."""
     return f"{pack}-{offset:x}-{len(data):x}-{digest(data)}" if data else ""
 
 
@@ -78,7 +78,7 @@ def by_pack(refs: Iterable[str]) -> dict[str, list[str]]:
 
 
 def encode_pack(texts: Mapping[int, bytes]) -> bytes:
-    """Return the bytes of a pack. `texts` has the texts by their original offsets, which their references contain."""
+    """Return the bytes of a pack. `texts` maps the original offset in each reference to the text."""
     body, table = bytearray(_HEAD), []
     for offset in sorted(texts):
         table.append((offset, len(body), len(texts[offset])))
@@ -133,7 +133,7 @@ class NewTexts:
         self._free = defaultdict[bytes, list[str]](list)
 
     def add(self, data: bytes) -> str:
-        """Add a text and return its reference. No other text of this attempt has the same one, except an empty text."""
+        """Add a text and return its reference. Only empty texts of one attempt share a reference."""
         if free := self._free[data]:
             ref = free.pop()
         else:
@@ -244,14 +244,14 @@ class Reader:
     new_pages: NewPages | None = None
 
     def key(self, *names: str) -> str:
-        """Return the object key of a page or pack: its kind (`PAGES` or `PACKS`) and its name are the two `names`.
+        """Return the object key of a page or pack. `names` are its kind (`PAGES` or `PACKS`) and its name.
 
         With fewer names, return a prefix of such keys.
         """
         return "/".join(("stores", self.store_id, *names))
 
     def listed(self, *kinds: str) -> dict[str, datetime]:
-        """Return the times of the last writes of the store's objects, by `kind/name`. `kinds` selects one kind."""
+        """Return the time of the last write of each object of the store, by `kind/name`. `kinds` selects one kind."""
         skipped = len(self.key()) + 1
         return {key[skipped:]: modified for key, modified in self.storage.requests.names(self.key(*kinds))}
 
@@ -278,11 +278,14 @@ class Reader:
             self.storage.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
 
     def text(self, ref: str) -> bytes:
-        """Read the text to which `ref` refers: one request, or two if an erasure has moved the text in its pack."""
+        """Read the text to which `ref` refers.
+
+        This takes one request, or two requests if an erasure has moved the text in its pack.
+        """
         return self.texts([ref])[0]
 
     def texts(self, refs: Sequence[str]) -> list[bytes]:
-        """Read the texts to which `refs` refer, in parallel. A pack with more than four of them is read whole."""
+        """Read the texts to which `refs` refer, in parallel. A pack with more than four of the texts is read whole."""
         found = {ref: self._known(ref) for ref in refs}
         packs = by_pack(ref for ref, text in found.items() if text is None)
         many = [pack for pack, wanted in packs.items() if len(wanted) > _MANY]

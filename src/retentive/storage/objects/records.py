@@ -97,9 +97,9 @@ def record_value(value: str, add_text: Callable[[bytes], str]) -> str:
 
 
 def text_in(value: MapValue) -> str | None:
-    """Return the reference to a text in a pack that a value of the map contains, or None if it contains no reference.
+    """Return the text reference that a value of the map contains, or None if it contains none.
 
-    Versions with a text and long records have such a reference.
+    The text is in a pack. Long records, and versions that have a text, contain such a reference.
     """
     if isinstance(value, VersionRow):
         return value.text
@@ -107,7 +107,7 @@ def text_in(value: MapValue) -> str | None:
 
 
 def garbage(texts: Iterable[str | None]) -> dict[str, str | None]:
-    """Return edits of the map that record texts as garbage, which is erased later. `texts` are references to texts."""
+    """Return edits of the map that mark texts as garbage to erase later. `texts` are references to texts."""
     return {GARBAGE + text: "" for text in texts if text}
 
 

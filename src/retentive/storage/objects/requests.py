@@ -1,4 +1,4 @@
-"""Requests to object storage through the driver obstore, whose errors are converted to exceptions of this library.
+"""Requests to object storage through the driver obstore. Its errors are converted to exceptions of this library.
 
 obstore starts threads with the first request of a process. A forked child does not inherit these threads, so its
 requests would hang. If the parent has made a request before the fork, every request of the child therefore raises
@@ -72,7 +72,7 @@ _memories: dict[str, Any] = {}
 
 
 def check_process(opened_in: int | None) -> None:
-    """Raise `InvalidInput` if another process than this one opened the object storage.
+    """Raise `InvalidInput` if a process other than this one opened the object storage.
 
     `opened_in` is the id of the process that opened it, or None if no process has opened it yet.
     """
@@ -230,7 +230,7 @@ class Requests:
     def names(self, under: str, *, after: str | None = None) -> Iterator[tuple[str, datetime]]:
         """Yield the keys of the objects under a prefix in key order, each with the time of its last write.
 
-        Only keys greater than `after`, a complete key, are listed.
+        Only keys greater than the complete key `after` are listed.
         """
         with _mapped():
             for part in self.client().list(under, offset=after, chunk_size=1000):
@@ -369,7 +369,7 @@ def _meaning(error: Exception, *, is_write: bool) -> Exception:
 def together(calls: Sequence[Callable[[], T]]) -> list[T]:
     """Run `calls` in up to 16 threads, and return their results. A call must not use `together` itself.
 
-    If calls fail, the error of the first of them is raised after all calls have finished.
+    If any calls fail, the error of the first failed call in `calls` is raised. All calls have finished by then.
     """
     if len(calls) < 2:
         return [call() for call in calls]

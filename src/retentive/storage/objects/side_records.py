@@ -4,8 +4,8 @@ Side records are not in the map of the store. Every write to the map replaces th
 other writers. Instead, each write of side records creates an object of its own, a *part*. Names of parts sort by time.
 
 When there are many parts of similar size, the next reader or writer merges them into one part. The merged part is
-written before the others are deleted. Each value keeps its timestamp, and the value with the latest timestamp is valid,
-in any part. Concurrent merges and crashes therefore lose nothing.
+written before the others are deleted. Each value keeps its timestamp. The value with the latest timestamp is valid,
+whichever part contains it. Concurrent merges and crashes therefore lose nothing.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ Part = Mapping[str, Stamped]
 class SideRecords:
     """Side records of all stores at one location. Threads may share it.
 
-    After each write, the function `check` is called with the store id. If `check` raises `NotFound`, because the store
-    was erased during the write, the new object is deleted, so that no object of an erased store remains.
+    After each write, the function `check` is called with the store id. If the store was erased during the write,
+    `check` raises `NotFound`. The new object is then deleted, so that no object of an erased store remains.
     """
 
     def __init__(self, storage: ObjectStorage, check: Callable[[str], object]) -> None:
@@ -147,7 +147,7 @@ class SideRecords:
 def _under(store_id: str, kind: str) -> str:
     """Return the prefix of the objects that contain the side records of a kind.
 
-    The prefix contains a hash of the kind, since a kind may contain characters that are not allowed in object names.
+    The prefix contains a hash of the kind, because a kind may contain characters that are not allowed in object names.
     """
     digest = hashlib.blake2b(kind.encode(errors="surrogatepass"), digest_size=16).hexdigest()
     return f"stores/{store_id}/{SIDE}/{digest}"
@@ -159,7 +159,7 @@ def _level(count: int) -> int:
 
 
 def _to_merge(names: Sequence[str]) -> list[str]:
-    """Return those names of objects with side records that should be merged.
+    """Return those of `names` whose objects should be merged. The objects contain side records.
 
     If a size class has more than 32 objects, all objects of this class and of smaller classes are merged.
     """
@@ -171,9 +171,9 @@ def _to_merge(names: Sequence[str]) -> list[str]:
 def _newest(parts: Sequence[Part], *, forget_removals: bool = False) -> dict[str, Stamped]:
     """Return the newest value of each key in `parts`, which are the contents of objects with side records.
 
-    With `forget_removals`, removals that are older than a day are left out. A removal is kept if one of the parts has
-    an older value for its key, because the object of that part may remain after a crash, and the old value would then
-    reappear.
+    With `forget_removals`, removals that are older than a day are left out. But a removal is kept if one of the parts
+    has an older value for its key. The object of that part may remain after a crash, and without the removal, the old
+    value would reappear.
     """
     found: dict[str, Stamped] = {}
     for part in parts:

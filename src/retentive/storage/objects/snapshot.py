@@ -150,7 +150,10 @@ class ObjectsSnapshot(Snapshot):
         return cast("VersionRow | None", self._map.get(VERSION + version_id))
 
     def _rows(self, least: str, before: str | None, *, reverse: bool = True) -> Iterator[VersionRow]:
-        """Return the rows of the versions with `least <= id < before`, newest first. `reverse=False`: oldest first."""
+        """Return the rows of the versions with `least <= id < before`, newest first.
+
+        With `reverse=False`, the oldest version comes first.
+        """
         high = _ALL_VERSIONS if before is None else VERSION + before
         return cast("Iterator[VersionRow]", self._map.values(VERSION + least, high, reverse=reverse, ahead=1))
 
@@ -182,7 +185,7 @@ class ObjectsSnapshot(Snapshot):
                 yield from zip((key.removeprefix(start) for key in keys), self._contents(values), strict=True)
 
     def _contents(self, values: Iterable[MapValue]) -> list[str]:
-        """Return the values of records. `values` are their values in the map, which refers to packs for long values."""
+        """Return the values of records. `values` has their forms in the map: a long value is a reference to a pack."""
         found = [(str(value), text_in(value)) for value in values]
         texts = iter(self._reader.texts([text for _, text in found if text is not None]))
         return [value[1:] if text is None else next(texts).decode(errors="surrogatepass") for value, text in found]

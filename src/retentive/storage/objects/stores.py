@@ -1,8 +1,8 @@
 """Creates, finds, lists and erases memory stores in object storage.
 
 For each store key there is an object, which has the id of the store with this key. When the store is erased, this
-object is not deleted. It is replaced, by compare-and-swap, with a value that marks the key as free. A deletion has no
-condition, so it could delete the object of a new store that has just been created with the same key.
+object is not deleted. It is replaced, by compare-and-swap, with a value that marks the key as free. A request to delete
+has no condition. It could therefore delete the object of a new store that has just been created with the same key.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class StoresBackend(Backend):
     def _begin(self, store_id: str | None = None) -> None:
         """Raise an exception if the backend cannot be used. Every method calls this first.
 
-        Checks the process, whether the backend is closed, the format of the location, and the store id.
+        Checks the process, the format of the location and the store id, and that the backend is not closed.
         """
         check_process(self._process)
         if self._is_closed:
@@ -96,7 +96,7 @@ class StoresBackend(Backend):
     def _made_under(self, key: str, new: Manifest, *, is_copy: bool) -> StoreInfo:
         """Reserve the store key `key` for the new store `new` and create the store. Return the store that has the key.
 
-        `is_copy` is true if the caller chose the store id; if a store with this id exists, that store is returned.
+        `is_copy` is true if the caller chose the store id. In this case, an existing store with this id is returned.
         Raises `Taken` or `Unsure` if another process changes the key at the same time.
         """
         tag, begun = self._key(key, new.workspace)
@@ -130,7 +130,7 @@ class StoresBackend(Backend):
     def _made(self, manifest: Manifest) -> StoreInfo:
         """Write the first manifest of a store, unless the store exists. Returns the store.
 
-        A process that has crashed since may have begun the creation.
+        The creation may have been started by another process that has crashed.
         """
         is_new = manifest.key is None and self._manifests.cached(manifest.id) is None
         data = manifest.encoded()
@@ -211,6 +211,6 @@ class StoresBackend(Backend):
 def _key_object(key: str, workspace: str) -> str:
     """Return the name of the object that maps a store key to its store.
 
-    The name contains a hash of the key, since a key may contain characters that are not allowed in object names.
+    The name contains a hash of the key, because a key may contain characters that are not allowed in object names.
     """
     return f"keys/{hashlib.sha256(json.dumps([workspace, key]).encode()).hexdigest()}"

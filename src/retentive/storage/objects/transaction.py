@@ -120,8 +120,8 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def _source(self, change: Change, source: VersionRow | None) -> VersionRow | None:
         """Return the row of the memory that a change concerns, or None for a new memory.
 
-        `source` is its row before this write, and is returned if an earlier change of the same write has taken its
-        path. Raises `Conflict` if another writer has moved or deleted the memory.
+        `source` is the row of the memory before this write. It is returned if an earlier change of the same write has
+        taken the path of the memory. Raises `Conflict` if another writer has moved or deleted the memory.
         """
         before = change.before
         if before is None:
@@ -237,7 +237,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         ]
 
     def _shared_texts(self, going: Sequence[VersionRow]) -> tuple[set[str], set[str]]:
-        """Return the texts that the versions `going`, which will be removed, share with versions that stay.
+        """Return the texts that the versions to remove (`going`) share with versions that stay.
 
         The first result has references to these texts. The second has the ids of the versions that wrote them.
         """

@@ -1,9 +1,10 @@
-"""Turns of the writers of one memory store, which reduce the number of failed attempts to commit.
+"""Turns of the writers of one memory store. Turns reduce the number of failed attempts to commit.
 
 Object storage has no queue. The first writer that replaces the manifest wins, and the requests of the others are
 wasted. The processes of one host therefore use a lock file, so that one process writes at a time. Writers on different
 hosts wait for random times before an attempt. These waits are longer if the latest commit ids show many hosts, or if
-attempts take long. Turns only save requests. The result is correct without them, because of compare-and-swap.
+attempts take long. The only purpose of turns is to save requests. Because of compare-and-swap, the result is correct
+without turns too.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class WriterTurns:
     """Decides how long one writer of a memory store waits before a commit. Only one thread at a time may use it.
 
     The commit ids of the writer start with `host`. All writers that use the lock file at `lock_path` have the same
-    `host`; a writer without a lock file has a random one. A wait for the lock ends after at most a third of
+    `host`; a writer without a lock file has a random `host`. A wait for the lock ends after at most a third of
     `timeout_s`, the timeout of a command.
     """
 
@@ -153,10 +154,10 @@ def others_among(commits: Sequence[str], writer: str) -> int:
 
 
 def window_s(others: int, attempt_s: float) -> float:
-    """Return the longest time, in seconds, of a random wait before an attempt to commit.
+    """Return the upper bound, in seconds, for a random wait before an attempt to commit.
 
-    `others` is the number of other active writers. `attempt_s` is the usual duration of an attempt. With the returned
-    bound, about half of all attempts overlap with another attempt.
+    `others` is the number of other active writers. `attempt_s` is the usual duration of an attempt. With this bound,
+    about half of all attempts overlap with another attempt.
     """
     return _SPREAD * attempt_s * max(others, 1)
 

@@ -1,8 +1,9 @@
 """Encryption layer: a backend that wraps another backend. The inner backend stores only encrypted data.
 
-Every memory store has a random data key. The data key is stored with the store and is encrypted with a key-encryption
-key (`keys.py`). Texts, hashes and (with `seal_paths`) names are encrypted. Data is verified before it is returned. A
-read of data that was modified, moved or planted raises `Damaged`. docs/encryption.md lists what is not protected.
+Every memory store has a random data key. A key-encryption key (`keys.py`) encrypts the data key. The encrypted data key
+is stored with the store. Texts, hashes and (with `seal_paths`) names are encrypted. Data is verified before it is
+returned. A read of data that was modified, moved or planted raises `Damaged`. docs/encryption.md lists what is not
+protected.
 """
 
 from __future__ import annotations
@@ -202,9 +203,9 @@ class SealedBackend(Backend, Checkable, Encrypting):
 class StoreStatus:
     """Encryption state of one memory store.
 
-    `sealed` is true if the store is encrypted, and `readable` if this process can read it. `current` is true if its
-    data key is encrypted with the current key-encryption key. `paths` is true if its paths are encrypted too. `problem`
-    is the reason why the store cannot be read.
+    `sealed` is true if the store is encrypted. `readable` is true if this process can read it. `current` is true if the
+    data key of the store is encrypted with the current key-encryption key. `paths` is true if its paths are encrypted
+    too. `problem` is the reason why the store cannot be read.
     """
 
     id: str
@@ -271,8 +272,8 @@ def status(backend: Backend) -> list[StoreStatus]:
 def destroy(backend: Backend, store_id: str) -> str:
     """Destroy the data key of a memory store, so that the store can never be read again.
 
-    Returns the time of the destruction. No keys are needed. Copies from before, such as backups, stay readable until
-    the key-encryption key is destroyed. Raises `Unavailable` if a reader still needs files that contain the data key.
+    Returns the time of the destruction. No keys are needed. Older copies, such as backups, stay readable until the
+    key-encryption key is destroyed. Raises `Unavailable` if a reader still needs files that contain the data key.
     """
     inner = backend.inner if isinstance(backend, SealedBackend) else backend
     clock = backend.clock if isinstance(backend, SealedBackend) else time.time
@@ -326,7 +327,7 @@ def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
 
 
 def _exchange(tx: Transaction, *, old: str, new: str) -> str | None:
-    """Replace the seal with `new` if it is `old`. Returns the seal from before this call."""
+    """Replace the seal with `new` if it is `old`. Returns the seal that the store had before this call."""
     found = tx.seal
     if found == old:
         tx.set_metadata(seal=new)

@@ -1,8 +1,8 @@
 """Encryption and decryption of texts, seals and names of one memory store. A seal is the encrypted metadata of a row.
 
-The cipher is AES-256-GCM with random 96-bit nonces. The fields of a row that are not encrypted (store, memory, version,
-path) are the associated data of its seal. The seal has the hash of the text and the id of the version that contains it.
-So a row that was moved, swapped, renamed or truncated cannot be decrypted.
+The cipher is AES-256-GCM with random 96-bit nonces. The unencrypted fields of a row (store, memory, version, path) are
+the associated data of its seal. The seal has the hash of the text and the id of the version that contains it.
+Therefore, a row that was moved, swapped, renamed or truncated cannot be decrypted.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class StoreKeys:
     def open_seal(self, seal: bytes | None, memory_id: str, version_id: str, hidden_path: str) -> Unsealed:
         """Decrypt the metadata of a version.
 
-        Raises `Damaged` if it is missing, was modified or belongs to another version.
+        Raises `Damaged` if the metadata is missing, was modified, or belongs to another version.
         """
         if not isinstance(seal, bytes) or not seal.startswith(SEAL_HEADER):
             raise Damaged("a memory or version in an encrypted memory store has no encrypted metadata")
@@ -202,7 +202,7 @@ class StoreKeys:
         return text.encode("utf-8", "surrogatepass")
 
     def hidden(self, path: str) -> str:
-        """Return the path that the inner backend uses for a real path. They are the same unless paths are encrypted."""
+        """Return the path that the inner backend uses for a real path. Both are the same unless paths are encrypted."""
         if not self.seal_paths:
             return path
         hidden = self._paths.get(path)
@@ -224,7 +224,7 @@ class StoreKeys:
     def _name(self, path: str) -> str:
         """Return the name that the inner backend uses for the last segment of a real path.
 
-        The name is a hash of the whole path, made with a key that each store has for this purpose.
+        The name is a keyed hash of the whole path. Each store has its own key for this purpose.
         """
         digest = hmac.digest(self._naming, path.encode("utf-8", "surrogatepass"), "sha256")[:_NAME_BYTES]
         return base64.b32encode(digest).decode().rstrip("=").lower()

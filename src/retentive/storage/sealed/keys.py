@@ -156,7 +156,7 @@ class KeyRing:
             ) from None
 
     def _newest(self) -> _Ring:
-        """Return the keys. If the key file has changed, read it again, since another process may have added a key."""
+        """Return the keys. If the key file has changed, read it again, because another process may have added a key."""
         if self._path is not None:
             with suppress(OSError):
                 if _mark(os.stat(self._path)) == self._mark:
@@ -170,8 +170,8 @@ class CallableKeys:
     """Key wrapper that uses a key service through two functions.
 
     `wrap(data_key, context)` returns the wrapped key as bytes. `unwrap(wrapped, context)` returns the data key.
-    `key_id` is the id of the key in the service. `old_ids` are ids of earlier keys whose wrapped data keys the service
-    can still unwrap.
+    `key_id` is the id of the key in the service. `old_ids` are the ids of earlier keys. The service can still unwrap
+    data keys that were wrapped with these keys.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
 
 
 def call_wrapper(call: Callable[[], bytes | tuple[str, bytes]]) -> bytes | tuple[str, bytes]:
-    """Call a key wrapper of the application. Raises `Unavailable` for exceptions that are not errors of retentive."""
+    """Call a key wrapper of the application. Replaces its exceptions with `Unavailable`, except errors of retentive."""
     try:
         return call()
     except RetentiveError:

@@ -31,7 +31,7 @@ R = TypeVar("R", Memory, Version)
 
 
 class SealedSnapshot(Overlay):
-    """Snapshot that decrypts a snapshot of the inner backend with the keys of its store."""
+    """Snapshot that uses the keys of a memory store to decrypt a snapshot of the inner backend."""
 
     def __init__(self, inner: Snapshot, keys: StoreKeys) -> None:
         super().__init__(inner)

@@ -65,7 +65,7 @@ class StoreSeal:
 
     @property
     def pending(self) -> bool:
-        """True if the data key does not exist yet. It is created after the store, as it is bound to the store id."""
+        """True if the data key does not exist yet. It is created after the store: it is bound to the store id."""
         return self.wrapped is None and self.destroyed_at is None
 
     def data_key(self, store_id: str, keys: KeyWrapper) -> bytes:
@@ -81,11 +81,11 @@ class StoreSeal:
         return data_key
 
     def opened(self, store_id: str, keys: KeyWrapper) -> StoreKeys:
-        """Unwrap the data key, and return the keys of the store that are derived from it. Raises `Locked`."""
+        """Unwrap the data key, derive the keys of the store from it, and return them. Raises `Locked`."""
         return StoreKeys(self.data_key(store_id, keys), store_id, seal_paths=self.paths)
 
     def holding(self, data_key: bytes, store_id: str, keys: KeyWrapper) -> StoreSeal:
-        """Return a copy of the seal that has `data_key`, wrapped with the current key-encryption key."""
+        """Return a copy of the seal with `data_key`. The key is wrapped with the current key-encryption key."""
         result = call_wrapper(lambda: keys.wrap(data_key, self._context(store_id)))
         kek_id, wrapped = cast("tuple[str, bytes]", result)
         return replace(self, kek_id=kek_id, wrapped=wrapped)
@@ -97,7 +97,7 @@ class StoreSeal:
     def _context(self, store_id: str) -> bytes:
         """Return the associated data of the wrapped key.
 
-        Because of it, a wrapped key cannot be moved to another store, and the field `paths` cannot be changed.
+        Because of this data, a wrapped key cannot be moved to another store, and the field `paths` cannot be changed.
         """
         return f"retentive {FORMAT}\0{store_id}\0{'paths' if self.paths else 'texts'}".encode()
 

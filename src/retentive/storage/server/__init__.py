@@ -1,7 +1,7 @@
 """Backend on a database server: PostgreSQL or MariaDB. Each has its own `Dialect`.
 
-Import `open_postgresql` and `open_mariadb` from their modules. They are not imported here, since these modules import
-the drivers of the databases.
+Import `open_postgresql` and `open_mariadb` from their modules. This package does not import them, because their modules
+import the drivers of the databases.
 """
 
 from retentive.storage.server.backend import ServerBackend

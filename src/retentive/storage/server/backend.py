@@ -3,8 +3,8 @@
 A write locks the row of its store before its first read. When writes locked the row later, 847 of 1,000 concurrent
 edits were lost on PostgreSQL and 702 on Galera.
 
-The writers of a store in one process share a queue. Their changes are committed together, so they do not wait for each
-other's row lock, and need only one connection.
+The writers of a store in one process share a queue. Their changes are committed together. The writers therefore need
+only one connection and do not wait for each other's row lock.
 
 After a conflict, or if the connection is lost before the commit, the transaction is retried. If the connection is lost
 during the commit, the backend does not repeat the commit at once. It first looks up whether the new versions exist.
@@ -73,7 +73,7 @@ class ServerBackend(SqlBackend, Clocked):
         forking.watch(self)
 
     def renew_after_fork(self) -> None:
-        """Replace connection pool, queues and locks in a forked child, where threads of the parent do not exist."""
+        """Replace the connection pool, queues and locks in a forked child, which has no threads of the parent."""
         dialect = self.dialect
         self._pool = Pool(dialect.connect, limit=dialect.connections, timeout_s=dialect.timeout_s)
         self._queues: WeakValueDictionary[str, WriteQueue[_TimedJob]] = WeakValueDictionary()
@@ -103,11 +103,12 @@ class ServerBackend(SqlBackend, Clocked):
         self.migrate(only_new=True)
 
     def migrate(self, *, partitions: int = 0, only_new: bool = False) -> list[int]:
-        """Upgrade the schema and return the numbers of the migrations applied.
+        """Upgrade the schema and return the numbers of the applied migrations.
 
         If the database is empty, the tables are created. Each table except `stores` is then split into `partitions`
-        parts, by the hash of the store number; 0 means no partitions. With `only_new`, the method does not upgrade an
-        older schema, but raises `OlderSchema`. Other processes may have the database open meanwhile.
+        parts, by the hash of the store number. If `partitions` is 0, tables are not split. With `only_new`, the method
+        does not upgrade an older schema, but raises `OlderSchema`. Other processes may have the database open during
+        the upgrade.
         """
         if not 0 <= partitions <= MAX_PARTITIONS:
             raise InvalidInput(f"`partitions` must be 0 to {MAX_PARTITIONS}, not {partitions}")
@@ -192,8 +193,8 @@ class ServerBackend(SqlBackend, Clocked):
         """Return True if a commit succeeded although the connection was lost.
 
         The method first locks the row of the store. The lock is granted only after the database server has committed or
-        rolled back the lost transaction. At the end a small write is committed, which waits until the cluster has
-        replicated the data that was read. Raises `OutcomeUnknown` if the database server cannot be reached.
+        rolled back the lost transaction. At the end the method commits a small write. This commit waits until the
+        cluster has replicated the data that was read. Raises `OutcomeUnknown` if the database server cannot be reached.
         """
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline())
         while True:

@@ -1,4 +1,4 @@
-"""Transaction on a database server that the jobs of one batch share. Most batches need two round trips.
+"""Transaction that the jobs of one batch share on a database server. Most batches need two round trips.
 
 The first round trip locks the row of the store. It also reads the entries that the jobs will read first, if their paths
 are known. The second round trip sends all write statements together with the commit.
@@ -46,8 +46,8 @@ class ServerSharedTransaction:
     def _look_ahead(self, chosen: Sequence[str]) -> tuple[StoreHead, dict[str, list[Row]]]:
         """Lock and read the row of the store, and read the entries at the paths `chosen` in the same round trip.
 
-        Returns the row of the store, and for each path the rows of the query for its entry. The queries run after the
-        row is locked, so the entries include all earlier commits.
+        Returns the row of the store, and a mapping from each path to the rows that the query for its entry returned.
+        The queries run after the row is locked, so the entries include all earlier commits.
         """
         store_id = self._store_id
         asked = [_query(partial(select_head, store_id=store_id, lock=self._backend.lock))]
@@ -86,8 +86,8 @@ class ServerSharedTransaction:
 class BatchTransaction(ServerTransaction):
     """Transaction of one job in a batch.
 
-    `ahead` maps paths to the rows of entries that were read for the whole batch at once. The transactions of a batch
-    share it. Each transaction removes the entries that it changes.
+    `ahead` maps each path to the rows of its entry. These rows were read at once for the whole batch. The transactions
+    of a batch share `ahead`. Each transaction removes the entries that it changes.
     """
 
     ahead: dict[str, list[Row]]
@@ -106,7 +106,7 @@ class BatchTransaction(ServerTransaction):
         return super().record(changes, actor)
 
     def _forget(self, changed: str) -> None:
-        """Remove the entries at, above and below a changed path from `ahead`, since the change affects all of them."""
+        """Remove from `ahead` the entries at, above and below a changed path. The change affects all of them."""
         self.ahead.pop(changed, None)
         for path in tuple(self.ahead):
             if path.startswith(f"{changed}/") or changed.startswith(f"{path}/"):
@@ -157,7 +157,7 @@ class _Noted:
 
 
 class _Answered(_Noted):
-    """Connection that returns rows that were read before, for a function that makes a single query."""
+    """Connection for a function that makes a single query. It returns rows that were read before."""
 
     def __init__(self, found: list[Row]) -> None:
         self._found = found

@@ -33,8 +33,8 @@ class ServerConnection(Connection, Protocol):
     def begin_write(self) -> None:
         """Start a write transaction.
 
-        On PostgreSQL, each statement sees all commits before the statement. On MariaDB, all statements see the state at
-        the time of the first read.
+        On PostgreSQL, each statement sees everything that was committed before the statement started. On MariaDB, all
+        statements see the state at the time of the first read.
         """
 
     def begin_read(self) -> None:
@@ -95,9 +95,10 @@ class Dialect(ABC):
 
 
 def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
-    """Split `rest`, the part of a URL after `scheme://`, into address, options of retentive and all other options.
+    """Split `rest` into the address, the options of retentive, and all other options.
 
-    Raises `InvalidInput`. The error message does not contain the URL, because the URL may contain a password.
+    `rest` is the part of a URL after `scheme://`. Raises `InvalidInput`. The error message does not contain the URL,
+    because the URL may contain a password.
     """
     address, _, query = rest.partition("?")
     try:
@@ -107,6 +108,7 @@ def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
         )
     except ValueError:
         raise InvalidInput(
-            "options in the URL must have the form `?name=value&name=value`; timeout_s and connections must be numbers"
+            "options in the URL must have the form `?name=value&name=value`;"
+            " `timeout_s` and `connections` must be numbers"
         ) from None
     return address, ours, given

@@ -68,9 +68,9 @@ class MariadbConnection(ServerConnection):
     """Connection to MariaDB. Its methods raise the errors of `retentive.errors` and `SerializationConflict`.
 
     Statements that return no rows are sent together with the next query or the commit. On a node of a cluster, each
-    statement is sent alone, because a node can roll back a transaction between two statements of one packet. It would
-    then run the remaining statements outside the transaction and commit half of a change (seen on Galera 4 with MariaDB
-    10.11).
+    statement is sent alone, because a node can roll back a transaction between two statements of one packet. The node
+    would then run the remaining statements outside the transaction and commit half of a change (seen on Galera 4 with
+    MariaDB 10.11).
     """
 
     def __init__(self, raw: Any, wait_s: float) -> None:
@@ -111,7 +111,7 @@ class MariadbConnection(ServerConnection):
         self._add(sql, values)
 
     def _add(self, sql: str, values: Sequence[Value]) -> list[list[Row]]:
-        """Add a statement to the batch. If the batch is full, send it first and return the rows of its statements."""
+        """Add a statement to the batch. A full batch is sent first, and the rows of its statements are returned."""
         size = sum(2 * len(value) if isinstance(value, bytes) else 4_096 for value in values) + len(sql)
         if size > self._max_bytes:
             raise Refused("too_large_to_keep")  # escaping may double the size, and a larger packet ends the connection
@@ -231,7 +231,7 @@ def _cut(raw: Any) -> None:
 def open_mariadb(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) -> ServerBackend:
     """Open the backend at the URL `mariadb://` + `rest`, where `rest` is `user:password@host:port,host:port/database`.
 
-    Checks the schema, and creates the tables in an empty database, unless `check` is false.
+    Unless `check` is false, checks the schema, and creates the tables if the database is empty.
     """
     address, options, given = split_options(rest)
     for name in given:
@@ -274,7 +274,7 @@ def _code(error: BaseException) -> int:
 def _unreachable(error: BaseException) -> Exception:
     """Convert a failure to connect to an exception of this library.
 
-    The text of the driver is left out, because it has names of hosts and users.
+    The error text of the driver is left out, because it contains names of hosts and users.
     """
     code = _code(error)
     if code in {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1698}:

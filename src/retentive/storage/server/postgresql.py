@@ -1,8 +1,8 @@
 """PostgreSQL through psycopg 3: connections and error mapping.
 
 A transaction pooler (PgBouncer) does not preserve the state of a session. A connection through a pooler therefore sends
-its settings with each transaction, and does not prepare statements. To detect a pooler, the process id that was
-received when the connection was opened is compared with `pg_backend_pid()`. With a pooler, they differ.
+its settings with each transaction, and does not prepare statements. Each new connection receives a process id. If this
+id differs from `pg_backend_pid()`, there is a pooler.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class PostgresqlDialect(Dialect):
 def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) -> ServerBackend:
     """Open the backend at the URL `postgresql://` + `rest`.
 
-    Checks the schema, and creates the tables in an empty database, unless `check` is false.
+    Unless `check` is false, checks the schema, and creates the tables if the database is empty.
     """
     address, options, given = split_options(rest)
     query = urllib.parse.urlencode(given)
@@ -190,7 +190,7 @@ def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = Tru
 def _unreachable(error: psycopg.Error) -> Exception:
     """Convert a failure to connect to an exception of this library.
 
-    The text of the driver is left out, because it has names of hosts and users.
+    The error text of the driver is left out, because it contains names of hosts and users.
     """
     if isinstance(error, (pg.InvalidPassword, pg.InvalidAuthorizationSpecification)) or "authentication" in str(error):
         return PermissionDenied("the database server refuses this user")

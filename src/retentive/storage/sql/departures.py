@@ -1,11 +1,12 @@
 """Cache of departures. A departure records that a memory left a path, because the memory was deleted or renamed.
 
-Departures make it possible to read an earlier state of a directory without reading all memories or all versions. A
-memory that was in the directory is either still at the same path, or its departure is in this cache. The cache belongs
-to this process. Each time the cache is used, it first reads the versions that were written since the last use, and adds
+Departures make it possible to read an earlier state of a directory without reading all memories or all versions. Each
+memory that was in the directory either is still at the same path or has a departure in this cache. The cache belongs to
+this process. Each time the cache is used, it first reads the versions that were written since the last use, and adds
 their departures. An index in the database would do the same, but would make every write slower.
 
-If the path of a version was redacted, the cache has no departure from this path, so earlier states do not show it.
+If the path of a version was redacted, the cache has no departure from this path, so earlier states do not show the
+memory at this path.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Departures:
         forking.watch(self)
 
     def renew_after_fork(self) -> None:
-        """Empty the cache in a forked child. The lock is replaced, since a thread of the parent may hold it."""
+        """Empty the cache in a forked child. The lock is replaced, because a thread of the parent may hold it."""
         self._lock = threading.Lock()
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
@@ -129,7 +130,7 @@ class Departures:
 
 
 class _Below:
-    """Memories that the version `before` or a later version deleted, or renamed from a path in the range `bounds`.
+    """Memories that left a path in the range `bounds` with the version `before` or a later version.
 
     `by_path` has all departures of the store, sorted by path. In the state before the version `before`, these memories
     were still at these paths.

@@ -1,9 +1,9 @@
-"""SQLite queries for the current and earlier contents of a directory, without reading memories that are not shown.
+"""SQLite queries for current and earlier contents of a directory. They do not read memories that are not shown.
 
-To list the entries directly in a directory, a recursive query jumps from one entry to the next, over the contents of
-subdirectories. To read an earlier state, two lists are merged. The first list has the memories that are still at the
-same path; they are found in the table of memories. The second list has the memories that have left their path since;
-they are found in the cache of departures (`departures.py`).
+To list the entries directly in a directory, a recursive query jumps from one entry to the next and skips the contents
+of subdirectories. To read an earlier state, two lists are merged. The first list has the memories that are still at the
+same path; they are found in the table of memories. The second list has the memories that have left their path since
+then; they are found in the cache of departures (`departures.py`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _seek(
 class EarlierDirectory:
     """Earlier state of a directory: its contents just before the version with the id `before`.
 
-    `columns` are the columns of the table of versions to read. They must include the path and the operation. `bounds`
+    `columns` are the columns to read from the table of versions. They must include the path and the operation. `bounds`
     enclose all paths below the directory.
     """
 
@@ -87,7 +87,7 @@ class EarlierDirectory:
         """Return the versions of at most `limit` memories, in order of paths, from the path `start` on.
 
         With `is_level`, each subdirectory is represented by its first memory. Returns None if it is not known which
-        memories have left the directory since. The caller must then read all memories.
+        memories have left the directory since then. The caller must then read all memories.
         """
         departed = self._departed(store_id, start, is_level=is_level)
         if departed is None:

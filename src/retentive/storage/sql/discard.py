@@ -1,4 +1,4 @@
-"""Deletion of the data of a finding, which no memory store uses. A copy of the rows is saved first."""
+"""Deletion of the data of a finding. No memory store uses this data. A copy of the rows is saved first."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def repair_store(connection: Connection, store_id: str, *, lock: str) -> None:
 
 
 class _StoreRepair:
-    """Repair of one memory store, which reads all its versions and memories first."""
+    """Repair of one memory store. It first reads all versions and memories of the store."""
 
     def __init__(self, connection: Connection, head: StoreHead) -> None:
         self._connection, self._head, self._store = connection, head, head.no
@@ -132,8 +132,8 @@ class _StoreRepair:
         `text_of` names the row that has the text. If another row of the same memory has the right text, `text_of` is
         corrected. Otherwise a text with the same hash is copied from another row of the store.
 
-        The id of the version itself may be damaged; then nothing is changed. This is assumed if the time in the id
-        differs from the time of the version, or if `text_of` is an unknown id with the same time as the version.
+        Nothing is changed if the id of the version itself may be damaged. This is assumed if the time in the id differs
+        from the time of the version, or if `text_of` is an unknown id with the same time as the version.
         """
         ids = {each.id for each in self._versions}
         same_time = version.text_of is not None and time_in_id(version.text_of) == version.at
@@ -153,9 +153,9 @@ class _StoreRepair:
                 return
 
     def _is_text_wrong(self, version: _Version) -> bool:
-        """Return True if the text of a version is missing or damaged, and False if its hash may be damaged instead.
+        """Return True if the text of a version is missing or damaged. Return False if the hash may be damaged instead.
 
-        The text is damaged if its size is wrong too, or if another row has the same hash for the text.
+        The text counts as damaged if its size is also wrong, or if another row has the same hash for this text.
         """
         text, expected = self._text(version.text_of), (version.text_of, version.sha256)
         if (
@@ -276,7 +276,7 @@ def _repair_times(connection: Connection, store: int) -> None:
 def _repair_ages(connection: Connection, store: int) -> None:
     """Set the creation time of each memory to the time of its first version.
 
-    A memory is left unchanged if versions may be missing before its first one.
+    A memory is left unchanged if its earliest versions may be missing.
     """
     revisions = "SELECT count(DISTINCT revision) FROM versions WHERE store = ? AND revision <= ?"
     right = [

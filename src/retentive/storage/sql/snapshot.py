@@ -81,7 +81,7 @@ def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[S
 
 
 def marked_entry_with_head(connection: Connection, store: str | int, path: str) -> tuple[StoreHead, Entry, str | None]:
-    """Do the same as `entry_with_head`, but without verifying the bytes, and also return the file mark of the memory.
+    """Do the same as `entry_with_head`, but do not verify the bytes. Also return the file mark of the memory.
 
     The file mark identifies the state of the memory's file in a directory. `store` is the id of the store or its number
     in the tables.
@@ -184,9 +184,9 @@ class SqlSnapshot(Snapshot):
         return entry
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Return the entry at a path without verifying its bytes, and the stored mark of its file, or None.
+        """Return the entry at a path, and the stored mark of its file. Does not verify the bytes of the entry.
 
-        A mark has the inode, size and times of a file.
+        A mark has the inode, size and times of a file. It is None if no mark is stored.
         """
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[0] == path:
@@ -361,7 +361,7 @@ class SqlSnapshot(Snapshot):
 
 
 def could_be_id(text: str) -> bool:
-    """Return True if a string has only printable ASCII characters, as all ids and keys of records have.
+    """Return True if a string has only printable ASCII characters. All ids and all keys of records are such strings.
 
     Other strings cannot match any id, and some databases reject NUL or lone surrogates in parameters.
     """
@@ -369,7 +369,7 @@ def could_be_id(text: str) -> bool:
 
 
 def below(path: str) -> tuple[str, str]:
-    """Return two strings. Exactly the paths between them, in byte order, are below `path`.
+    """Return the bounds of the paths below `path`. In byte order, only these paths are between the bounds.
 
     The upper bound ends with `0`, which follows `/` in ASCII. LIKE is not used, because `_` and `%` in paths would be
     wildcards.

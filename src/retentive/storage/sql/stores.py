@@ -50,7 +50,7 @@ def select_store(connection: Connection, id_or_key: str, workspace: str) -> Stor
 def select_store_taking(connection: Connection, store_id: str, new: NewStore) -> StoreInfo | None:
     """Return the store that prevents the creation of a new store, or None.
 
-    This is the store of the same workspace with the same key, or a store with the same id, even an erased one.
+    This is the store with the same key in the same workspace, or the store with the same id, even if it was erased.
     """
     key, workspace = new["key"], new.get("workspace", DEFAULT_WORKSPACE)
     by_key = None if key is None else _select(connection, _BY_KEY, workspace, key)
@@ -98,7 +98,7 @@ def no_store(store_id: str) -> NotFound:
 def select_records(
     connection: Connection, store: int, kind: str, *, after: str = "", limit: int | None = None
 ) -> list[tuple[str, str]]:
-    """Return keys and values of at most `limit` records of a kind, in key order, with keys greater than `after`."""
+    """Return keys and values of at most `limit` records of a kind, in key order. The keys are greater than `after`."""
     found = connection.rows(
         "SELECT name, value FROM records WHERE store = ? AND kind = ? AND name > ? ORDER BY name"
         + ("" if limit is None else f" LIMIT {limit:d}"),

@@ -182,7 +182,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return [each for each in version_ids if each not in present]
 
     def _changes_memories(self) -> None:
-        """Increase the revision of the store at the first change of this transaction to memories or history."""
+        """Increase the revision of the store when this transaction first changes memories or the history."""
         self.changed, self._ahead, head = True, None, self.head
         if self._revision_before is None:
             self._revision_before = head.revision
@@ -281,9 +281,9 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return self.head.revision if change.origin is None else change.origin.revision
 
     def _tick(self, change: Change, head: StoreHead) -> tuple[int, str]:
-        """Return time and id of the next version.
+        """Return the time and the id of the next version.
 
-        The time is now. If the clock went back, it is one microsecond after the time of the previous version.
+        The time is the current time. If the clock went back, the time is one microsecond after the previous version.
         """
         if change.origin is None:
             head.last_at = at = max(int(self._clock() * 1_000_000), head.last_at + 1)
@@ -325,7 +325,7 @@ def was_committed(connection: Connection, changed: SqlTransaction, *, lock: str)
     """Return True if the changes of a transaction were committed although the reply to the commit was lost.
 
     Locks the row of the store; the caller commits. If the transaction contained only records, the result is False,
-    because records may be written twice.
+    because it does no harm to write records twice.
     """
     head = select_head(connection, changed.store_id, lock=lock)
     if changed.newest is not None:

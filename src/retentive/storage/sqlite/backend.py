@@ -52,7 +52,7 @@ class Outdated(Exception):
 class ReadSnapshot(SqlSnapshot):
     """Snapshot that begins a transaction only when it needs one.
 
-    `expect` runs one statement without a transaction, which suffices for most reads. If more statements follow, a
+    `expect` runs one statement without a transaction. This is enough for most reads. If more statements follow, a
     transaction begins. It first reads the row of the store again. Every change to memories, history or settings changes
     this row. If the row is the same, the transaction sees the same state as the first statement. Otherwise `Outdated`
     is raised.
@@ -195,7 +195,7 @@ class SqliteBackend(SqlBackend, Purgeable):
             yield
 
     def renew_after_fork(self) -> None:
-        """Replace locks, queue and connection pool in a forked child, where threads of the parent do not exist."""
+        """Replace the locks, queue and connection pool in a forked child, which has no threads of the parent."""
         run = partial(run_batch, attempt=self._attempt, admit=self._admitted)
         self._queue: WriteQueue[StoreJob] = WriteQueue(run, lock=self._lock)
         self._turns = ReadTurns()

@@ -110,7 +110,7 @@ class Writer:
 class SqliteSharedTransaction:
     """Open transaction that the jobs of a batch share.
 
-    There are no savepoints, since they would cost about 10 us per job. If a job fails after it has changed something,
+    There are no savepoints, because they would cost about 10 us per job. If a job fails after it has changed something,
     the whole transaction is undone, and each job runs again alone.
 
     `heads` has the rows of the stores, by store id. All jobs on one store share its row. A changed row is written once,

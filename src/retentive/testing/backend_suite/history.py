@@ -52,7 +52,7 @@ class HistorySuite(SuiteOpening):
         assert store.versions(before="\0") == []
 
     def test_earlier_states_can_be_read(self, store: Opened) -> None:
-        """The state before a version has, for each memory, the newest version that was recorded until then."""
+        """The state before a version has the newest earlier version of each memory."""
         states: list[dict[str, bytes | None]] = [{}]
         for step in steps(store):
             step()
@@ -63,7 +63,7 @@ class HistorySuite(SuiteOpening):
         assert state_at(store, versions[3].id) == states[3]
 
     def test_earlier_directories_are_parts_of_earlier_states(self, store: Opened) -> None:
-        """`earlier` returns None, or the versions that `as_of` has in a directory, also after redaction and pruning."""
+        """`earlier` returns None or the versions that `as_of` has in a directory, even after redaction and pruning."""
         for step in steps(store):
             step()
             compare_earlier(store)
@@ -177,7 +177,8 @@ class HistorySuite(SuiteOpening):
     def test_a_current_version_cannot_be_redacted(self, store: Opened) -> None:
         """Redaction ignores the current version of a memory, and versions that are already redacted.
 
-        After a rename, an older version has the same stored text as the current version. The current version keeps it.
+        After a rename, an older version has the same stored text as the current version. The current version keeps this
+        text.
         """
         store.create({A: b"one"})
         store.move(A, B)

@@ -78,7 +78,7 @@ class LayersSuite(SuiteOpening):
         assert notes(other, "kind") == list(other.backend.side_records(other.id, "beside")) == []
 
     def test_side_records_do_not_change_the_revision(self, store: Opened) -> None:
-        """Side records are stored by kind and key, as records are, but do not change the revision."""
+        """Side records are stored by kind and key, like records. They do not change the revision."""
         jot = store.backend.put_side_records
         jot(store.id, "seen", {"b": "1", "a": "2"})
         for number in range(80):
@@ -245,7 +245,7 @@ def damaged(text: bytes, stored: bytes) -> Sealing:
 
 
 def reads_of(version_id: str) -> list[Callable[[Snapshot], object]]:
-    """Return a call of each read method that returns the text of the memory at `A`.
+    """Return functions that read the text of the memory at `A`. Each function uses another read method.
 
     `version_id` is the newest version of this memory.
     """

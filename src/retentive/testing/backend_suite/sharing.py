@@ -35,7 +35,7 @@ class SharingSuite(SuiteOpening):
         assert len(store.versions()) == store.revision() == 201
 
     def test_no_update_is_lost_between_openings(self, tmp_path: Path) -> None:
-        """Three backends opened on the same location increment one counter, and every increment is stored."""
+        """Three backends are opened on the same location and increment one counter. Every increment is stored."""
         self.needs_lasting()
         stores = [Opened(self.opened(tmp_path)) for _ in range(3)]
         stores[0].create({A: b"0"})

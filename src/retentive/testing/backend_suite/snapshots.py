@@ -105,7 +105,7 @@ class SnapshotsSuite(SuiteOpening):
             assert walked == [store.memory(path) for path in expected]
 
     def test_the_state_differs_after_each_change(self, store: Opened) -> None:
-        """Two reads of the same memories give the same `state`. A change gives a new one, unless it is always None."""
+        """Two reads of the same memories give the same `state`. A change gives a new `state`, unless all are None."""
         states = [store.read(_state)]
         for change in (
             partial(store.create, {"/memories/a": b"1", "/memories/b": b"2"}),

@@ -42,7 +42,7 @@ class StoresSuite(SuiteOpening):
     def test_an_imported_store_keeps_its_id_and_creation_time(self, backend: Backend) -> None:
         """A store can be created with a given id and creation time, as for an import.
 
-        If the id or the key exists, the existing store is returned.
+        If a store with this id or this key exists already, it is returned.
         """
         there = backend.create_store(key="there", name="there")
         store_id, born = "memstore_" + "0" * 30 + "42", datetime(2020, 1, 2, 3, 4, 5, 678_901, UTC)
@@ -63,7 +63,7 @@ class StoresSuite(SuiteOpening):
         assert backend.get_store(other.id) == other
 
     def test_keys_are_unique_in_their_workspace(self, backend: Backend) -> None:
-        """Two workspaces can use the same key for different stores. An id finds a store of any workspace."""
+        """Two workspaces can use the same key for different stores. An id finds its store from every workspace."""
         one = backend.create_store(key="k", name="one")
         other = backend.create_store(key="k", name="other", workspace="wrkspc_other")
         assert (one.workspace_id, other.workspace_id) == (DEFAULT_WORKSPACE, "wrkspc_other")
@@ -135,7 +135,7 @@ class StoresSuite(SuiteOpening):
         assert backend.list_stores(after=ids[6]) == backend.list_stores(limit=0) == []
 
     def test_stores_are_listed_newest_first(self, backend: Backend) -> None:
-        """`after` and `before` are exclusive bounds of the ids, in both orders. No store needs to have such an id."""
+        """`after` and `before` are exclusive bounds of the ids, in both orders. They need not be ids of stores."""
         ids = sorted(backend.create_store(key=None, name=str(number)).id for number in range(5))
         newest_first = [one.id for one in backend.list_stores(newest_first=True)]
         assert newest_first == ids[::-1]
@@ -157,7 +157,7 @@ class StoresSuite(SuiteOpening):
         assert backend.get_store("z") == listed[0]
 
     def test_an_id_takes_precedence_over_a_key(self, tmp_path: Path) -> None:
-        """A store can have a key that is the id of another store. That id still finds the other store."""
+        """A store can have the id of another store as its key. The id then still finds the other store."""
         ids = iter(["memstore_1", "memstore_2"])
         backend = self.opened(tmp_path, new_id=lambda prefix, time_us: next(ids))
         backend.create_store(key="memstore_2", name="one")

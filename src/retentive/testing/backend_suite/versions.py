@@ -1,4 +1,4 @@
-"""Backend suite: the versions that changes record, including renames."""
+"""Backend suite: the versions that are recorded for changes, including renames."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ WHO = Actor("user", "ann")
 
 
 class VersionsSuite(SuiteOpening):
-    """Tests of versions. Each change adds one version, which has its operation, time and actor, and the new text."""
+    """Tests of versions. Each change adds one version with the operation, time, actor and new text of the change."""
 
     def test_one_version_records_a_new_path_with_a_new_text(self, store: Opened) -> None:
         """One change can rename a memory and replace its text. It adds one version, and the memory keeps its id.
@@ -135,7 +135,7 @@ class VersionsSuite(SuiteOpening):
         assert [version.revision for version in store.versions()] == [2, 2, 1]
 
     def test_many_changes_in_one_write_are_one_revision(self, store: Opened) -> None:
-        """Creations, edits, renames and deletions add one version each, with increasing times."""
+        """Each creation, edit, rename or deletion adds one version. The times of the versions increase."""
         count = 300
         files = {f"/memories/d{number % 7}/{number:03d}": str(number).encode() for number in range(count)}
         store.create(files)
@@ -191,7 +191,7 @@ class VersionsSuite(SuiteOpening):
         assert store.version_text(store.versions()[1].id) == large
 
     def test_unusual_and_longest_paths_are_stored(self, store: Opened) -> None:
-        """Paths may contain every allowed character and have the maximum length."""
+        """A path can contain every allowed character. A path of the maximum length can be stored."""
         store.create({path: path.encode() for path in ODD_PATHS})
         assert store.tree() == {path: path.encode() for path in ODD_PATHS}
         for path in ODD_PATHS:
@@ -244,7 +244,7 @@ class VersionsSuite(SuiteOpening):
         assert times == sorted(times)
 
     def test_a_memory_that_was_moved_and_edited_can_be_changed_further(self, store: Opened) -> None:
-        """After one change renamed a memory and replaced its text, the memory can be edited, moved back and deleted.
+        """A memory that one change renamed and edited can then be edited, moved back and deleted.
 
         Another memory can be created at its old path.
         """

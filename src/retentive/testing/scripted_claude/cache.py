@@ -1,10 +1,10 @@
 """Simulates prompt caching: computes how many tokens of a prompt are read from the cache and written to it.
 
 The API has these rules (source: "Prompt caching"). A block with `cache_control` is a breakpoint. If the request itself
-has a field `cache_control`, its last block is a breakpoint too. The API stores the prompt up to each breakpoint, if
-this prefix has at least 1,024 tokens. A later request reads the longest stored prefix that ends at one of its
-breakpoints, or at most 20 blocks before one. The API deletes stored prefixes after 5 minutes without use; this module
-keeps them.
+has a field `cache_control`, the last block of the prompt is a breakpoint too. The API stores the prompt up to each
+breakpoint, if this prefix has at least 1,024 tokens. A later request reads the longest stored prefix that ends at a
+breakpoint of this request, or at most 20 blocks before such a breakpoint. The API deletes stored prefixes after 5
+minutes without use; this module keeps them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":
 
 @dataclass(frozen=True, slots=True)
 class CacheUse:
-    """Numbers of tokens of a prompt that were read from the cache, and that were written to it."""
+    """Number of tokens of a prompt that were read from the cache, and number of tokens that were written to it."""
 
     read: int = 0
     written: int = 0

@@ -1,8 +1,8 @@
 """Checks the rules for requests, such as the rules for tools, thinking, caching, content blocks and context edits.
 
 `check_request` first checks the types of the fields, and then the rules that concern several fields. Each check raises
-the `ApiError` of its rule. The module `requests` checks the rules for tool calls and results: these concern the whole
-conversation of a message thread, and a request may have only its last part.
+the `ApiError` of its rule. The module `requests` checks the rules for tool calls and results. These rules concern a
+whole conversation, but a request in a message thread may have only the last part of the conversation.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _BOTH = ("text", "document", "tool_addition", "tool_removal", "mcp_tool_listing"
 def check_request(headers: Mapping[str, str], data: bytes, *, strict: bool, count: bool) -> tuple[Body, list[str]]:
     """Parse and check a request. Returns its body and a list of warnings.
 
-    A warning names a model, beta or field that the installed SDK does not know. If `strict` is true, it is an error
-    instead. `count` is true for `count_tokens`. Header names must be lower case. Raises `ApiError`.
+    A warning names a model, beta or field that the installed SDK does not know. If `strict` is true, there is an error
+    instead of a warning. `count` is true for `count_tokens`. Header names must be lower case. Raises `ApiError`.
     """
     _check_headers(headers)
     refuse_if(len(data) > MAX_BODY_BYTES, "too_large")

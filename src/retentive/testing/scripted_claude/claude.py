@@ -40,9 +40,9 @@ class ScriptedResponse:
 class Exchange:
     """Recorded request and its response.
 
-    `headers` and `body` are those of the request. `reply` is the body of the response: a message or an error. If the
-    response was streamed, it is the same message as without streaming. `status` is 0 if no response was sent. `prompt`
-    is None if the request was rejected before its prompt was built.
+    `headers` and `body` are those of the request. `reply` is the body of the response: a message or an error. For a
+    streamed response, `reply` is the message that would be sent without streaming. `status` is 0 if no response was
+    sent. `prompt` is None if the request was rejected before its prompt was built.
     """
 
     headers: Mapping[str, str]
@@ -67,14 +67,14 @@ class ScriptedClaude:
     """Plays scripts, and records requests and failures. `scripted_claude` creates it and serves it over HTTP.
 
     `failures`, `requests` and `largest_prompt` are updated while the server runs. Any thread can read them.
-    `largest_prompt` is the size in tokens of the largest prompt after context edits. It includes prompts that were
-    rejected because they were too long.
+    `largest_prompt` is the size in tokens of the largest prompt after context edits. Prompts that were rejected because
+    of their length are included.
 
     Options:
 
     - `threads=False` rejects message threads, as the API does for some organisations.
     - `context_window` is the maximum size of a prompt, in tokens. A request with a longer prompt is rejected.
-    - `summarize` is a function that returns the summary of a compaction, or None to simulate a failed compaction.
+    - `summarize` is a function that returns the summary of a compaction. If it returns None, the compaction fails.
     - `strict=True` rejects models, betas and fields that the installed SDK does not know, as the API does. By default
       they are only added to `warnings` and logged.
     - `faults` defines which requests fail, and how they fail.
@@ -113,9 +113,9 @@ class ScriptedClaude:
         self._played: dict[int, int] = {}
 
     def verify(self) -> None:
-        """Raise `AssertionError` if there were failures, or if turns of a script were not played.
+        """Raise `AssertionError` if there were failures or unplayed turns.
 
-        The message has all failures, and the first unplayed turn of each script.
+        The message contains all failures, and the first unplayed turn of each script.
         """
         found = [str(failure) for failure in self.failures]
         scripts = [script for script in self._scripts if isinstance(script, Script)]
@@ -150,7 +150,7 @@ class ScriptedClaude:
     def count(self, headers: Mapping[str, str], data: bytes) -> dict[str, object] | ApiError:
         """Answer a `POST /v1/messages/count_tokens`.
 
-        Tool uses and thinking are cleared and earlier compactions are applied before the tokens are counted. No new
+        Before the tokens are counted, tool uses and thinking are cleared, and earlier compactions are applied. No new
         compaction starts.
         """
         try:
@@ -166,7 +166,7 @@ class ScriptedClaude:
         return counted
 
     def state(self) -> dict[str, object]:
-        """Return the numbers of requests, context edits and warnings, and the failures, as a JSON object."""
+        """Return a JSON object with the numbers of requests, context edits and warnings, and with the failures."""
         names = ("requests", "cleared_tool_uses", "cleared_thinking_turns", "compactions", "warnings")
         counts: dict[str, object] = {name: self._tally[name] for name in names}
         return {**counts, "largest_prompt": self.largest_prompt, "failures": [str(failed) for failed in self.failures]}
@@ -208,7 +208,7 @@ class ScriptedClaude:
         except Exception as error:  # the function of a test may raise anything
             raise ScriptFailure("summarize", 0, f"the function raised {error!r}") from error
         if summary is not None and not isinstance(summary, str):
-            raise ScriptFailure("summarize", 0, f"summarize must return a string or None, got {summary!r}")
+            raise ScriptFailure("summarize", 0, f"`summarize` must return a string or None, got {summary!r}")
         return summary
 
     def _check_sizes(self, context: Context) -> None:

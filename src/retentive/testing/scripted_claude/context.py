@@ -1,4 +1,4 @@
-"""Context management: applies the context edits of a request to its conversation, in their order.
+"""Context management: applies the context edits of a request to its conversation, in the order of the request.
 
 The functions keep no state between requests, because every request contains the complete conversation.
 """
@@ -61,8 +61,9 @@ class Context:
     def prompts(self) -> tuple[int, ...]:
         """Sizes, in tokens, of the prompts that the model would get for this request.
 
-        With a compaction, there are two sizes: first that of the prompt that asks for the summary, and then that of the
-        prompt for the reply. If the request pauses after the summary, there is only the first.
+        Without a compaction, there is one size. With a compaction, the first size is for the prompt that asks for the
+        summary, and the second for the prompt of the reply. If the reply pauses after the summary, there is no second
+        size.
         """
         summarized = (self.compaction.input_tokens,) if self.compaction else ()
         return summarized if self.compaction and self.compaction.pauses else (*summarized, self.tokens)

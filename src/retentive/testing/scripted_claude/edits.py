@@ -1,6 +1,6 @@
 """Parses the context edits of a request, in its field `context_management`.
 
-The modules `shape` and `checks` validate the field before. Sources: "Context editing", configuration options;
+The modules `shape` and `checks` have already validated the field. Sources: "Context editing", configuration options;
 "Compaction", parameters.
 """
 
@@ -90,7 +90,7 @@ def _edit(edit: Block) -> ContextEdit:
 
 
 def _value(amount: object, default: int) -> int:
-    """Return `value` of an object such as `{"type": "tool_uses", "value": 3}`. Returns `default` if it is missing."""
+    """Return `value` of an object such as `{"type": "tool_uses", "value": 3}`. If it is missing, return `default`."""
     value = amount.get("value") if isinstance(amount, Mapping) else None
     return value if isinstance(value, int) else default
 

@@ -40,8 +40,8 @@ class ErrorResponse:
 class Disconnect:
     """Fault: the server closes the connection.
 
-    If `after_events` is None, the connection closes before the response. Otherwise it closes after this number of
-    events of a stream. A response that is not streamed is then cut off in the middle of its body.
+    If `after_events` is None, the connection closes before the response. If it is a number, a stream is cut off after
+    this number of events, and a response that is not streamed is cut off in the middle of its body.
     """
 
     after_events: int | None = None

@@ -43,8 +43,8 @@ def scripted_claude(
 ) -> Iterator[ScriptedClaude]:
     """Context manager that yields a `ScriptedClaude` and serves it over HTTP until the `with` block ends.
 
-    The server runs in a thread and listens on 127.0.0.1; the attribute `url` has its address. `port` 0 selects a free
-    port. The options are those of `ScriptedClaude`.
+    The server runs in a thread and listens on 127.0.0.1. The attribute `url` of the `ScriptedClaude` is the address of
+    the server. `port` 0 selects a free port. The options are those of `ScriptedClaude`.
     """
     claude = ScriptedClaude(*scripts, **options)
     started = threading.Event()

@@ -34,9 +34,10 @@ class ToolUse:
 class Prompt(Conversation):
     """Conversation as the model would see it, after clearing and compaction.
 
-    `input_tokens` is the size of the prompt. `warning` is the text with which the API warns a model that tool results
-    will soon be cleared; None if there is no warning. `placeholder` is the text that replaces a cleared tool result.
-    `instructions` is set only for `summarize`: the request's own prompt for the summary, or None.
+    `input_tokens` is the size of the prompt. `warning` is the text that warns the model that tool results will soon be
+    cleared, or None if there is no warning. `placeholder` is the text that replaces a cleared tool result.
+    `instructions` is the prompt for the summary that the request contains. It is None if the request contains none, and
+    in every `Prompt` that is not for `summarize`.
     """
 
     input_tokens: int
@@ -77,7 +78,10 @@ class Prompt(Conversation):
 
 
 def parse_result(block: Block) -> Result:
-    """Return the text and `is_error` of a tool_result block. Content such as an image becomes its type, `[image]`."""
+    """Return the text and `is_error` of a tool_result block.
+
+    Content that is not text is replaced by its type in brackets, such as `[image]`.
+    """
     content = block.get("content")
     if isinstance(content, list):
         content = "".join(_part_text(part) for part in content)

@@ -34,8 +34,8 @@ MODEL = "scripted-claude"
 class Failure:
     """Failure of a script. `message` is the reason, such as a failed check or a tool that is not in the request.
 
-    `turn` is the number of the turn. `request` is the number of the `POST /v1/messages`, from 1, and 0 if it is not
-    known.
+    `turn` is the number of the turn. `request` is the number of the `POST /v1/messages` request. The first has the
+    number 1; 0 means that the number is not known.
     """
 
     script: str
@@ -73,7 +73,7 @@ class ScriptedReply:
     cached: CacheUse = UNCACHED
 
     def message(self) -> dict[str, object]:
-        """Return the body of the response without streaming."""
+        """Return the body of the response if it is not streamed."""
         message: dict[str, object] = {
             "id": self.id,
             "type": "message",
@@ -89,7 +89,7 @@ class ScriptedReply:
         return message
 
     def usage(self, output_tokens: int) -> dict[str, object]:
-        """Return the token usage with this number of output tokens. At its start, a stream reports a lower number."""
+        """Return the token usage with this number of output tokens. A stream starts with a lower number."""
         usage: dict[str, object] = {
             **_usage(self.input_tokens, output_tokens, self.cached),
             "service_tier": "standard",
@@ -124,9 +124,9 @@ def next_turn(
 ) -> Turn:
     """Return the next turn of a conversation. A script function is called with `prompt`.
 
-    For a script, the checks of the previous turn run first. Raises `ScriptFailure` if a check fails, after the last
-    turn, if no script matches, and if the turn calls a tool that is not in the request. Updates `played`, which maps
-    the `id()` of a script to the number of its turns that were played.
+    For a script, the checks of the previous turn run first. Raises `ScriptFailure` if a check fails, if the script has
+    no more turns, if no script matches, or if the turn calls a tool that is not in the request. Updates `played`, which
+    maps the `id()` of a script to the number of its played turns.
     """
     script = select_script(scripts, conversation.opening)
     number = _completed_turns(script, conversation) + 1
@@ -152,7 +152,7 @@ def _overrun(script: Script, number: int, conversation: Conversation) -> NoRetur
 
 
 def _completed_turns(script: Script | ScriptFunction | None, conversation: Conversation) -> int:
-    """Return the number of turns that the conversation has replies for.
+    """Return the number of turns whose replies are already in the conversation.
 
     A turn with the stop reason "pause_turn" and the next turn are one message in the API, but two turns of a script.
     """
@@ -227,7 +227,9 @@ def _block(block: str | Call | Thinking | Raw, suffix: str) -> Block:
 def _iterations(
     compaction: CompactionSummary, input_tokens: int, output_tokens: int, cached: CacheUse
 ) -> tuple[Block, ...]:
-    """Return the token usage of the summary, and of the message unless the reply pauses after the summary.
+    """Return the token usage of the summary and of the message.
+
+    If the reply pauses after the summary, there is no usage of a message.
 
     The field `usage` of the reply does not include the tokens of the summary.
     """

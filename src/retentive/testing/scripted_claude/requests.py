@@ -59,7 +59,7 @@ class Request:
 
 
 class Threads:
-    """Conversations of clients that use message threads. Each is stored under the id of its last reply."""
+    """Conversations of clients that use message threads. The key of a conversation is the id of its last reply."""
 
     def __init__(self, *, supported: bool = True) -> None:
         self._supported = supported
@@ -114,7 +114,7 @@ class PausedReplies:
             self._replies.add(blocks)
 
     def ends(self, message: Message) -> bool:
-        """Return whether a message ends with a paused reply, or with a call or result of a server tool."""
+        """Return whether a message ends with a paused reply, a call of a server tool, or a result of a server tool."""
         last = str(message.blocks[-1].get("type"))
         blocks = _serialize(message.blocks)
         resumed = any(blocks[len(blocks) - len(reply) :] == reply for reply in self._replies)
@@ -124,9 +124,9 @@ class PausedReplies:
 def check_conversation(messages: Sequence[Message], *, thinks: bool = False, paused: PausedReplies) -> None:
     """Raise `ApiError` if the roles are in a wrong order, or if tool calls and results do not match.
 
-    Consecutive messages of the same role must be merged. A conversation starts with a user message, or with a
-    compaction block that replaces earlier messages. It ends with a user message, a compaction block or a paused reply.
-    `thinks` is True if thinking is enabled in the request.
+    The caller must already have merged consecutive messages of the same role. A conversation starts with a user
+    message, or with a compaction block that replaces earlier messages. It ends with a user message, a compaction block
+    or a paused reply. `thinks` is True if thinking is enabled in the request.
     """
     refuse_if(not messages, "no_messages")
     refuse_if(messages[0].role != "user" and messages[0].blocks[0].get("type") != COMPACTION, "first_role")
@@ -166,7 +166,10 @@ def _check_results(n: int, message: Message, previous: Message | None) -> None:
 
 
 def _check_server_calls(messages: Sequence[Message]) -> None:
-    """Raise `ApiError` if a server tool or MCP call has no result when its turn ends, or if a result has no call."""
+    """Check the calls of server tools and MCP tools.
+
+    Raises `ApiError` if a call has no result when its turn ends, or if a result has no call.
+    """
     calls: dict[str, tuple[str, str]] = {}  # calls without a result, by id: path of the message, name of the tool
     for n, message in enumerate(messages):
         if message.role == "user" and len(message.of_type("tool_result")) < len(message.blocks):
@@ -191,8 +194,8 @@ def _refuse_open(calls: Mapping[str, tuple[str, str]]) -> None:
 def _serialize(blocks: Sequence[Block]) -> tuple[str, ...]:
     """Serialize blocks so that a reply can be compared with the blocks that a client sends back.
 
-    Null fields are omitted, because some clients add null for missing fields. Blank texts are omitted, because the API
-    refuses them in requests, so clients leave them out.
+    Null fields are omitted, because some clients add null for missing fields. Blank texts are omitted, because clients
+    do not send them back: the API refuses blank texts in requests.
     """
     kept = [block for block in blocks if block.get("type") != "text" or str(block.get("text")).strip()]
     compact = ({name: value for name, value in block.items() if value is not None} for block in kept)

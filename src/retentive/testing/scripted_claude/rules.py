@@ -65,7 +65,7 @@ def invalid(message: str) -> ApiError:
 
 @dataclass(frozen=True, slots=True)
 class ApiRule:
-    """Rule of the API: the status, source and text of its error. `text` is a format string."""
+    """Rule of the API, with the status and text of its error, and its source. `text` is a format string."""
 
     status: int
     source: str
@@ -81,7 +81,7 @@ RULES: Mapping[str, ApiRule] = _read()
 
 
 def refusal(rule: str, where: str = "", *, details: Mapping[str, object] | None = None, **values: object) -> ApiError:
-    """Return the error of a rule in `RULES`. `where` and `values` fill the text of the rule."""
+    """Return the error of a rule in `RULES`. `where` and `values` replace the placeholders in its text."""
     row = RULES[rule]
     return ApiError(row.status, KINDS[row.status], row.text.format(where=where, **values), details, rule=rule)
 

@@ -58,7 +58,7 @@ class Call:
     """Tool call: a tool_use block with the name and the input of a tool.
 
     `input` can be any JSON object, even an invalid command. `check` is applied to the result that the client sends. If
-    it is None, any result is accepted.
+    `check` is None, any result is accepted.
     """
 
     input: Mapping[str, object]
@@ -75,7 +75,7 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Content block that the server sends without a change, such as the call of a server tool, or its result."""
+    """Content block that the server sends unchanged, such as a call of a server tool or the result of such a call."""
 
     block: Mapping[str, object]
 
@@ -120,7 +120,7 @@ class Script:
         return to_turn(self.turns[number - 1]) if number <= len(self.turns) else None
 
     def unplayed(self, played: int) -> str:
-        """Return a sentence about the first turn that was not played, if the first `played` turns were played.
+        """Return a sentence about the first unplayed turn. `played` is the number of turns that were played.
 
         Returns an empty string if all turns were played.
         """

@@ -1,8 +1,8 @@
 """Checks the types of the fields of a request, by comparing them with the types of the installed `anthropic` SDK.
 
 The types of the SDK are generated from the specification of the API. They describe every field, block, tool and edit
-that the SDK can send. A path in an error has the form that the API uses: after an object with several variants comes
-the `type` of the variant, as in `messages.0.content.1.tool_use.id`.
+that the SDK can send. A path in an error has the form that the API uses. If an object can have several variants, the
+`type` of its variant follows in the path, as in `messages.0.content.1.tool_use.id`.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ _HEADERS = ("betas", "user_profile_id", "workspace_id")  # arguments that the SD
 
 @cache
 def _fields(kind: object) -> dict[str, tuple[object, bool]]:
-    """Return the fields of a TypedDict. Each has its type, and True if the field is required."""
+    """Return the fields of a TypedDict: for each name, the type of the field and whether it is required."""
     hints = typing_extensions.get_type_hints(kind, include_extras=True)
     origins: dict[str, object] = {name: get_origin(hint) for name, hint in hints.items()}
     return {name: (hint, origins[name] is Required) for name, hint in hints.items()}

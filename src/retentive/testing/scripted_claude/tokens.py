@@ -1,7 +1,7 @@
 """Estimates numbers of tokens. The estimates are deterministic, but this is not a real tokenizer.
 
 Text counts as one token for each 4 bytes of UTF-8, and JSON as one token for each 3 bytes. The API adds content of its
-own to a prompt. The number of its tokens comes from the documentation; if it is not documented, it is a guess. Real
+own to a prompt. For this content, the documented number of tokens is used, or a guess if no number is documented. Real
 numbers depend on the model, and differ most for non-Latin scripts.
 """
 
@@ -67,7 +67,10 @@ def system_tokens(system: object) -> int:
 
 
 def tools_tokens(tools: Iterable[Block]) -> int:
-    """Return the number of tokens of the tools, with the text that the API adds to the prompt if there are tools."""
+    """Return the number of tokens of the tools.
+
+    If there are tools, the API adds a text to the prompt. The tokens of this text are included.
+    """
     sizes = [json_tokens(tool) if "input_schema" in tool else TYPED_TOOL_TOKENS for tool in tools]
     return TOOLS_TOKENS + sum(sizes) if sizes else 0
 

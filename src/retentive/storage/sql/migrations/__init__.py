@@ -41,7 +41,7 @@ _BY_STORE = {"postgresql": "PARTITION BY HASH (store)", "mariadb": "PARTITION BY
 
 @cache
 def migrations(dialect: str) -> list[tuple[int, str]]:
-    """Return number and SQL text of each migration of a dialect, in order."""
+    """Return the number and the SQL text of each migration of a dialect, in order."""
     return [(int(name.split("_", 1)[0]), _lines_for(dialect, _script(name))) for name in SCRIPTS]
 
 

@@ -1,8 +1,8 @@
 """Async versions of `MemoryStore`, `Mounts` and `Retentive`.
 
 An async method has the name and arguments of the sync method. It runs the sync method in a worker thread. If the store
-is on a server, it instead sends the HTTP requests on the event loop. A method that has started completes even if its
-caller is cancelled.
+is on a server, the async method sends the HTTP requests on the event loop instead. A method that has started completes
+even if its caller is cancelled.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Conflicting:
-    """Memory that prevents a change, because it is at the path of the change, above it or below it.
+    """Memory that prevents a change, because it is at, above or below the path of the change.
 
     If several memories are below the path, this is the first of them.
     """
@@ -219,7 +219,7 @@ class Phrase:
 
 
 class Refused(RetentiveError):
-    """The engine refused a command. The sentence of this error is the reply to the model.
+    """The engine refused a command. This error names the sentence that is the reply to the model.
 
     `key` is the key of a sentence template in `Replies`, and `values` are the values for its placeholders. For the
     placeholders `path`, `old_path` and `new_path`, the engine uses the paths as the caller wrote them.

@@ -170,7 +170,7 @@ def location_exists(location: str | os.PathLike[str], *, or_is_empty: bool = Fal
 
 
 def is_foreign(location: str | os.PathLike[str]) -> bool:
-    """Return whether a location is the path of a directory that retentive has never opened: it has no `.retentive`."""
+    """Return whether a location is the path of a directory without `.retentive`, so it was never opened before."""
     scheme, path = parse_location(location)
     return scheme is None and not os.path.lexists(os.path.join(path, ".retentive"))
 

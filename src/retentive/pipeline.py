@@ -105,7 +105,7 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
 def _examined_ahead(context: StoreContext, operation: WriteOperation[Any]) -> TextExaminer:
     """Return the examiner that finds sensitive values in the texts of an operation.
 
-    It examines a long text now, before the write lock is acquired, so that other writers need not wait for the
+    A long text is examined now, before the write lock is acquired, so that other writers need not wait for the
     examination.
     """
     settings, text = context.known_settings[1], brought_by(operation)
@@ -257,7 +257,8 @@ class StoreCore(StoreContext):
     def written_together(self, batch: Batch, invocation: Invocation) -> list[Written]:
         """Run a batch, and return one `Written` for each of its commands. Either all commands are applied or none.
 
-        If commands are refused, raises the error of the first of them, with its `position`. Also raises storage errors.
+        If commands are refused, raises the error of the first refused command, with the `position` of this command.
+        Also raises storage errors.
         """
         try:
             outcome = run(self, batch, invocation)

@@ -12,7 +12,7 @@ from retentive.errors import InvalidInput
 
 
 def check_text(name: str, text: object) -> None:
-    """Raise `InvalidInput` unless `text` is a string without lone surrogates. The message uses `name` for the text."""
+    """Raise `InvalidInput` unless `text` is a string without lone surrogates. The message calls the text `name`."""
     if not isinstance(text, str):
         raise InvalidInput(f"{name} must be a string")
     if text != replace_surrogates(text):
@@ -22,7 +22,7 @@ def check_text(name: str, text: object) -> None:
 def check_list(value: object, message: str) -> list[Any]:
     """Return the items of a list or another iterable.
 
-    If `value` is a string, a dict or not iterable, raises `InvalidInput` with the text `message`.
+    Raises `InvalidInput` with the text `message` if `value` is a string or a dict, or if it is not iterable.
     """
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise InvalidInput(message)

@@ -5,9 +5,9 @@
         ...
 
 The loop does not use the SDK's tool runner, because the runner does not pass the id of a tool call to the tool. This
-loop records each response before it runs the tool calls of the response. For each call, the loop tells the memory the
-id of the call, and records the result. If the process is killed at any point, the saved conversation can be continued:
-a command that runs again under its id changes the memory only once.
+loop records each response before it runs the tool calls of the response. The loop passes the id of each call
+to the memory, and records the result of the call. If the process is killed at any point, the saved conversation can be
+continued: a command that runs again under its id changes the memory only once.
 
 Each request contains the whole conversation. There are two reasons: the API applies context edits only to whole
 conversations, and the application can save or drop the conversation at any time.
@@ -255,9 +255,9 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
     - `cache`: cache the system prompt and the conversation so far (`cache_control`).
     - `request`: extra fields for each request, such as `thinking`.
 
-    Raises `InvalidInput` for invalid arguments, storage errors if the memory cannot be opened, and `AgentError` during
-    a run. After an error or an abandoned run, the conversation is still valid, and `run()` without a message continues
-    it. If the API rejects a message, the message is removed from the conversation.
+    Raises `InvalidInput` if an argument is invalid. Raises storage errors if the memory cannot be opened, and
+    `AgentError` during a run. After an error or an abandoned run, the conversation is still valid, and `run()` without
+    a message continues it. If the API rejects a message, the message is removed from the conversation.
     """
 
     _new_client: Callable[[], Anthropic] = staticmethod(sdk.new_client)

@@ -85,7 +85,10 @@ def _joined(head: str, entries: Sequence[str]) -> str:
 
 
 def _archive(files: ProjectFiles, entries: Sequence[str], room: int, day: str) -> None:
-    """Write sessions to new files named after `day`, and add the files to the index. `entries` has the newest first."""
+    """Write sessions to new files named after `day`, and add the files to the index.
+
+    The newest session is first in `entries`.
+    """
     head = "# Earlier sessions, newest first\n"
     rest = [part for entry in entries for part in _parts(entry, room - _size(head) - 1)]
     chunks = []

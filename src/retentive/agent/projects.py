@@ -125,7 +125,7 @@ def close_session(
     clock: Clock = time.time,
     **author: Unpack[Author],
 ) -> None:
-    """Record a session: work done, next steps, features that now pass (`verified`) or no longer pass (`broken`).
+    """Record a session: work done, next steps, and features that now pass (`verified`) or no longer do (`broken`).
 
     Either all memories change, or none. Changes by other sessions are kept. If the log in `progress.md` gets too long,
     its older sessions move to dated files. `sessions/index.md` lists these files, newest first. If the store has no

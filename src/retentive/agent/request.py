@@ -64,7 +64,7 @@ def request_of(
 
     Context edits that the API would reject are left out: all edits in a request with `compaction`, and the edit
     `Compact` if the messages contain a signed summary. The API signs a summary only if it was requested with
-    `compaction`. Source: "Compaction on demand", limits and interactions with other features.
+    `compaction`. Source: the limits and the interactions with other features in "Compaction on demand".
     """
     summaries = [block for message in messages for block in message["content"] if block["type"] == "compaction"]
     signed = [block for block in summaries if block.get("signature")]

@@ -93,7 +93,7 @@ def stream_events(event: Any) -> tuple[list[Event], bool]:
 
 
 def lost_after_the_end() -> suppress:
-    """Return a context manager that ignores a connection lost after the end of a response.
+    """Return a context manager that ignores the loss of the connection after the end of a response.
 
     The rest of the stream is not needed. It is read because the connection can then be reused.
     """
@@ -108,7 +108,7 @@ def request_errors() -> Iterator[None]:
     `InvalidInput` is raised. If the SDK cannot parse the response, `ApiFailed` is raised.
 
     The SDK tries to parse each response with status 200, even a malformed one, and may then raise a `TypeError` or
-    another exception that is not its own.
+    another exception that the SDK does not define.
     """
     with api_errors():
         try:

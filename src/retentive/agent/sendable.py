@@ -12,8 +12,8 @@ Each rule quotes the error of the API for a request that breaks the rule:
 - A call without a result gets an error result. The API reports the same error as in the previous rule.
 - Thinking at the end of a response is left out: "The final block in an assistant message cannot be `thinking`".
 - A call of a server tool is left out if it has no result and its turn has ended. The API would have sent the result in
-  that turn: "`web_search` tool use with id ... was found without a corresponding `web_search_tool_result` block". A
-  turn is not ended by a pause or by results of the client's own tools.
+  that turn. The error is "`web_search` tool use with id ... was found without a corresponding `web_search_tool_result`
+  block". A pause does not end a turn, and neither do results of the client's own tools.
 """
 
 from __future__ import annotations

@@ -240,7 +240,7 @@ def answer_of(finished: list[Finished]) -> str:
 
 
 def _last_text(messages: Sequence[MessageDict]) -> str:
-    """Text of Claude's last turn. If the API paused the turn, it consists of several messages."""
+    """Text of Claude's last turn. A turn that the API paused consists of several messages."""
     last = list(takewhile(lambda message: message.get("role") == "assistant", reversed(messages)))
     blocks = [block for message in reversed(last) for block in blocks_of(message)]
     return "\n\n".join(block["text"] for block in blocks if block.get("type") == "text")

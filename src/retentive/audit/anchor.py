@@ -141,7 +141,7 @@ def new_anchor(
 def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = False) -> list[Anchor]:
     """Read the anchors of a store from a file, oldest first.
 
-    If the file does not exist, raises `NotFound`, or returns an empty list if `missing_ok` is True. Raises
+    If the file does not exist, raises `NotFound`. With `missing_ok`, returns an empty list instead. Raises
     `InvalidInput` for a malformed file or a wrong key, and `Damaged` if a line was modified or removed.
     """
     if missing_ok and not os.path.lexists(expanded(path)):

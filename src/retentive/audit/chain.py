@@ -199,7 +199,7 @@ def has_entry(snapshot: Snapshot, seq: int, entry_id: str) -> bool:
 
 
 def changes_field(recorded: Sequence[Recorded]) -> dict[str, object]:
-    """Return the fields of an audit entry that list the versions of its operation. `recorded` has these versions."""
+    """Return the fields in which an audit entry lists the versions of its operation. `recorded` has these versions."""
     if not recorded:
         return {}
     if len(recorded) <= LISTED_CHANGES:

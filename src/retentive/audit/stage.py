@@ -15,7 +15,7 @@ from retentive.values.replies import ERROR_CODES
 
 
 def needs_entry(attempt: Attempt[Any]) -> bool:
-    """Return whether a failure needs an audit entry: the audit log is on, and the transaction had begun."""
+    """Return whether a failure needs an audit entry. It does if the log is on and the transaction had begun."""
     return attempt.has_begun and attempt.settings.audit
 
 
@@ -61,7 +61,7 @@ def entry_of_read(
 def entry_of_failure(attempt: Attempt[Any], error: RetentiveError) -> bool:
     """Write the audit entry of an operation that failed with `error`, in a separate transaction.
 
-    Returns False if the entry cannot be written. If the operation needs no entry, returns True.
+    Returns True if the entry was written or is not needed, and False if it cannot be written.
     """
     if not needs_entry(attempt):
         return True

@@ -142,7 +142,7 @@ class _Verification:
         return Problem("missing" if seq else "unknown", seq)
 
     def check_heads(self, expected: Iterable[Head]) -> None:
-        """Check that the log contains the entries in `expected`, unchanged. Each was once the last entry."""
+        """Check that the log contains the entries in `expected`, unchanged. Each was the last entry at some time."""
         for head in expected:
             if head.seq and head.seq not in self.hashes:
                 self.problems.append(Problem("missing", head.seq))

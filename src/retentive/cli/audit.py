@@ -37,9 +37,9 @@ def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, k
     """Verify that no entry of the log was modified, removed or reordered.
 
     If the log was modified, prints the first wrong entry and exits with status 13. Prints the head of the log, which is
-    the number and the hash of its last entry. Keep the head in another place, and pass it to --expect later: this
-    detects a log that was rewritten or truncated. Lists versions that were recorded while the log was on but have no
-    entry; these are not errors.
+    the number and the hash of its last entry. Keep the head in another place, and pass it to --expect later. The
+    command then detects a log that was rewritten or truncated. The command also lists versions that were recorded while
+    the log was on but have no entry. These are not errors.
 
     An anchor is a signed record of the log and of the versions; see `audit anchor`. With --anchor, verify also lists
     each anchored version that was altered or removed, each version that was inserted among the anchored ones, and each

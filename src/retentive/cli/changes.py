@@ -43,7 +43,7 @@ def create(location: Location, path: str, text: str | None, file: str | None) ->
 @text_options
 @_version_option
 def write(location: Location, path: str, text: str | None, file: str | None, *, if_version: str | None) -> None:
-    """Create a memory, or replace its whole text, with TEXT, a file or standard input.
+    """Create a memory from TEXT, a file or standard input, or replace the whole text of an existing memory.
 
     Creates the location and the memory store if they do not exist.
     """
@@ -160,8 +160,8 @@ def update(
 ) -> None:
     """Change the text or the path of the memory with the given id. A change of both adds only one version.
 
-    Without TEXT and --file, only the path changes. If TEXT is `-`, the text is read from standard input. If the memory
-    already has this text and path, nothing is changed, and --if-sha256 is not checked.
+    If neither TEXT nor --file is given, only the path changes. If TEXT is `-`, the text is read from standard input. If
+    the memory already has this text and path, nothing is changed, and --if-sha256 is not checked.
     """
     content = None if text is None and file is None else given_text(text, file)
     with location.existing(sweep=True) as store:

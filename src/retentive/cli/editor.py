@@ -177,8 +177,8 @@ class Draft:
 def _interrupts_ignored() -> Iterator[None]:
     """Context manager: while the block runs, this process ignores Ctrl-C. Only the editor reacts to it.
 
-    The terminal sends Ctrl-C to both processes. It is ignored with a handler that does nothing. With SIG_IGN, the
-    editor would inherit the setting and ignore Ctrl-C too.
+    The terminal sends Ctrl-C to both processes. This process ignores it with a handler that does nothing. With
+    SIG_IGN, the editor would inherit the setting and ignore Ctrl-C too.
     """
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:

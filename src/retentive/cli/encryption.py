@@ -33,7 +33,7 @@ def encryption() -> None:
 
 @output.command("new", group=encryption, json='Print a JSON object: {"key_id"}.')
 def new(location: Location) -> None:
-    """Create a key file, or add a new current key to it.
+    """Create a key file, or add a new current key to an existing key file.
 
     Each memory store has its own data key, which is encrypted (wrapped) with a key of this file. New memory stores use
     the current key. Older keys are kept, because existing memory stores need them until `retentive encryption rotate`

@@ -131,8 +131,8 @@ def show(location: Location, what: tuple[str, ...]) -> None:
 
     If REVISION is the id of a version, prints its metadata, an empty line and its text. If it names a change (r1234,
     HEAD, HEAD~2, @{yesterday}), prints the metadata of the change, its versions and their diff. The default is HEAD,
-    the newest change. With PATH, HEAD is the newest change of this memory or directory, and only changes there are
-    shown.
+    the newest change. With PATH, HEAD is the newest change of this memory or directory, and changes elsewhere
+    are not shown.
     """
     revisions, path = revisions_and_path(what, at_most=1)
     with location.existing() as store:
@@ -275,7 +275,7 @@ def _notes(found: Differences) -> list[str]:
 @trust_option
 @click.option("--provenance", is_flag=True, help="Show integration, session, source, flags and trust too.")
 def blame(location: Location, path: str, *, source: str | None, trust: Level | None, provenance: bool) -> None:
-    """Show for each line of a memory which change last modified the line, when, and by which actor.
+    """Show the change that last modified each line of a memory, with its time and actor.
 
     In a pipe each line has a version, time, actor, line number and text, separated by tabs.
     """
@@ -354,7 +354,7 @@ def _actor(version: Version) -> str:
 
 
 def version_object(version: Version, change: LoggedChange | None = None) -> dict[str, object]:
-    """Return the JSON form of a version. If `change` is given, it includes the path before a rename."""
+    """Return the JSON form of a version. If `change` is given, the JSON includes the path before a rename."""
     names = ("id", "memory_id", "operation", "path", "size_bytes", "sha256", "actor", "created_at", "redacted_at")
     found = output.attributes(version, *names, "redacted_by") | {"path": version.path or None}
     found |= {"change": f"r{version.revision}", "provenance": _provenance(version)}

@@ -328,7 +328,7 @@ def _finding_object(finding: Finding) -> dict[str, object]:
     help="Keep younger objects, which a running writer may need; at least 2 hours.",
 )
 def collect(location: Location, *, older_than: float) -> None:
-    """Delete orphaned objects of crashed writers from object storage.
+    """Delete orphaned objects that crashed writers left in object storage.
 
     The memory stores can stay in use. Other kinds of storage have no orphans, and nothing is deleted there.
     """

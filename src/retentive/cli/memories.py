@@ -40,8 +40,8 @@ _as_of_option = revision_option(
 def ls(location: Location, path: str, *, show_all: bool, as_of: Revision | None) -> None:
     """List all memories below PATH.
 
-    Prints a table on a terminal, without hidden memories unless --all is given. In a pipe, hidden memories are
-    included, and each line has the size in bytes and the path of a memory, separated by a tab.
+    Prints a table on a terminal. The table has hidden memories only if --all is given. In a pipe, hidden memories are
+    always included, and each line has the size in bytes and the path of a memory, separated by a tab.
     """
     with location.existing() as store, output.progress("Reading"):
         found = _memories(store, path, as_of)
@@ -135,7 +135,7 @@ def _at(moment: Revision | None, operation: ReadOperation[R]) -> ReadOperation[R
 
 
 def _shown(path: str, found: Sequence[Memory], *, show_all: bool) -> list[output.Piece]:
-    """Return the table for a terminal and a line with the number of hidden memories.
+    """Return two results for a terminal: the table, and a line with the number of hidden memories.
 
     The table has hidden memories only if `show_all` is true.
     """
@@ -151,7 +151,7 @@ def _shown(path: str, found: Sequence[Memory], *, show_all: bool) -> list[output
 
 
 def _is_hidden(path: str, below: str) -> bool:
-    """Return whether a name that follows the directory `below` in the path starts with a dot or is `node_modules`."""
+    """Return whether any name after the directory `below` in the path starts with a dot or is `node_modules`."""
     names = path[len(below.rstrip("/")) :].split("/")
     return any(name.startswith(".") or name == "node_modules" for name in names)
 

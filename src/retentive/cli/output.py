@@ -237,7 +237,7 @@ def attributes(value: object, *names: str) -> dict[str, object]:
 
 
 def to_json(value: object) -> str:
-    """Convert a value to JSON on one line, in ASCII. Every program can then decode it and split it into lines."""
+    """Convert a value to one line of JSON in ASCII. Every program can decode such output and split it into lines."""
     return _ENCODER.encode(value)
 
 

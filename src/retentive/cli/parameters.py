@@ -60,7 +60,7 @@ def revision_option(
 def revisions_and_path(words: Sequence[str], *, at_most: int) -> tuple[list[Revision], str | None]:
     """Return the revisions and the path among the words of a command line. `A..B` gives two revisions.
 
-    A word that starts with a slash or a dot is a path. Another word that contains a slash or a dot is also a path,
+    A word that starts with a slash or a dot is a path. Any other word that contains a slash or a dot is also a path,
     unless it is the name of a revision. All other words are revisions, so the path `notes` must be written `./notes`.
     Raises `UsageError` for more than `at_most` revisions or more than one path, and `BadParameter` for an unknown
     revision.

@@ -17,8 +17,9 @@ _HIDDEN = "A hidden memory is there: `retentive trust list` shows it, and `reten
 def explanation(store: MemoryStore, paths: Iterable[str] = ()) -> str:
     """Return a sentence with the name of the setting that forbids a change, and the command that changes this setting.
 
-    The actor of the store may not change some of the memories at or below the paths. The sentence is about the first of
-    these memories. The paths must be canonical. Without paths, all memories of the store are considered.
+    Call this if the actor of the store is not allowed to change some memories at or below the paths. The sentence is
+    about the first of these memories. The paths must be canonical. Without paths, all memories of the store are
+    considered.
     """
     core, settings = core_of(store), store.settings()
     rules = WriteRules(settings, core.actor, core.examiner)

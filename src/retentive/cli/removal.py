@@ -183,7 +183,7 @@ def _erase_remote(location: Location, store: MemoryStore, name: str, target: Tar
 
 
 def _to_erase(target: Target, path: MemoryPath | None, found: Snapshot) -> dict[str, int]:
-    """Return the number of versions of each memory to erase, by the id of the memory."""
+    """Return the memories to erase: for the id of each memory, the number of its versions."""
     if path is None:
         ids = [str(target.memory_id)]
     else:

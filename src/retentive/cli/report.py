@@ -36,7 +36,7 @@ def report(
     since: Revision | None,
     until: Revision | None,
 ) -> None:
-    """Write a memory store to one HTML file, to read or to attach to a message.
+    """Write a memory store to one HTML file that people can read or attach to a message.
 
     By default, the file has statistics, the newest changes, and the texts of all memories. Texts beyond 8 MB in total
     are left out. With --by, --session, --since or --until, it has the selected changes and their effect on each memory.

@@ -16,7 +16,8 @@ _DOUBTED = [level for level in LEVELS if level != TRUSTED]
 def trust() -> None:
     """List the memories that are not trusted, confirm them, and put actors, sessions or sources in quarantine.
 
-    `retentive settings set 'trust={"session:*": "unconfirmed"}'` sets the level of trust for changes by these actors.
+    `retentive settings set 'trust={"session:*": "unconfirmed"}'` sets the level of trust
+    for changes by actors that match session:*.
     """
 
 

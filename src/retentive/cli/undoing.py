@@ -40,7 +40,7 @@ _DRY_RUN = "Print the changes without making them."
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--force", is_flag=True, help="Delete the memories that are in the way.")
 def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force: bool) -> None:
-    """Restore a memory or a directory to its state at an earlier time. /memories restores the whole store.
+    """Restore a memory or a directory to its state at an earlier time. The PATH /memories restores the whole store.
 
     The memory at PATH gets the text that it had at that time. If PATH does not exist, the memory that was there is
     created again, with its id. In a directory, newer memories are deleted, and renamed memories return to their old
@@ -205,7 +205,7 @@ def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: Sequence[st
 
 
 def _grouping(outcome: RestoreOutcome) -> list[str]:
-    """Return a note that names the undone changes. Return an empty list if they have only one version in total."""
+    """Return a list with a note that names the undone changes. It is empty if they have only one version in total."""
     changes, versions = outcome.undone, sum(len(change.versions) for change in outcome.undone)
     if versions < 2 or outcome.conflicts:
         return []

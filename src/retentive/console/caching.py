@@ -76,7 +76,7 @@ def _state(visit: Visit) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def build() -> str:
-    """Return the version of the package with a digest of the templates and static files."""
+    """Return the version of the package, followed by a digest of the templates and static files."""
     found = hashlib.sha256()
     for folder in ("templates", "static"):
         for each in sorted(resources.files("retentive.console").joinpath(folder).iterdir(), key=lambda file: file.name):

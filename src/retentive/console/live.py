@@ -217,7 +217,7 @@ class Live:
     def _has_ended(self, token: str) -> bool:
         """Return whether a sign-in has ended.
 
-        The record of the sign-in is read only every few seconds. Its key is checked each time, from a cache.
+        The record of the sign-in is read only every few seconds. The API key is checked each time, with a cache.
         """
         since, record = self._known.get(token, (float("-inf"), None))
         if time.monotonic() - since > self._check_s:
@@ -229,7 +229,7 @@ class Live:
 class LiveResponse(StreamingResponse):
     """Response with the stream of a live page.
 
-    The stream ends when the browser disconnects, so that it no longer counts towards the limit of the sign-in.
+    The stream ends when the browser disconnects. It then no longer counts towards the limit of the sign-in.
     """
 
     def __init__(self, live: Live, changes: LiveChanges, token: str, headers: Mapping[str, str]) -> None:
@@ -261,7 +261,7 @@ class LiveResponse(StreamingResponse):
 
 
 def _start(found: Window, changes: LiveChanges) -> Position:
-    """Return the position of a page: the revision it shows, or its last message if the page connects again."""
+    """Return the position of a page: the shown revision, or the last message received if the page connects again."""
     if changes.is_resumed:
         return rows.position_at(found, changes.after)
     return Position(changes.after, found.newest_event)

@@ -66,6 +66,9 @@ def cookie_name(kind: str, *, secure: bool) -> str:
 
 
 def cookie(kind: str, value: str, *, secure: bool, max_age: int) -> str:
-    """Return the header that sets a cookie. With `SameSite=Lax`, links from other sites work; no GET changes data."""
+    """Return the header that sets a cookie.
+
+    With `SameSite=Lax`, links from other sites work. This is safe, because no GET changes data.
+    """
     ending = "; Secure" if secure else ""
     return f"{cookie_name(kind, secure=secure)}={value}; Path=/; Max-Age={max_age}; HttpOnly; SameSite=Lax{ending}"

@@ -123,7 +123,7 @@ def position_at(found: Window, revision: int) -> Position:
 
 
 def messages(found: Window, seen: Position, wanted: WantedRows, note: Callable[[int | None], str]) -> list[bytes]:
-    """Return the messages for a page: at most one with rows, one named `changed` and one named `waiting`.
+    """Return up to three messages for a page: one with rows, one named `changed`, and one named `waiting`.
 
     `note` returns a row in place of changes that are not shown. Its argument is the number of these changes, or None if
     the number is not known.

@@ -1,4 +1,4 @@
-"""Strip: a bar chart of the changes on each of the last days. A bar links to the store at the end of its day."""
+"""Strip: a bar chart of the changes on each of the last days. Each bar links to the state at the end of its day."""
 
 from __future__ import annotations
 

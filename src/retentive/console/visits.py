@@ -160,9 +160,9 @@ PageHandler: TypeAlias = Callable[[Visit], PageAnswer]
 class PageRoute:
     """One page or action below `/console`. `scope` is the scope that the key needs.
 
-    `is_kept` is true if the browser may cache the page, because the page depends only on the URL and the store. If it
-    also depends on something else, `state` returns a text that changes with it. `seen` is called when the browser shows
-    its cached page again.
+    `is_kept` is true if the browser may cache the page, because the page depends only on the URL and the store. If the
+    page also depends on other data, `state` returns a text that changes whenever this data changes. `seen` is called
+    when the browser shows its cached page again.
     """
 
     method: str

@@ -106,7 +106,7 @@ def _is_found(backend: Backend, info: StoreInfo) -> bool:
 
 
 def _guarded(store_id: str | None, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """Yield the findings of a check. If the check raises an error, yield a finding `unreadable` with its reason.
+    """Yield the findings of a check. If the check raises an error, yield a finding `unreadable` with the message.
 
     All exceptions are caught, because parsing damaged data can raise any of them.
     """

@@ -194,7 +194,7 @@ class StoreCheck:
             self._report("version_differs", f"{visible(memory.path)} and {version.id}")
 
     def _is_whole_until(self, version: Version, newer_revisions: int) -> bool:
-        """Return whether all versions up to `version` still exist, that is, one for each revision up to its own."""
+        """Return whether all versions up to `version` still exist: one for each revision up to that of `version`."""
         return self._pruned is None and self._revisions - newer_revisions == version.revision
 
     def _check_age(self, memory: Memory, oldest: Version, newer_revisions: int) -> None:

@@ -84,8 +84,8 @@ class Accesses:
         """Return the latest time at which each memory may have been viewed, in seconds since 1970. Keys are memory ids.
 
         Times of views by this process are exact. Other processes record a view at most once an hour, so an hour is
-        added to the times that they recorded. The sum is at most `now`, by default the time of the clock of this
-        process.
+        added to the times that they recorded. The sum is at most `now`. The default of `now` is the current time in
+        this process.
         """
         self.flush()
         latest, noted = self._clock() if now is None else now, self._noted(store_id)

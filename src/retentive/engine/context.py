@@ -160,7 +160,10 @@ class StoreContext(ABC):
             raise self.raised(refusal) from None
 
     def raised(self, refusal: Refused) -> RetentiveError:
-        """Return the exception for a refusal. It has the text and code of the error reply that a model would get."""
+        """Return the exception for a refusal.
+
+        The exception has the text and code of the error reply that a model would get.
+        """
         said = self.replies.error(refusal.key, refusal.values)
         return error_of(said.text, said.code)
 
@@ -186,8 +189,8 @@ class StoreContext(ABC):
     def redacted(self, text: str, settings: Settings | None = None) -> str:
         """Return `text` with its sensitive values masked, so that a reply can repeat it.
 
-        If `settings` is None, the settings that were read last are used. A command may fail before it reads the
-        settings.
+        If `settings` is None, the settings that were read last are used. `settings` is None, for example,
+        if a command failed before it read the settings.
         """
         if settings is None:
             settings = self.known_settings[1] or DEFAULTS.changed(self.pins)

@@ -1,8 +1,8 @@
 """Size of a memory store at the end of each day (UTC).
 
 The first write of a day records the size of the store before this write. The store also had this size at the end of the
-day of the previous write and of each day in between. All other writes only compare two numbers. The size of a day may
-be missing if its writes bypassed the pipeline. The day is taken from the clock of the process that writes.
+day of the previous write, and at the end of each day in between. All other writes only compare two numbers. The size of
+a day may be missing if its writes bypassed the pipeline. The day is taken from the clock of the process that writes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StartOfDay(NamedTuple):
 
 
 def record_start(tx: Transaction, day: int, created_at: datetime) -> None:
-    """Record the size of the store at the start of a day, unless the store already has a version of this day.
+    """Record the size of the store at the start of a day, unless the store already has a version from this day.
 
     `day` is the number of the day since 1970. `created_at` is the time when the store was created.
     """

@@ -2,7 +2,7 @@
 
 A new guard belongs in one of three methods. `WriteRules.check` decides which paths an actor may write.
 `WriteRules.check_name` decides which paths are valid. `GuardedWriter.put` decides which texts are valid. A guard in
-this method must run before the change is recorded.
+`put` must run before the change is recorded.
 """
 
 from __future__ import annotations
@@ -252,7 +252,10 @@ class GuardedWriter(WriteRules):
         self.recorded += self._tx.record(changes, self.actor)
 
     def _check_changes(self, changes: Sequence[Change]) -> None:
-        """Raise `Refused` unless the actor may change all paths. Perhaps the operation did not check them."""
+        """Raise `Refused` unless the actor may change all paths.
+
+        This also stops an operation that did not check its paths.
+        """
         for change in changes:
             before = None if change.before is None else change.before.path
             for path in (before, change.path):
@@ -260,7 +263,10 @@ class GuardedWriter(WriteRules):
                     raise Refused("read_only", path=path)
 
     def _flags(self, examined: Examined, entry: Entry) -> tuple[Flags, Sequence[str]]:
-        """Return all flagged lines of the new text, and the kinds of flags in lines that the old text does not have."""
+        """Return all flagged lines of the new text, and the kinds of the new flags.
+
+        A flag is new if the old text does not contain the flagged line.
+        """
         from retentive.engine.trust.instructions import flags_of  # noqa: PLC0415 - rarely needed
 
         found, new = flags_of(examined.text, "" if entry.data is None else decoded(entry.data))

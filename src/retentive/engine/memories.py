@@ -58,8 +58,8 @@ class MemoryTree(Protocol):
 class Memories(ABC):
     """Tree of memories. Threads may share it.
 
-    Models use `execute`, which returns errors as replies. Applications use the other methods. These return values, and
-    raise a `RetentiveError` that has the text and code of the reply.
+    Models use `execute`, which returns errors as replies. Applications use the other methods. The other methods
+    return values, and raise a `RetentiveError` that has the text and code of the error reply.
 
     Each method that writes returns a `Written` after the change is durable. It records `actor`, `source` and `session`
     with the change (docs/trust.md). The default of `actor` is the actor with which the location was opened. If

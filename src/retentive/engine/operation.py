@@ -154,8 +154,8 @@ class WriteOperation(Operation[R_co]):
     """Operation that changes memories, history or settings, in one transaction.
 
     - `may_use_reserve`: if true, the operation may use the reserved space of a full disk, because it only deletes.
-    - `under_review`: treatment of the operation if its actor is under review. It becomes a proposal (`propose`), is
-      refused (`refuse`), or runs as usual (`skip`).
+    - `under_review`: treatment of the operation if its actor is under review. The operation becomes a proposal
+      (`propose`), is refused (`refuse`), or runs as usual (`skip`).
     - `switches_audit`: if true, the operation may turn the audit log on.
     - `allowed_when_archived`: if true, the operation also runs on an archived store, because it only removes memories
       or because it changes no memory.
@@ -188,7 +188,7 @@ class WriteOperation(Operation[R_co]):
     def without(self, error: RetentiveError) -> WriteOperation[R_co] | None:
         """Return the operation without the part that the storage refused with `error`, so that the rest can be retried.
 
-        Return None if the operation has no such part, so that it fails as a whole.
+        Return None if the operation has no such part. The operation then fails as a whole.
         """
         return None
 

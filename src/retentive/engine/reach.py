@@ -74,7 +74,7 @@ class ReachedSnapshot(Overlay):
         return islice(filter(self._shows, self._all_versions(selection)), selection.get("limit"))
 
     def _all_versions(self, selection: Selection) -> Iterator[Version]:
-        """Yield all versions that match `selection`, without its limit. The limit counts only visible versions."""
+        """Yield all versions that match `selection`. Its limit is ignored: the limit counts only visible versions."""
         bound = "after" if selection.get("oldest_first") else "before"
         wanted = Selection(**selection)
         wanted["limit"] = _PAGE

@@ -31,10 +31,10 @@ def request_key(caller: str, key: str, *parts: str) -> RequestKey:
 
 
 def once_per_request(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage: run a request and record its outcome. If it already ran under its idempotency key, return that outcome.
+    """Stage: run a request and record its outcome.
 
-    Raises `InvalidInput` if the key was used for another request. A refused request is not recorded, because it changed
-    nothing.
+    If the request already ran under its idempotency key, return the recorded outcome. Raises `InvalidInput` if the key
+    was used for another request. A refused request is not recorded, because it changed nothing.
     """
     request, operation = attempt.invocation.request, attempt.operation
     assert request is not None

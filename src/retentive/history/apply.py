@@ -42,8 +42,8 @@ class Step:
 class RestoreOutcome:
     """Result of a restore or undo, or of its preview. If there are conflicts, nothing was changed.
 
-    `left` lists the memories that still differ from the requested state. There are two reasons: redacted content cannot
-    be restored, even with `force`, and a guard may have removed sensitive values from a text.
+    `left` lists the memories that still differ from the requested state. There are two possible reasons: redacted
+    content cannot be restored, even with `force`, or a guard removed sensitive values from a text.
 
     `undone` lists the changes that an undo reverts, newest first.
     """
@@ -81,7 +81,7 @@ def steps(found: Snapshot, targets: Targets) -> list[Step]:
 
 
 def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, Conflict]:
-    """Return a conflict for each memory that blocks the target path of a step, by the id of the blocking memory."""
+    """Return a conflict for each memory that blocks the target path of a step. The keys are memory ids."""
     leaving = {step.before.path for step in todo if step.before is not None and step.what in {"deleted", "moved"}}
     blocking: dict[str, Conflict] = {}
     for step in todo:
@@ -94,7 +94,7 @@ def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, Conflict]:
 
 
 def clashing(todo: Sequence[Step]) -> dict[str, Conflict]:
-    """Return the conflicts between memories whose target paths are equal or nested, by memory id.
+    """Return the conflicts between memories whose target paths are equal or nested. The keys are memory ids.
 
     The oldest of these memories keeps its path and has no conflict.
     """

@@ -48,7 +48,8 @@ class Differences:
 
     `hidden` is the number of memories that were left out because they are hidden from the actor. `more` is the number
     of memories that were left out because of `limit`. `changes` lists the selected changes, newest first; it is empty
-    if two states were compared. If `most_read` ended the search, `unread` is the newest version not examined.
+    if two states were compared. If the search ended because of `most_read`, `unread` is the
+    newest version that was not examined.
     """
 
     found: tuple[MemoryDifference, ...]
@@ -70,7 +71,7 @@ class Compare(ReadOperation[Differences]):
       ids of versions and no path is given, these two versions are compared.
 
     `limit` is the maximum number of memories whose differences and renames are read. `most_read` is the maximum number
-    of versions to examine, newest first; it applies only together with `only`.
+    of versions to examine, newest first. Without `only`, `most_read` has no effect.
     """
 
     name = "diff"
@@ -167,7 +168,7 @@ def _state(found: Snapshot, bound: str, target: MemoryPath | None) -> dict[str, 
     """Return the version that each memory had in an earlier state, by memory id.
 
     If `target` is the path of one memory, only its version is returned. `bound` is the exclusive upper bound of the ids
-    of versions in this state. Memories that were deleted in this state are left out.
+    of versions in this state. Memories that had been deleted by then are left out.
     """
     memory_id = None if target is None or target.is_root else memory_at(found, target)
     if memory_id is None:

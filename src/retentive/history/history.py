@@ -94,7 +94,7 @@ class History:
         limit: int = 20,
         texts: bool = False,
     ) -> ListPage[ListedVersion, str]:
-        """Return one page of the versions that match `only`: those recorded at or below `path`, or those of one memory.
+        """Return one page of versions: those recorded at or below `path`, or those of one memory. All match `only`.
 
         `after` is the `next` of the previous page. A page reads at most 5,000 versions. It may therefore have a `next`
         although it has few items or none.
@@ -173,7 +173,7 @@ class History:
         until: Named | None = None,
         only: LogFilter | None = None,
     ) -> Differences:
-        """Return the differences, with texts, in a memory, a directory or the whole store.
+        """Return the differences in a memory, a directory or the whole store, each with its texts.
 
         With `change`, these are the differences that one change or version made. With `only`, these are the differences
         that the matching changes from `since` to `until` made. Otherwise the states at `since` and at `until` (by
@@ -308,8 +308,8 @@ class History:
     ) -> Removed:
         """Permanently remove the text, path, size and hash of versions. Actor and time are kept.
 
-        If one version cannot be redacted, none is. `all_of` is a path: it selects all versions of the existing and
-        deleted memories at or below this path, except the newest version of each existing memory.
+        If one version cannot be redacted, no version is redacted. `all_of` is a path: it selects all versions of the
+        existing and deleted memories at or below this path, except the newest version of each existing memory.
 
         Raises `NotFound`. Raises `InvalidInput` for the newest version of an existing memory: to redact it, first write
         a new version or delete the memory.

@@ -1,4 +1,4 @@
-"""Pages of versions, and the feed of changes. The feed lists versions and events together in their order."""
+"""Pages of versions, and the feed of changes. The feed lists versions and events together, in order of time."""
 
 from __future__ import annotations
 

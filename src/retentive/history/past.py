@@ -64,7 +64,10 @@ class PastSnapshot(Overlay):
         return Entry(above=above, below=any(True for _ in self._below(path, limit=1)))
 
     def _same_memory(self, path: str) -> Version | None:
-        """Return the version that was at a path, if its memory is still there, or None. Reads no other memories."""
+        """Return the version that was at a path, or None if the same memory is not at this path now.
+
+        Reads no other memories.
+        """
         present = locate(self._inner, path).memory
         if present is None:
             return None

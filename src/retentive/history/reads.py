@@ -199,7 +199,7 @@ class AsOf(ReadOperation[R]):
         return self.inner.paths()
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the additional fields of the audit entry that `inner` returns."""
+        """Return the additional fields that `inner` returns for the audit entry."""
         return self.inner.facts(result)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> R:

@@ -46,8 +46,8 @@ class Removed:
 class Redact(WriteOperation[tuple[list[str], list[int]]]):
     """Remove the text, path, size and hash of the versions in `version_ids`.
 
-    If `all_of` is set, all versions of the existing and deleted memories at or below this path are meant, except the
-    newest version of each existing memory.
+    If the path `all_of` is set, all versions of the existing and deleted memories at or below this path are redacted
+    instead, except the newest version of each existing memory.
 
     The result is the ids of the redacted versions, and the numbers of the audit entries whose paths were removed.
     """
@@ -82,7 +82,7 @@ class Redact(WriteOperation[tuple[list[str], list[int]]]):
 
 
 def redact_versions(tx: Transaction, versions: Sequence[Version], actor: Actor | None, now: float) -> list[int]:
-    """Redact versions, and remove proposals based on their texts.
+    """Redact versions, and remove the proposals that are based on their texts.
 
     Returns the numbers of the audit entries whose paths were removed.
     """

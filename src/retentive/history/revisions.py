@@ -126,7 +126,10 @@ def _base(base: str, text: str, now: datetime) -> Newest | Number | VersionId | 
 
 
 def parse_time(text: str, now: datetime) -> datetime:
-    """Parse a time. A time without a time zone is a local time. A day means its start. Raises `ValueError`."""
+    """Parse a time. Raises `ValueError`.
+
+    A time without a time zone is a local time. A day means the start of the day.
+    """
     ago = _AGO.fullmatch(text)
     try:
         if ago is not None:
@@ -172,11 +175,11 @@ def moment(found: Snapshot, named: Named, target: MemoryPath | None = None) -> M
 
 
 def named_change(found: Snapshot, named: Named, target: MemoryPath | None = None) -> list[Version]:
-    """Return all versions of the change that a revision names, newest first. A version id means its whole change.
+    """Return all versions of the change that a revision names, newest first.
 
-    A command may find an external edit, and record this edit under the same number as its own versions. The number then
-    means only the versions of the command. A version id means the versions with the same number and actor. Raises the
-    errors of `moment`.
+    A version id means the whole change of this version: all versions with the same number and actor. A command may find
+    an external edit, and record this edit under the same number as its own versions. The number then means only the
+    versions of the command. Raises the errors of `moment`.
     """
     revision = as_revision(named)
     if not revision.back:
@@ -259,7 +262,7 @@ def version_at(found: Snapshot, revision: Revision) -> Version:
 
 
 def _same_change(found: Snapshot, version: Version) -> list[Version]:
-    """Return the versions with the same number and the same actor as a version."""
+    """Return the versions that have the same number and the same actor as `version`."""
     return [each for each in found.versions(revision_of=version.id) if each.actor == version.actor]
 
 
@@ -268,7 +271,7 @@ def _without_external(versions: list[Version]) -> list[Version]:
 
 
 def _newest_of_change(found: Snapshot, revision: Revision, target: MemoryPath | None) -> Version:
-    """Return the newest version of the change that a revision names. A revision number needs only a few reads."""
+    """Return the newest version of the change that a revision names. This takes few reads for a revision number."""
     if isinstance(revision.base, Number) and not revision.back:
         any_of_it = _any_numbered(found, revision.base.number)
         newest = next(found.versions(revision_of=any_of_it.id, limit=1))
@@ -278,12 +281,12 @@ def _newest_of_change(found: Snapshot, revision: Revision, target: MemoryPath | 
 
 
 def _numbered(found: Snapshot, number: int) -> list[Version]:
-    """Return all versions with a revision number, newest first. Raises `NotFound`."""
+    """Return all versions with the revision number `number`, newest first. Raises `NotFound`."""
     return list(found.versions(revision_of=_any_numbered(found, number).id))
 
 
 def _any_numbered(found: Snapshot, number: int) -> Version:
-    """Return one of the versions with a revision number, whichever is found first. Raises `NotFound`."""
+    """Return one of the versions with the revision number `number`, whichever is found first. Raises `NotFound`."""
     newest = next(found.versions(limit=1), None)
     if newest is None or number > newest.revision:
         last = "the store has no changes" if newest is None else f"the newest change is r{newest.revision}"
@@ -299,7 +302,7 @@ def _any_numbered(found: Snapshot, number: int) -> Version:
 
 
 def _near(found: Snapshot, newest: Version, number: int) -> Version | None:
-    """Search for a version with a revision number, by bisection over the times in version ids.
+    """Search for a version with the revision number `number`, by bisection over the times in version ids.
 
     If no version has this number, the result is a version with a higher number. Returns None if ids contain no times.
     """

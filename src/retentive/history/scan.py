@@ -26,8 +26,8 @@ from retentive.values.text import decoded, is_text
 class Finding:
     """Result of a scan for one path. Sensitive values in `path` are masked.
 
-    - `kinds`: the kinds of values in the path and the text that are certainly sensitive (for example API keys), in the
-      order in which they were found.
+    - `kinds`: the kinds of certainly sensitive values (for example API keys) in the path and the text, in the order in
+      which they were found.
     - `in_path`: true if the path of an existing memory contains such a value. A person must rename the memory.
     - `likely`: the kinds of values that are likely to be sensitive. Only the context of these values suggests this.
     - `instructions`: the numbers of those lines of the current text that have the form of instructions to the model.
@@ -152,7 +152,10 @@ def _found(context: StoreContext, snapshot: Snapshot, *, history: bool) -> list[
 
 
 class _Scanner:
-    """Search for the kinds of sensitive values that the settings name, whether or not the settings check new texts."""
+    """Search for the kinds of sensitive values that the settings name.
+
+    The search finds them even if the settings turn off the checks of new texts.
+    """
 
     def __init__(self, examiner: TextExaminer, settings: Settings, *, likely: bool = False) -> None:
         modes = {"sensitive": "redact", "sensitive_likely": "redact" if likely else "flag"}
@@ -206,7 +209,7 @@ def _text_of(snapshot: Snapshot, version: Version) -> tuple[bytes | None, bool]:
 
 
 def _joined(findings: Iterable[Finding]) -> list[Finding]:
-    """Merge the findings of each path into one."""
+    """Merge the findings of each path into one finding."""
     joined: dict[str, Finding] = {}
     for each in findings:
         known = joined.get(each.path, Finding(each.path, ()))

@@ -235,7 +235,10 @@ class _Run:
         return lambda document: shows(document.path) and (levels is None or levels.admits(document))
 
     def _completed(self, found: Results, levels: SearchedLevels | None, damaged: Iterable[str]) -> Results:
-        """Add to the results their trust levels and the damaged memories that the search would have covered."""
+        """Add the trust levels and the damaged memories to the results.
+
+        Only damaged memories that the search would have covered are added.
+        """
         within = self._query.within if isinstance(self._query, LiteralQuery) else self._query.filters.within
         named = tuple(
             path
@@ -265,7 +268,7 @@ class _Run:
             yield Document(version.path, data, version.created_at, version.memory_id, version.id, provenance)
 
     def _proposals(self) -> Iterator[Document]:
-        """Yield the texts of pending proposals. Models and actors under review see only their own proposals."""
+        """Yield the texts of pending proposals. Actors under review and all models see only their own proposals."""
         own_only = not self._is_person or is_under_review(self._settings, self._who)
         for proposal in pending(self._snapshot):
             if own_only and proposal.actor != self._who:

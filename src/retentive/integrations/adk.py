@@ -177,7 +177,7 @@ def _location(memory: Any) -> Retentive | StoreOfUser:
         return cast("StoreOfUser", location)
     raise InvalidInput(
         "`memory` must be a location (a directory, sqlite:///...), an opened location, or a function that returns the "
-        "memory store of an app name and a user id"
+        "memory store for an app name and a user id"
     )
 
 

@@ -1,7 +1,7 @@
 """Memory tools and search tools for the `tool_runner` of the official SDK, sync and async.
 
 `MemoryTool(base_path="./memory")` is a drop-in replacement for the SDK's local memory tool. Importing this module
-imports the SDK, which takes about a second.
+takes about a second, because it imports the SDK.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
 class AsyncMemoryTool(_MemoryTool[Coroutine[Any, Any, str]], BetaAsyncAbstractMemoryTool):
     """Async version of `MemoryTool`, for `AsyncAnthropic`. Commands run in a worker thread.
 
-    The constructor opens the storage synchronously, which is quick.
+    The constructor opens the storage synchronously. This is quick.
     """
 
     @property
@@ -250,7 +250,7 @@ class MemorySearchTool(_SearchTool, BetaBuiltinFunctionTool):
     `location` is an open `MemoryStore` or `Mounts`, usually the object that the memory tool uses. It can also be a
     location: a directory, a URL or an opened location. For a location, `store` selects a memory store by its key or id.
     Memories that are hidden from `actor` are not found. An invalid call raises the SDK's `ToolError`. A search without
-    matches is an ordinary reply.
+    matches returns an ordinary reply.
     """
 
     def call(self, input: object) -> str:  # noqa: A002 - the SDK's name

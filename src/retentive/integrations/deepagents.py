@@ -90,7 +90,7 @@ class MemoryBackend(BackendProtocol):
         new_string: str,
         replace_all: bool = False,
     ) -> EditResult:
-        """Replace a text that occurs exactly once or, with `replace_all`, all its occurrences.
+        """Replace the only occurrence of a text. With `replace_all`, replace all its occurrences.
 
         If another writer changes the file at the same time, the edit is repeated with the newest text.
         """

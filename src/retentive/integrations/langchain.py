@@ -59,8 +59,8 @@ def memory_tool(
 
     With `native=False`, Claude gets the function tool instead of its built-in memory tool.
 
-    An error reply becomes a `ToolMessage` with the status "error" and the exact text. Invalid input from a model never
-    raises an exception. Invalid arguments of this function raise `InvalidInput`.
+    An error reply becomes a `ToolMessage` with the status "error" and the exact text of the reply. Invalid input from
+    a model never raises an exception. Invalid arguments of this function raise `InvalidInput`.
     """
     author = AuthorOfRun(actor, source, session)
     definition = {"provider_tool_definition": dict(TOOL)} if native else None

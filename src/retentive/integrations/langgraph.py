@@ -78,7 +78,7 @@ class LangGraphStore(BaseStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run `batch` in a worker thread. If the caller is cancelled, it still waits until the batch has ended."""
+        """Run `batch` in a worker thread. If the caller is cancelled, still wait until the batch has ended."""
         given = list(ops)
         return await settled(lambda: self.batch(given))
 
@@ -142,7 +142,7 @@ class LangGraphStore(BaseStore):
             self._store.batch(commands)
 
     def _version(self, path: str) -> str | None:
-        """Return the id of the newest version of the item at `path`, or None if `path` is a directory or missing."""
+        """Return the id of the newest version of the item at `path`. None for a directory, or if nothing is there."""
         try:
             return self._store.load(path)[0].version_id
         except NotFound:
@@ -181,7 +181,7 @@ def _names(path: str) -> tuple[tuple[str, ...], str]:
 
 
 def _is_item(path: str) -> bool:
-    """Return whether a path belongs to an item: it has the suffix of items, and no label above it has a period."""
+    """Return whether a path belongs to an item: it ends with the suffix of items, and no label in it has a period."""
     return path.endswith(_SUFFIX) and not any("." in label for label in _names(path)[0])
 
 

@@ -73,7 +73,7 @@ def search_tool(
     name: str = NAME,
     actor: Actor | str | None = None,
 ) -> FunctionTool:
-    """Create a search tool for a memory, for any model and client. Raises `InvalidInput`.
+    """Create a tool that searches `memory`. It works with any model and client. Raises `InvalidInput`.
 
     `memory` is a `MemoryStore`, `Mounts`, or a location (a directory, a URL or an opened location). For a location,
     `store` selects a memory store by its key or id. Memories that are hidden from `actor` are not found.

@@ -93,12 +93,13 @@ def _tool(
 class MemorySessionRepository(SessionRepository):
     """Sessions in a memory store, for `RepositorySessionManager(session_id, MemorySessionRepository(...))`.
 
-    Sessions, agents, messages and states of multi-agents are JSON memories below `/memories/sessions`. Use a separate
-    store, so that models do not see these documents among their memories. Threads and processes may share a repository.
+    Sessions, agents, messages, and the states of multi-agents are JSON memories below `/memories/sessions`. Use a
+    separate store, so that models do not see these documents among their memories. Threads and processes may share a
+    repository.
 
     An update of a document that does not exist, or the creation of a session that already exists, raises Strands'
-    `SessionException`. Ids that cannot be file names, values that are not JSON, and messages over the limits of the
-    store raise `InvalidInput`.
+    `SessionException`. Ids that cannot be file names, values that are not JSON, and messages that exceed the limits of
+    the store raise `InvalidInput`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Results of tools, the limit on their length, and parsing of arguments for tools that are not memory commands."""
+"""Results of tools and the limit on the length of a result. Parses arguments of tools other than memory commands."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ToolAnswer:
 
     @classmethod
     def of(cls, reply: Reply) -> ToolAnswer:
-        """Convert the reply to a memory command into the result of a tool."""
+        """Return a tool result with the content of a reply to a memory command."""
         return cls(reply.text, reply.is_error)
 
 

@@ -1,7 +1,7 @@
 """Events for MCP clients about changes of a memory store, including changes by other processes.
 
-A memory store is polled while it has listeners. A process does not send events when it makes a change itself, because
-these events would reach only the clients of this process.
+A memory store is polled while it has listeners, and all events come from polling. A process that makes a change does
+not send events for it directly, because these events would reach only the clients of this process.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def mass_delete(store: MemoryStore, arguments: Arguments) -> MassDelete | None:
 def _count(store: MemoryStore, path: MemoryPath) -> int:
     """Return the number of memories below a path.
 
-    On a local store, counting writes no audit entry, because the delete writes one.
+    On a local store, the count gets no audit entry, because the delete gets one.
     """
     if remote_store(store) is not None:
         few = store.list_memories(path.text, limit=ASK_FROM).items

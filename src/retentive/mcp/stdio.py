@@ -95,7 +95,7 @@ def _read(descriptor: int, chunks: asyncio.Queue[bytes], loop: asyncio.AbstractE
 
 
 def service_of(store: MemoryStore, *, one_tool: bool = False) -> McpService:
-    """Return a service that answers every request from one memory store."""
+    """Return a service that uses one memory store to answer all requests."""
     return McpService(
         fixed_target(store, one_tool=one_tool), instructions=INSTRUCTIONS if one_tool else INSTRUCTIONS + PAST
     )

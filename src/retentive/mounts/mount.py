@@ -73,7 +73,7 @@ class VisiblePart:
 
 @dataclass(frozen=True, slots=True)
 class ClearPart(WriteOperation[CommandResult]):
-    """Write operation that deletes all memories in the visible part of a mounted store."""
+    """A write operation that deletes all memories in the visible part of a mounted store."""
 
     name = "clear"
     allowed_when_archived = True
@@ -159,7 +159,7 @@ class Mount:
             self.core.read(work)
 
     def search(self, search: StoreSearch, statistics: Statistics | None, actor: Actor | str | None) -> Results:
-        """Run `search` in the store. The result has only memories that are visible in the tree, with tree paths."""
+        """Run `search` in the store. The result has only memories visible in the tree. Their paths are tree paths."""
         core = self.core
         if self.part.covered:
             search = replace(search, shows=self.part.shows)

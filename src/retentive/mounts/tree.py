@@ -81,7 +81,7 @@ class Mounts(Memories):
 
     @property
     def replies(self) -> Replies:
-        """Wording of replies to commands that no single store can run. It is that of the store at `/memories`.
+        """Wording of replies to commands that no single store can run. The store at `/memories` provides this wording.
 
         If a single store runs a command, the reply has the wording of that store.
         """
@@ -217,8 +217,8 @@ class Mounts(Memories):
     ) -> Results:
         """Search all stores and return the hits in one ranking. The arguments are those of `MemoryStore.search`.
 
-        The words of the query are searched in texts and in paths. A mount point is not part of the searched path, so a
-        word that occurs only in a mount point has no hits.
+        The search looks for the words of the query in texts and in paths. A mount point is not part of the searched
+        path, so a word that occurs only in a mount point has no hits.
         """
         from retentive.mounts.searching import search_mounts  # noqa: PLC0415 - most processes never search
 
@@ -398,7 +398,7 @@ def core_of_tree(memory: MemoryStore | Mounts) -> StoreCore:
 def place_of(memory: MemoryStore | Mounts, path: str, *, operation: str) -> tuple[StoreCore, MemoryPath]:
     """Return the core of the store that contains a path, and the path within that store.
 
-    If the path is invalid, `operation` is the name in the audit entry. Raises `InvalidPath`.
+    An invalid path raises `InvalidPath` and gets an audit entry with the name `operation`.
     """
     core = core_of_tree(memory)
     with core.checking(operation):

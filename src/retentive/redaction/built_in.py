@@ -161,7 +161,7 @@ class BuiltInRules:
             yield from self._in_bulk(text, judged)
 
     def exclude(self, text: str) -> bool:
-        """Return True if a quick check shows that a text has no match, neither as written nor decoded.
+        """Return True if a quick check shows that a text has no match, as written or decoded.
 
         Return False if the quick check cannot tell.
         """
@@ -175,7 +175,7 @@ class BuiltInRules:
         return not may_be_base64 or decoded(text) is None
 
     def reach_far(self, text: str) -> bool:
-        """Return whether a match in the text may depend on text at any distance from it."""
+        """Return whether a match in the text may depend on text at any distance from the match."""
         return next(self._seek_far.spans(Scanned(text)), None) is not None
 
     def _by_table(self, scanned: Scanned, left: Limits) -> Iterator[Find]:
@@ -198,7 +198,7 @@ class BuiltInRules:
     def encoded(self, scanned: Scanned, found: Sequence[Find], left: Limits) -> Iterator[Find]:
         """Yield the URL-encoded or base64 parts of a text that contain a sensitive value when decoded.
 
-        Only certain matches count, not likely ones. `found` has the matches of `find` in the same text. A part that
+        Matches that are only likely do not count. `found` has the matches of `find` in the same text. A part that
         contains one of these is left out.
         """
         view = decoded(scanned.text, self._seek_base64.char_regions(scanned))

@@ -47,7 +47,7 @@ def _same_end(one: str, other: str, known: int, most: int) -> int:
 
 
 def around(text: str, start: int, end: int) -> tuple[str, int]:
-    """Return the lines from `start` to `end` and the lines around them, and the position where these lines start."""
+    """Return the lines from `start` to `end` with the lines around them, and the position of this part in the text."""
     first = start_around(text, start)
     return text[first : end_around(text, end)], first
 
@@ -55,8 +55,8 @@ def around(text: str, start: int, end: int) -> tuple[str, int]:
 def start_around(text: str, start: int) -> int:
     """Return the position where the examination must begin for a change that begins at `start`.
 
-    It is the start of a line, or in a long line, a position after a space. Base64 that was cut at another position
-    could not be decoded, and the secret in it was saved.
+    This position is the start of a line or, in a long line, follows a space. If base64 is cut at another position, it
+    cannot be decoded, and the secret in it is saved.
     """
     line = text.rfind("\n", 0, start) + 1
     space = text.rfind(" ", line, start - LONG_LINE) if start - line > LONG_LINE else -1
@@ -66,9 +66,10 @@ def start_around(text: str, start: int) -> int:
 
 
 def end_around(text: str, end: int) -> int:
-    """Return the position where the examination must end for a change that ends at `end`, as in `start_around`.
+    """Return the position where the examination must end for a change that ends at `end`.
 
-    The text after the changed line is examined too, because a token can continue on the next line.
+    The position is chosen as in `start_around`. The text after the changed line is examined too, because a token can
+    continue on the next line.
     """
     line = text.find("\n", end)
     line = len(text) if line < 0 else line

@@ -73,7 +73,7 @@ class TextExaminer:
     `ahead` is the result of an examination before the write lock was taken: the kinds to find, the text, and its
     matches. The entries of `_clean` identify texts that have no value to redact. An entry has the settings, path,
     length and hash of a text. After an edit of such a text, often only the changed part is examined. `harmless` has
-    short texts, mostly paths, in which the built-in rules find no certain match.
+    short texts, mostly paths, in which the built-in rules find no match that is certain.
     """
 
     rules: Sequence[Rule] = ()
@@ -250,8 +250,8 @@ class TextExaminer:
         """Return the matches in a text that contains the text of `ahead`.
 
         The matches of `ahead` are used again. Only the edges of its text and the text around it are examined now. If a
-        match depends on text on the other side of an edge, the whole text is examined. Without this rule, a card number
-        in the text of `ahead` was once saved, because the words "credit card" were outside that text.
+        match depends on text on the other side of an edge, the whole text is examined. Before this rule existed, a card
+        number in the text of `ahead` was saved, because the words "credit card" were outside that text.
         """
         assert self.ahead is not None
         _, brought, finds = self.ahead
@@ -281,7 +281,7 @@ class TextExaminer:
 
 
 def allowance(value: str, salt: bytes | None = None) -> str:
-    """Return the entry of the setting `sensitive_allow` that allows one value.
+    """Return the entry that the setting `sensitive_allow` needs in order to allow one value.
 
     The entry is a keyed hash (HMAC-SHA256) with a random key, so it does not show the value.
     """

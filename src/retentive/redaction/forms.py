@@ -1,8 +1,8 @@
 """Patterns for sensitive values that the surrounding text identifies: private keys, passwords in URLs and others.
 
 Each tuple in `FORMS` has the kind of sensitive value, a search pattern in the syntax of RE2, a full pattern, the name
-of a check, and whether case is ignored. The full pattern is matched at the position where the search pattern was found.
-Its group `value` is the sensitive part, which the check then accepts or rejects.
+of a check, and a flag that is True if case is ignored. The full pattern is matched at the position where the search
+pattern was found. Its group `value` is the sensitive part, which the check then accepts or rejects.
 """
 
 # ruff: noqa: E501 - a row of a table is a line

@@ -62,7 +62,7 @@ _DOUBLED = bytes.maketrans(b"0123456789", b"0246813579")  # digit sums of the do
 
 
 def is_card(value: str) -> bool:
-    """Return whether the digits have the prefix and length of an issuer and a valid Luhn check digit."""
+    """Return whether the digits have a valid Luhn check digit, and the prefix and length that an issuer uses."""
     digits = value.replace(" ", "").replace("-", "")
     data = digits.encode()
     if (sum(data[-1::-2]) + sum(data[-2::-2].translate(_DOUBLED)) - len(data) * ord("0")) % 10:

@@ -24,7 +24,7 @@ DOTTED = "\u0130"  # capital I with a dot
 
 
 class Budget:
-    """Number of candidates in a text that may still be checked one by one.
+    """Number of candidates that may still be checked one by one in a text.
 
     Later candidates are checked in bulk, to limit the time for the text.
     """
@@ -118,7 +118,7 @@ class Scanned:
 
 
 class TextPart:
-    """Lines of a text in UTF-8; in lower case if `lower`. `start` is their position in the text.
+    """Lines of a text in UTF-8, in lower case if `lower` is True. `start` is their position in the text.
 
     A lone surrogate becomes `?`.
     """
@@ -151,8 +151,8 @@ class Search:
 
     `short` is a pattern for short words that match too. They do not match as the beginning of a longer word: `pat`
     matches, but not the beginning of `path`. With `lower`, the text is searched in lower case. A match covers one line
-    and the line ends around it; with `many_lines`, it can have up to `PART_CHARS` more characters. `hint` is a pattern
-    that takes less time to search. It must match on the first line of each match of the search.
+    and the line ends around it. With `many_lines`, a match can have up to `PART_CHARS` more characters. `hint` is a
+    pattern that is faster to search for. It must occur on the first line of each match of the search.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ def is_stand_in(text: str) -> bool:
 
 
 def secret(text: str, *, quoted: bool = True) -> int:
-    """Return the grade of a value after a word for a key, token or secret. Secrets are long and random.
+    """Return the grade of a value that follows a word for a key, token or secret. Secrets are long and random.
 
     The cheapest checks come first, because nearly all values are ordinary words.
     """
@@ -92,7 +92,7 @@ def is_unlike_words(text: str) -> bool:
 
 
 def password(text: str, *, quoted: bool, in_code: bool = False) -> int:
-    """Return the grade of a value after a word for a password.
+    """Return the grade of a value that follows a word for a password.
 
     The grade is at least LIKELY if the value is not a word, a number or program code.
     """

@@ -70,7 +70,7 @@ class Decoded:
     spans: list[tuple[int, int]]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the span in the original of all encoded pieces that a match touches."""
+        """Return the span of all encoded pieces that a match touches, as positions in the original."""
         first, last = (bisect_right(self.starts, at) - 1 for at in (start, end - 1))
         return self.spans[first][0], self.spans[last][1]
 

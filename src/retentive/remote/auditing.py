@@ -53,7 +53,7 @@ class RemoteAudit(Audit):
     def verify(
         self, *, expect: Iterable[Head | str] = (), anchor: str | None = None, key: AnchorKey | str | None = None
     ) -> HttpExchange[Verified]:
-        """Verify on the server that every entry is present, unchanged and in order."""
+        """Let the server verify that every entry is present, unchanged and in order."""
         if anchor is not None or key is not None:
             raise no_route("`audit.verify` with an anchor")
         heads = [str(Head.parse(each) if isinstance(each, str) else each) for each in expect]

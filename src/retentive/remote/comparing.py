@@ -1,4 +1,4 @@
-"""Computes changes and their differences from the versions that a server lists."""
+"""Uses the versions that a server lists to compute changes and their differences."""
 
 from __future__ import annotations
 

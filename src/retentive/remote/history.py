@@ -94,7 +94,7 @@ class RemoteHistory(History):
         return None if at is None else query | at
 
     def _at_or_below(self, path: str) -> HttpExchange[JsonBody | None]:
-        """Return the fields of a query that select the versions of a path, or None if no memory was ever there.
+        """Return the query fields that select the versions of a path, or None if no memory was ever there.
 
         The fields select the memory at the path, or all memories below it, or the last memory that was deleted there.
         """
@@ -136,7 +136,7 @@ class RemoteHistory(History):
     def show(self, revision: Named, path: str | None = None) -> HttpExchange[tuple[Version, str | None]]:
         """Return the version that a revision names, and its text.
 
-        With `path`, the revision is counted among the changes at or below that path, so `HEAD` is the newest of them.
+        With `path`, only changes at or below that path are counted, so the revision `HEAD` is the newest of them.
         The text is None if the version is a deletion or is redacted.
         """
         change = yield from self._change_named(revision, path)
@@ -223,7 +223,7 @@ class RemoteHistory(History):
     ) -> HttpExchange[RestoreOutcome]:
         """Undo one whole change. `change` is a revision or the id of a version.
 
-        With `path`, the revision is counted among the changes at or below that path, so `HEAD` is the newest of them.
+        With `path`, only changes at or below that path are counted, so the revision `HEAD` is the newest of them.
         """
         at = None if path is None else objects.api_path(objects.parsed(path))
         body = {"revision": as_revision(change).text, "path": at}

@@ -258,7 +258,7 @@ class HostedStore(RemoteStore):
 
 
 class HostedHistory(RemoteHistory):
-    """History of a hosted memory store. It has only `log`, `redact`, and for version ids, `show` and `diff`."""
+    """History of a hosted memory store: `log`, `redact`, `show` and `diff`. The last two accept only version ids."""
 
     changes = unsupported("history.changes")
     differences = unsupported("history.differences")
@@ -287,7 +287,10 @@ class HostedHistory(RemoteHistory):
 
 
 class HostedLocation(RemoteLocation):
-    """Location of hosted memory stores. A memory store can be opened only by id, and created only by `create_store`."""
+    """Location of hosted memory stores.
+
+    A memory store can be opened only by its id. Only `create_store` creates memory stores.
+    """
 
     def _store_of(self, info: StoreInfo) -> HostedStore:
         return HostedStore(self.client, info, None)

@@ -53,9 +53,10 @@ class RemoteById(ById):
         actor: Actor | str | None = None,
         **origin: Unpack[Origin],
     ) -> HttpExchange[Written]:
-        """Replace the text of a memory, its path, or both, in one version. `Written.memory` is its new state.
+        """Replace the text of a memory, its path, or both. Changing both creates only one version.
 
-        The server refuses a text with sensitive values. A local memory store may redact them instead.
+        `Written.memory` is the new state of the memory. The server refuses a text with sensitive values. A local memory
+        store may redact them instead.
         """
         if text is None and path is None:
             raise InvalidInput("specify a text, a path or both")

@@ -48,7 +48,7 @@ class RemoteLocation(Retentive):
 
     @property
     def described(self) -> RemoteLocation:
-        """Copy of the location. Its methods return exchanges instead of results."""
+        """Copy of the location. The methods of the copy return exchanges instead of results."""
         location = copy(self)
         location._run = lambda found: found  # noqa: SLF001 - the same class
         return location

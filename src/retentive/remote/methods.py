@@ -1,4 +1,4 @@
-"""Decorator for methods that are exchanges, and stand-ins for methods for which no server has a route.
+"""Decorator for methods that are exchanges, and stand-ins for methods that have no route on any server.
 
 An exchange is a generator that yields requests and receives their answers.
 """
@@ -63,7 +63,7 @@ def _sent_by(found: HttpExchange[T], actor: str | None) -> HttpExchange[T]:
 
 
 def unsupported(name: str) -> Any:
-    """Return a stand-in for a method or property for which servers have no route. It raises `InvalidInput`."""
+    """Return a stand-in for a method or property that has no route on servers. The stand-in raises `InvalidInput`."""
 
     def refuse(*_: object, **__: object) -> Any:
         raise no_route(f"`{name}`")
@@ -72,7 +72,7 @@ def unsupported(name: str) -> Any:
 
 
 def no_route(name: str) -> InvalidInput:
-    """Return the error for an operation for which servers have no route."""
+    """Return the error for an operation that has no route on servers."""
     return InvalidInput(
         f"{name} is not available over HTTP; on the machine of the server, open the location that the server uses"
     )

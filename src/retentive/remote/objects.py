@@ -1,4 +1,4 @@
-"""Converts JSON objects in responses of the server to values of the library, and commands to JSON."""
+"""Converts JSON objects in server responses to values of the library, and converts commands to JSON."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def raw(command: Command | Clear) -> JsonBody:
 
 
 def time_text(at: datetime | None) -> str | None:
-    """Return a time as text for the API, or None for None."""
+    """Return a time as text for the API. If `at` is None, return None."""
     return None if at is None else at.isoformat()
 
 

@@ -1,4 +1,4 @@
-"""Methods that read, search, change settings, export and import. They belong to a memory store on a server."""
+"""Methods of a memory store on a server: reading, searching, settings, export and import."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class RemoteStore(RemoteReads):
 
     @property
     def described(self) -> RemoteStore:
-        """Copy of the memory store. Its methods return exchanges instead of results."""
+        """Copy of the memory store. The methods of the copy return exchanges instead of results."""
         store = copy(self)
         store._run = _unchanged  # noqa: SLF001 - the same class
         return store
@@ -88,7 +88,7 @@ class RemoteStore(RemoteReads):
         return REPLIES
 
     def acting_as(self, actor: Actor | str) -> RemoteStore:
-        """Return a copy of the memory store that sends `actor` with each request. The API key must permit the actor."""
+        """Return a copy of this object. The copy sends `actor` with each request. The API key must permit the actor."""
         store = copy(self)
         store._actor = as_actor(actor)  # noqa: SLF001 - the same class
         store.default_sender = str(store._actor)  # noqa: SLF001

@@ -62,7 +62,7 @@ class RemoteTrust(Trust):
 
     @exchange
     def levels(self, versions: Iterable[Version]) -> HttpExchange[list[Level]]:
-        """Return the level of trust of each version, judged only by the author of that version.
+        """Return the trust level of the author of each version.
 
         Earlier contributors to the text do not count.
         """

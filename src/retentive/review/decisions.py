@@ -74,7 +74,7 @@ class Decide(WriteOperation[DecisionOutcome]):
         return "review.accept" if self.is_accepted else "review.refuse"
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the ids of the proposals for the audit entry."""
+        """Return the facts for the audit entry: the ids of the proposals."""
         return {"proposals": [*result.done, *result.already, *result.with_them]}
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
@@ -82,7 +82,7 @@ class Decide(WriteOperation[DecisionOutcome]):
         return {"done": result.done, "already": result.already, "with_them": result.with_them}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> DecisionOutcome:
-        """Rebuild the result of the first run from `kept`, without the summaries."""
+        """Use `kept` to rebuild the result of the first run, without the summaries."""
         return DecisionOutcome(tuple(kept["done"]), tuple(kept["already"]), tuple(kept["with_them"]))
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> DecisionOutcome:

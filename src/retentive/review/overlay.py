@@ -196,7 +196,7 @@ class ProposedSnapshot(Overlay):
 class ProposedTransaction(ProposedSnapshot, Transaction):
     """Transaction that stores its changes as one proposal instead of applying them.
 
-    `limits` are two maximum numbers of pending proposals: those of all actors together, and those of the actor `who`.
+    `limits` has two maximum numbers of pending proposals: one for all actors together, and one for the actor `who`.
     """
 
     def __init__(

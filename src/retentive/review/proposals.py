@@ -177,8 +177,9 @@ def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None
 
 
 def text_of(snapshot: Snapshot, kind: str, key: str, sha256: str | None) -> str:
-    """Return the text of a proposed change from the record `key` of the kind `kind`.
+    """Return the text of a proposed change.
 
+    `kind` and `key` identify the record that contains the text.
     Raises `Damaged` if the text is missing or its hash is not `sha256`.
     """
     text = snapshot.get_record(kind, key)
@@ -189,7 +190,7 @@ def text_of(snapshot: Snapshot, kind: str, key: str, sha256: str | None) -> str:
 
 
 def with_ids(proposal: Proposal, ids: Mapping[str, str]) -> Proposal:
-    """Return a copy of the proposal in which memory ids are replaced. `ids` maps old ids to new ids."""
+    """Copy a proposal, and replace memory ids in the copy. `ids` maps old ids to new ids."""
     changes = (replace(change, memory_id=ids.get(change.memory_id, change.memory_id)) for change in proposal.changes)
     return replace(proposal, changes=tuple(changes))
 
@@ -220,10 +221,10 @@ def decisions(snapshot: Snapshot) -> list[Decision]:
 
 
 def decision_of_version(snapshot: Snapshot, version: Version) -> Decision | None:
-    """Return the decision that accepted the proposal behind a version, or None if no such decision is stored.
+    """Return the decision by which a version was accepted, or None if no such decision is stored.
 
-    The actor of the version must be the proposer, because one commit can contain versions of several actors. The
-    versions come from several accepted proposals, and from external edits of files.
+    The actor of the version must be the proposer. The revision alone is not enough, because one commit can contain
+    versions of several actors: from several accepted proposals, and from external edits of files.
     """
     accepted = (each for each in decisions(snapshot) if each.revision == version.revision)
     return next((each for each in accepted if each.actor == version.actor), None)
@@ -254,7 +255,7 @@ def foundations(proposals: Sequence[Proposal]) -> dict[str, set[str]]:
 
 
 def _needed(change: ProposedChange) -> Iterator[tuple[str, str]]:
-    """Yield the conditions that a change needs, and that an earlier proposed change can establish."""
+    """Yield the conditions that a change needs, if an earlier proposed change can establish them."""
     yield "memory", change.memory_id
     if change.operation in {"created", "renamed"} and change.path is not None:
         yield from (("no memory", place) for place in (change.path, *ancestors(change.path)))

@@ -79,8 +79,8 @@ class Review:
         the result has an obstacle and nothing changes.
 
         `merge` and `force` overcome such obstacles. With `merge`, the proposed text and the current text are merged
-        line by line, and a proposed edit follows a memory that was renamed. With `force`, the proposed text replaces
-        the current text, and a proposed deletion deletes the memory even if it was changed after the proposal.
+        line by line, and a proposed edit is applied even if the memory was renamed. With `force`, the proposed text
+        replaces the current text, and a proposed deletion deletes the memory even if it was changed after the proposal.
 
         Accepting a proposal again has no effect. Raises `NotFound` for an unknown id, and `PermissionDenied` for an
         actor under review.

@@ -1,4 +1,4 @@
-"""Stage `under_review` of the pipeline, which turns changes by actors under review into proposals."""
+"""The pipeline stage `under_review`, which turns changes by actors under review into proposals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_under_review(settings: Settings, actor: Actor | None) -> bool:
 
 
 def under_review(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Run an operation. If its actor is under review, its changes are recorded as a proposal instead of versions.
+    """Run an operation. If the actor is under review, the changes are recorded as a proposal, not as versions.
 
     Raises `PermissionDenied` for an operation that cannot be proposed.
     """

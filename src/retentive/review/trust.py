@@ -133,7 +133,7 @@ class _Search:
         self._assessed, self._names = Assessment(snapshot, settings, None), doubted_names(settings)
 
     def page(self, after: str, limit: int | None) -> tuple[tuple[DoubtedMemory, ...], str | None]:
-        """Return at most `limit` memories from the path `after` on, and the first path of the next page, if any."""
+        """Return at most `limit` memories, starting at path `after`, and the first path of the next page or None."""
         memory = None if self._under == ROOT else self._snapshot.get(self._under).memory
         if memory is not None or self._names == ():
             return tuple(self._chosen([] if memory is None else [memory])), None
@@ -173,7 +173,7 @@ class Confirm(WriteOperation[list[str]]):
     is_read_only: bool
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the number of confirmed memories for the audit entry."""
+        """Return the facts for the audit entry: the number of confirmed memories."""
         return {"confirmed": len(result)}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> list[str]:
@@ -193,7 +193,7 @@ class Confirm(WriteOperation[list[str]]):
 
 @dataclass(frozen=True, slots=True)
 class ChangeQuarantine(WriteOperation[bool]):
-    """Add a pattern to the setting `quarantine`, or remove it."""
+    """Add a pattern to the setting `quarantine`, or remove a pattern from it."""
 
     under_review = "refuse"
     allowed_when_archived = True
@@ -207,7 +207,7 @@ class ChangeQuarantine(WriteOperation[bool]):
         return "trust.release" if self.is_released else "trust.quarantine"
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the name of the changed setting for the audit entry.
+        """Return the facts for the audit entry: the name of the changed setting.
 
         The pattern is left out, because it can contain an e-mail address.
         """

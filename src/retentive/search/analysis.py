@@ -92,7 +92,7 @@ def _is_split(letter: str) -> bool:
 
 
 def pairs(run: str) -> list[str]:
-    """Return the overlapping pairs of the characters of a run, followed by its last character alone."""
+    """Return the overlapping character pairs of a run, followed by its last character alone."""
     return [run[at : at + 2] for at in range(len(run) - 1)] + [run[-1]]
 
 
@@ -179,7 +179,7 @@ def stems(word: str, latin: tuple[str, ...]) -> frozenset[str]:
 
 
 def prefixes(word: str, latin: tuple[str, ...]) -> list[str]:
-    """Return prefixes for looking up the words that share a stem with `word` in the sorted keys of an index.
+    """Return prefixes to look up in the sorted keys of an index. They find the words that share a stem with `word`.
 
     The key of each such word starts with one of these prefixes.
     """
@@ -191,8 +191,8 @@ def detected(words: Iterable[frozenset[str]]) -> tuple[str, ...]:
     """Detect the languages of texts in Latin script. Each text is given as the set of its folded words.
 
     The language of a text is clear if the text contains at least two of its function words. Only texts with a
-    clear language count. A language is returned if more than a tenth of them are in this language. If no text counts,
-    the result is English.
+    clear language count. A language is returned if more than a tenth of these texts are in this language. If no text
+    counts, the result is English.
     """
     votes: dict[str, int] = {}
     for each in words:

@@ -1,8 +1,8 @@
 """Upper bounds of the scores of all memories, computed at once. Only memories with a high bound need an exact score.
 
 The score of a memory is the sum of what each word of the query adds to it. An upper bound of each addend is known from
-the number of times that the word occurs. The sum of these bounds is stored in one byte per memory, the *level* of the
-memory. It is measured in multiples of `Bounds.unit` and rounded up.
+the number of times that the word occurs. For each memory, the sum of these bounds is stored in one byte, which is
+called the *level* of the memory. A level is measured in multiples of `Bounds.unit` and rounded up.
 
 The levels of all memories together form one large integer, so the bounds of a word are added to all levels with one
 addition that runs in C. For 10,000 memories, this takes some 20 us per word.

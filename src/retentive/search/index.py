@@ -159,7 +159,7 @@ class Corpus:
         """Apply the versions written since the last update.
 
         Returns False if the index cannot be updated this way: too many memories changed, a text is damaged, or a memory
-        was erased, because an erased memory leaves no version.
+        was erased. An erased memory leaves no version.
         """
         if not self._newest:
             return False

@@ -1,4 +1,4 @@
-r"""Literal search: find memories that contain all words of a query as they are written, or a match of a pattern.
+r"""Literal search: find memories that match a pattern, or that contain all words of a query as they are written.
 
 A word matches anywhere, even inside other words and in any language: `log` matches `catalogue`. No dictionary is
 needed, so `api_key`, `会议` and single characters work. Case and compatibility forms are ignored (NFKC and case

@@ -52,7 +52,8 @@ def near_words(word: str, index: Index, sees: Callable[[int], bool]) -> tuple[st
 def _first_changed(word: str) -> list[str]:
     """Return variants of a word that differ at its start.
 
-    The first letter is removed, replaced or swapped with the second, or another letter is put before it.
+    In each variant, the first letter is removed or replaced, the first two letters are swapped, or a letter is put
+    before the first.
     """
     letters = "abcdefghijklmnopqrstuvwxyz"
     swapped = [word[1:], word[1] + word[0] + word[2:]]

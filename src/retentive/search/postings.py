@@ -1,4 +1,4 @@
-"""Inverted index of one memory store, in RAM. For each word, it has the memories that contain the word, and how often.
+"""Inverted index of one memory store, in RAM. It stores which memories contain each word, and how often.
 
 The index numbers the memories. The postings of a word are a sorted array of these numbers. The array has one entry
 for each occurrence of the word, so that counting and merging run in C. Half of all words occur only once. For such a
@@ -262,7 +262,7 @@ class Index:
         self.count(len(document.data), -1)
 
     def _learn(self) -> None:
-        """Update the lookup by key: add the surfaces that are new since the last call of this method."""
+        """Add to the lookup by key all surfaces that are new since the last call of this method."""
         for surface in self._postings.fresh:
             if surface.isascii() and (surface.isdigit() or (surface.islower() and "_" not in surface)):
                 self._new_keys.add(surface)

@@ -50,7 +50,7 @@ class Doubts:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Statistics that scores depend on: number of memories, bytes of text, and the number of memories with each term.
+    """Statistics on which scores depend: number of memories, bytes of text, and the number of memories with each term.
 
     They may cover several stores. `counts` is keyed by the text of the term.
     """
@@ -74,8 +74,8 @@ class Statistics:
 def statistics_of(index: Index, terms: Terms, counts_too: Admit | None = None) -> Statistics:
     """Return the statistics of an index for the terms of a query.
 
-    With `counts_too`, only the documents for which it returns True are counted. Without it, the order of the results
-    would tell a caller which words are in documents that the caller may not see.
+    With `counts_too`, only the documents for which it returns True are counted. This is necessary if a caller may
+    not see all documents. Otherwise the order of the results would reveal which words are in the other documents.
     """
     if counts_too is None:
         counts = {term.text: index.occurrences(term).memories for term in terms.words}

@@ -1,7 +1,7 @@
-"""Search without an index, for the first search of a process, for versions and proposals, and for very large stores.
+"""Searches without an index: the first of a process, those in versions and proposals, and those in very large stores.
 
 Each text is read once. Only lines that may contain a word of the query are split into words, so a scan takes
-only a fraction of the time that it takes to build an index. The results are the same as with an index.
+only a fraction of the time that building an index takes. The results are the same as with an index.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Scan:
         return ranking.results(limit)
 
     def _near(self, words: Iterable[str]) -> Index:
-        """Build an index of similar words: words in the documents that are similar to one of the given words."""
+        """Index the documents. The index has only the words that are similar to one of the given words."""
         near = [Similar(word) for word in words]
         chunks = set[bytes]()
         for document in self._documents:
@@ -138,7 +138,7 @@ class _Finder:
         return [surface for date in dates(text) for surface in date.surfaces]
 
     def _plain_letters(self, data: bytes) -> str:
-        """Convert a text like `_plain`, and keep its lines. It is faster than `_plain` if few letters change."""
+        """Convert a text as `_plain` does, and keep its lines. This is faster than `_plain` if few letters change."""
         lowered = data.lower().replace(b"_", b"")
         text = lowered.decode()
         if lowered.isascii():
@@ -165,7 +165,7 @@ def _plain(text: str) -> str:
 
 
 def _number(date: str) -> str:
-    """Return a pattern of the number in every form of a date: its day or, if the date has no day, its year."""
+    """Return a pattern of the number that all forms of a date contain: the day or, if it has no day, the year."""
     year, _, rest = date[1:].partition("-")
     return year if len(year) == 4 and "-" not in rest else "0?" + date[-2:].lstrip("0")
 

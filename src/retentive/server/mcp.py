@@ -193,7 +193,7 @@ def _page(store: str, _: str, memory_id: str) -> str:
 
 
 def _only(patterns: tuple[str, ...]) -> str | None:
-    """Return the memory store that an API key allows if its `patterns` allow exactly one, else None."""
+    """Return the one memory store that the `patterns` of an API key allow. None if they may allow several."""
     is_one = len(patterns) == 1 and not {"*", "?"} & set(patterns[0])
     return patterns[0] if is_one else None
 

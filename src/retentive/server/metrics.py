@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, summed over all worker processes. Their labels are routes and codes, never ids."""
+"""Metrics for Prometheus, summed over all worker processes. The labels are routes and codes, never ids."""
 
 from __future__ import annotations
 

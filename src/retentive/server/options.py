@@ -76,7 +76,7 @@ class ServeOptions:
             return False
 
     def address(self, port: int) -> str:
-        """Return the URL of the server if it listens on `port`."""
+        """Return the URL that the server has when it listens on `port`."""
         scheme = "http" if self.tls_cert is None else "https"
         return f"{scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
 

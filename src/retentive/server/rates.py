@@ -34,6 +34,8 @@ def rate_of(text: str | None) -> Rate | None:
         return None
     found = _RATE.fullmatch(text)
     if found is None:
-        raise InvalidInput("a rate must be a number per second, minute or hour, such as 50/s, 600/m or 1000/h, or none")
+        raise InvalidInput(
+            "a rate must be a number per second, minute or hour, such as 50/s, 600/m or 1000/h, or `none`"
+        )
     number = int(found[1])
     return Rate(number, number / _SECONDS[found[2]])

@@ -43,7 +43,7 @@ def array(schema: JsonSchema) -> JsonSchema:
 
 
 def map_of(schema: JsonSchema) -> JsonSchema:
-    """Return the schema of an object with any names, whose values all have the schema `schema`."""
+    """Return the schema of an object that may have any names. All its values have the schema `schema`."""
     return {"type": "object", "additionalProperties": schema}
 
 

@@ -187,8 +187,8 @@ class Webhooks:
     def failed(self, before: Delivery, after: Delivery, *, is_dead: bool) -> None:
         """Store a delivery after a failed attempt, unless another process has changed it in the meantime.
 
-        `before` is the delivery before the attempt, and `after` the delivery to store. With `is_dead`, it is not sent
-        again.
+        `before` is the delivery before the attempt, and `after` is the delivery to store. With `is_dead`, the
+        delivery is not sent again.
         """
         if is_dead:
             self._records.put(DEAD, after.key, after.to_text())

@@ -126,7 +126,7 @@ class Workers:
             del jobs, begun  # otherwise a waiting thread would keep results in memory
 
     def _start_quick(self) -> None:
-        """Pass to threads the quick calls that arrived in this round of the event loop."""
+        """Start the quick calls that arrived in this round of the event loop: pass them to threads."""
         jobs, self._quick = self._quick, []
         for start in range(0, len(jobs), self._quick_calls):
             self._jobs.put(jobs[start : start + self._quick_calls])

@@ -228,8 +228,8 @@ def flagged(
 ) -> Iterator[Flagged]:
     """Yield the lines of current texts that may contain sensitive values or read like instructions to the model.
 
-    `marked` contains the ids of the memories in which a sensitive value was flagged, in one of their versions. Only the
-    texts of these memories are examined for sensitive values.
+    `marked` contains the ids of memories that have a version in which a sensitive value was flagged. Only the texts of
+    these memories are examined for sensitive values.
     """
     for memory in memories:
         found = [flag for flag in _flags(memory) if flag[1] == INSTRUCTIONS]

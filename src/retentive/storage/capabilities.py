@@ -51,7 +51,7 @@ class Collectable(ABC):
 
 
 class Purgeable(ABC):
-    """Capability of backends that keep overwritten and deleted bytes in logs or free pages until they are purged."""
+    """Capability of backends in which overwritten and deleted bytes remain in logs or free pages until a purge."""
 
     @abstractmethod
     def purge(self) -> bool:
@@ -117,7 +117,7 @@ def capability(backend: Backend, kind: type[C]) -> C | None:
 
 
 def server_time(backend: Backend) -> float | None:
-    """Return the current time by the clock of the storage in seconds since 1970, or None if it has no clock."""
+    """Return the time in seconds since 1970 by the clock of the storage, or None if the storage has no clock."""
     clocked = capability(backend, Clocked)  # type: ignore[type-abstract]
     return None if clocked is None else clocked.server_time()
 

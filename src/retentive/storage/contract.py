@@ -4,15 +4,15 @@ A backend stores memory stores, their memories and all versions. It knows nothin
 Guarantees (tested by `retentive.testing.backend_suite`):
 
 * `write` is atomic, and only one write to a memory store runs at a time. When `write` returns, the change survives
-  `kill -9` and power loss. If `write` raises, the change has no effect, now or after any recovery. The only exception
-  is `OutcomeUnknown`: the change may then have been committed.
+  `kill -9` and power loss. If `write` raises, the change has no effect, now or after any recovery. If the error is
+  `OutcomeUnknown`, however, the change may have been committed.
 * `read` sees one consistent state. The state includes every write that returned before the read began, in any process.
 * `work` is a function, not a `with` block, because a backend may call it more than once. A backend may also commit the
   changes of several such functions together. `work` must do nothing except read the snapshot and record changes.
 * Texts are verified when they are read. `get`, `version`, `text` and `texts` pass the stored bytes through `verified`
   or `verify_version`. These functions raise `Damaged` unless the bytes match the sha256 of their version.
 * All methods may be called from any thread. If a process forks while a backend is open, only one of the two processes
-  may use the backend afterwards: the parent or the child. A backend may document an exception.
+  may use the backend afterwards: the parent or the child. The documentation of a backend may allow both.
 * Methods raise the errors of `retentive.errors`. They never raise errors of a database driver.
 """
 
@@ -282,7 +282,7 @@ class Snapshot(ABC):
         return one_level(walk, under, start=start, limit=limit)
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        """Return all memories strictly below a canonical path and their bytes, in byte order of their paths."""
+        """Return all memories strictly below a canonical path, with their bytes, in byte order of their paths."""
         return ((memory, self.text(memory.version_id) or b"") for memory in self.memories(under))
 
     def scan(
@@ -361,7 +361,7 @@ class Transaction(Snapshot):
 
         The newest version of an existing memory and versions that are already redacted stay unchanged. Versions share
         one text if the memory was only renamed between them. The text is then kept until the last of these versions is
-        redacted. After `capabilities.purge` has returned True, the storage has no other trace of the removed data.
+        redacted. After `capabilities.purge` has returned True, the storage has no trace of the removed data.
         """
 
     @abstractmethod
@@ -422,9 +422,9 @@ class Backend(ABC):
 
     @abstractmethod
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
-        """Return the store with this id. If there is none, find a store by its key.
+        """Return the store with this id or, if no store has this id, the store with this key.
 
-        Returns the store that has this key in the workspace, or None.
+        Only stores of `workspace` are found by key. Returns None if no store is found.
         """
 
     @abstractmethod

@@ -21,8 +21,8 @@ _OPENING = "the next command at the location repairs it"
 class Kind:
     """Kind of findings: its code, its meaning, its severity, and advice for the user.
 
-    If `mends` is true, `--repair` corrects such findings where the correct value can be derived from other stored data.
-    If `discards` is true, `--discard` removes the data of such a finding.
+    If `mends` is true, `--repair` corrects such a finding, provided that the correct value can be derived from other
+    stored data. If `discards` is true, `--discard` removes the data of such a finding.
     """
 
     code: str
@@ -130,7 +130,7 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of a check: `code` names the kind of finding, and `subject` names the data that it concerns.
+    """Result of a check: `code` names the kind of finding, and `subject` names the data that the finding concerns.
 
     `store_id` is None if the finding concerns the whole location. The subject contains ids, memory paths and numbers,
     but never a text, a real file name or a URL. `severity` is the severity of the kind, or `repaired`.

@@ -38,7 +38,7 @@ class LockFile:
     All threads of a process share the lock, so only one thread at a time may use the object.
 
     `descriptor` is the open file. It is -1 while a separate thread waits for the lock, and after the file was closed.
-    From then on, `call_with_lock` calls the work without a lock.
+    After the file was closed, `call_with_lock` calls the work without a lock.
     """
 
     if sys.platform != "win32":
@@ -223,7 +223,7 @@ def _operation(*, shared: bool) -> int:
 def writers_lock(path: str) -> LockFile | None:
     """Return a lock for the writers of a database. It uses the existing file at `path`.
 
-    Returns None on Windows, and if the file cannot be opened.
+    Returns None on Windows, or if the file cannot be opened.
     """
     if sys.platform == "win32":
         return None

@@ -199,8 +199,9 @@ def _shown(
 ) -> Iterator[P]:
     """Yield at most `limit` entries for which `shows` is true.
 
-    `read(path, size)` reads a batch of entries from a path on. If `walk` is given, each subdirectory is one entry. If
-    the first memory of a subdirectory is hidden, `walk` finds the first of its memories for which `shows` is true.
+    `read(path, size)` reads at most `size` entries, starting at `path`. If `walk` is given, each subdirectory is one
+    entry. If the first memory of a subdirectory is hidden, `walk` finds the first of its memories for which `shows` is
+    true.
     """
     left, size = limit, _MOST if limit is None else limit
     while left is None or left > 0:

@@ -122,7 +122,7 @@ class DeleteMemory(WriteOperation[CommandResult]):
 
 
 def read_memory(memory_id: str) -> Read[tuple[Memory, str]]:
-    """Read the memory that has the given id, and its text. Raises `NotFound`."""
+    """Read a memory and its text by the id of the memory. Raises `NotFound`."""
 
     def work(snapshot: Snapshot) -> tuple[Memory, str]:
         entry = _present(snapshot, memory_id)
@@ -142,7 +142,7 @@ class ById:
         return f"<ById of {self._core.id}>"
 
     def get(self, memory_id: str) -> tuple[Memory, str]:
-        """Return the memory that has the given id, and its text. Raises `NotFound`."""
+        """Return a memory and its text by the id of the memory. Raises `NotFound`."""
         return self._core.found(read_memory(memory_id))
 
     def update(
@@ -160,8 +160,8 @@ class ById:
         If the memory already has the new text and path, nothing changes, and `if_sha256` is not checked.
 
         Raises `NotFound` for an unknown id, and `Conflict` if `if_sha256` is not the sha256 of the text. The new path
-        is checked after this: if it is not free, raises `AlreadyExists` or `NotADirectory`. The attribute `conflicting`
-        of these errors is the memory that occupies the path.
+        is checked afterwards. If it is not free, raises `AlreadyExists` or `NotADirectory`. The attribute
+        `conflicting` of these two errors is the memory that occupies the path.
         """
         with self._core.checking("update", actor):
             if text is None and path is None:

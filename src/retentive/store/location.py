@@ -137,7 +137,7 @@ class Retentive:
         )
 
     def through(self, integration: str) -> Retentive:
-        """Return an object for the same location. Audit entries of changes through it name this integration."""
+        """Return an object for the same location. Audit entries of its changes contain `integration`."""
         other = copy(self)
         other._integration = integration  # noqa: SLF001 - the same class
         return other
@@ -169,7 +169,7 @@ class Retentive:
         return new_store(self.backend, name, description=description, metadata=metadata, key=key, workspace=workspace)
 
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo:
-        """Return the store with this id, or this key in the workspace. Raises `NotFound`, even for an erased store."""
+        """Return the store with this id, or this key in the workspace. Raises `NotFound`, also for an erased store."""
         return existing_store(self.backend, id_or_key, workspace=workspace)
 
     def list_stores(
@@ -239,10 +239,11 @@ class Retentive:
     def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> Removed:
         """Permanently remove a memory store with its memories, versions and records. Only the id of the store remains.
 
-        Raises `ReadOnly` if the store is read-only, or if the actor may not change one of its memories, including
-        deleted ones. Raises `NotFound`, `InvalidInput` for an invalid store key, and `PermissionDenied` for an actor
-        under review. Raises `Locked` if the settings of an encrypted store cannot be read because its key was not
-        given. A store whose key was destroyed, or that has only default settings, can be erased without a key.
+        Raises `ReadOnly` if the store is read-only, or if the actor is not allowed to change one of its memories.
+        Deleted memories count too. Raises `NotFound` if there is no such store, `InvalidInput` for an invalid store
+        key, and `PermissionDenied` for an actor under review. Raises `Locked` if the settings of an encrypted store
+        cannot be read because its key was not given. A store whose key was destroyed, or that has only default
+        settings, can be erased without a key.
         """
         from retentive.history.removal import EraseStore, Removed  # noqa: PLC0415 - rarely needed
 

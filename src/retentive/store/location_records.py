@@ -1,7 +1,7 @@
 """Small values (records) of a location that belong to no memory store, such as the keys of an HTTP server.
 
-They are stored in a hidden memory store with the id `SYSTEM_STORE`, which is created with the first record. Lists of
-stores and backups leave out this store. If the location was opened with encryption keys, the records are encrypted.
+They are stored in a hidden memory store with the id `SYSTEM_STORE`, which is created with the first record. Backups
+and lists of stores leave out this store. If the location was opened with encryption keys, the records are encrypted.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ ANY: Final = Unchecked.ANY
 class LocationRecords:
     """Records of a location, by kind and key. Threads and processes may share them. A write is durable when it returns.
 
-    A kind has 1 to 40 lowercase letters, digits, `_`, `.` and `-`. A key has 1 to 150 printable ASCII characters,
-    and no space.
+    A kind has 1 to 40 characters: lowercase letters, digits, `_`, `.` and `-`. A key has 1 to 150 printable ASCII
+    characters, and no space.
     """
 
     def __init__(self, backend: Backend) -> None:

@@ -97,7 +97,7 @@ class MemoryStore(Memories):
         return self._again(self._core.again(actor=as_actor(actor)))
 
     def through(self, integration: str) -> MemoryStore:
-        """Return an object for the same memory store. Audit entries of its calls name this integration.
+        """Return an object for the same memory store. Audit entries of its calls contain `integration`.
 
         The result is cached, so that an integration can call this method for every request.
         """
@@ -377,8 +377,9 @@ class MemoryStore(Memories):
     ) -> list[Finding]:
         """Find sensitive values in texts and paths, even if the settings turn off the checks of new texts.
 
-        With `redact`, the certain sensitive values are removed from the texts of memories; with `likely`, the likely
-        values are removed too. Paths are never changed: a person must rename a memory whose path contains a value.
+        With `redact`, values that are certainly sensitive are removed from the texts of memories. With `redact` and
+        `likely`, values that are likely to be sensitive are removed too. Paths are never changed: a person must rename
+        a memory whose path contains a value.
 
         With `history`, older versions and their paths are scanned too, and `redact` redacts each version that contains
         a value. Without `history`, older versions keep the values. Raises `InvalidInput` if memories cannot be

@@ -44,8 +44,8 @@ SyncBecame: TypeAlias = Literal[
 class SyncOutcome:
     """Result of a synchronisation for one path.
 
-    `became` says what happened. `side` is the side that was changed: `store`, `directory`, both, or none. `why` gives
-    details.
+    `became` says what happened. `side` is the side that was changed: "store", "directory", "store and directory", or ""
+    for neither. `why` gives details.
     """
 
     path: str

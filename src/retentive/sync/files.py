@@ -26,8 +26,8 @@ class Stamp:
 class LocalFile:
     """File of the synchronised directory.
 
-    `name` is the path of the file, relative to the directory. It is spelled as in the file system, so it may not be in
-    Unicode NFC. `sha256` is the hash of the content.
+    `name` is the path of the file, relative to the directory. It is spelled as in the file system, so it is not
+    always in Unicode NFC. `sha256` is the hash of the content.
     """
 
     name: str

@@ -47,9 +47,9 @@ def plan(
 ) -> list[SyncStep]:
     """Plan the steps that make the files and the memories the same.
 
-    `bases` maps each path to its last common state. `deleted` yields the ids of memories that were deleted according to
-    the history. If a text was edited on one side and deleted on the other side, the edit wins. If more than half of the
-    files are missing, their memories are deleted only if `confirmed` is True.
+    `bases` maps each path to its last common state. `deleted` yields the ids of memories that, according to the
+    history, were deleted. If a text was edited on one side and deleted on the other side, the edit wins. If more than
+    half of the files are missing, their memories are deleted only if `confirmed` is True.
     """
     gone = frozenset(deleted)
     steps = _renamed_memories(bases, files, memories)

@@ -27,8 +27,9 @@ class SyncStatus:
 
     `synchronised_at` is the time when a synchronisation last changed something. It is None if there was no
     synchronisation. `files` is the number of files that were the same on both sides at that time. `here` lists the
-    files that were created, changed or deleted since then. `store` lists such memories. `awaiting_review` lists files
-    that were sent for review. `conflicts` lists conflict copies that still exist.
+    files that were created, changed or deleted since then. `store` lists the memories that were created, changed or
+    deleted since then. `awaiting_review` lists files that were sent for review. `conflicts` lists conflict copies that
+    still exist.
     """
 
     synchronised_at: datetime | None

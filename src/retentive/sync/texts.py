@@ -31,8 +31,8 @@ class Joined:
 def join(path: str, base: str | None, ours: str, theirs: str) -> Joined:
     """Merge the text of a file (`ours`) with the text of a memory (`theirs`).
 
-    Both texts are edits of the text `base`. `base` is None if no earlier text is known that both sides had. If the
-    edits conflict, the result is the text of the memory. In the index of Claude Code's auto memory (MEMORY.md), edits
+    Both texts are edits of the text `base`. `base` is None if no earlier common text is known. If the edits
+    conflict, the result is the text of the memory. In the index of Claude Code's auto memory (MEMORY.md), edits
     never conflict: all lines that either side added are kept. The lines `modified` and `originSessionId` of the front
     matter, which every client rewrites, are taken from the later edit.
     """
@@ -67,7 +67,7 @@ def _union(base: str, ours: str, theirs: str) -> str:
 
 
 def _with_later_front(ours: str, theirs: str) -> tuple[str, str]:
-    """Copy the front matter lines `modified` and `originSessionId` from the later edit to the other. Return both."""
+    """Copy the front matter lines `modified` and `originSessionId` from the later to the earlier edit. Return both."""
     fronts = _FRONT.match(ours), _FRONT.match(theirs)
     if fronts[0] is None or fronts[1] is None:
         return ours, theirs

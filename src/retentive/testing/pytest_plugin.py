@@ -19,7 +19,9 @@ from retentive.testing.scripted_claude.script import ScriptFunction
 
 @pytest.fixture
 def scripted_claude() -> Iterator[Callable[..., ScriptedClaude]]:
-    """Fixture: a function that starts a scripted Claude and returns it. Its arguments are those of `scripted_claude`.
+    """Fixture: a function that starts a scripted Claude and returns it.
+
+    The function takes the arguments of `scripted_claude` in the package `retentive.testing.scripted_claude`.
 
     The server stops at the end of the test. The test then fails if a script failed, if a client sent a request after
     the last turn of a script, or if some turns of a script were not played.

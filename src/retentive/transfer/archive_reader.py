@@ -54,9 +54,10 @@ class Section:
         return self.header.seal is not None
 
     def versions(self) -> Iterator[tuple[Version, str | None]]:
-        """Yield each version with the id of the version under which its text is stored. The oldest version is first.
+        """Yield the versions, oldest first.
 
-        If consecutive versions of a memory have the same text, only the first of them has an entry with the text.
+        With each version, yield the id under which its text is stored. If consecutive versions of a memory have the
+        same text, the text is stored only under the id of the first of them.
         """
         return self._lines("versions.jsonl", lines.parse_version)
 

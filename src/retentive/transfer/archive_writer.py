@@ -202,7 +202,7 @@ class SectionWriter:
 def record_external_edits(backend: Backend, store_id: str) -> None:
     """Read the memory store once.
 
-    If the backend is a directory, it then records external edits in a short transaction of its own.
+    After the read, a backend that is a directory records external edits in a short transaction of its own.
     """
     backend.read(store_id, lambda snapshot: deque(snapshot.sizes(ROOT), maxlen=0))
 

@@ -27,7 +27,7 @@ Record: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Contents of a memory store to copy, except its versions.
+    """Contents to copy from a memory store, except its versions.
 
     `memories` maps ids to the current memories. `records` maps the kind and key of each record to its value. `seal` is
     set only if an encrypted memory store is copied in encrypted form; otherwise it is None.

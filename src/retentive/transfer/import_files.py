@@ -142,8 +142,9 @@ class Import:
     """Import of files into the directory `under` of a memory store.
 
     All files are written in one transaction. With `dry_run`, the transaction is rolled back at its end. The provenance
-    of each change has the `source` and the `session`. If the changes of the actor are reviewed, they become a proposal,
-    and `is_proposed` is True after the run. For a memory store on a server, the actor is the actor of the requests.
+    of each change has the `source` and the `session`. If the changes of the actor are reviewed, the import
+    becomes a proposal, and `is_proposed` is True after the run. For a memory store on a server, the actor is the actor
+    of the requests.
     """
 
     def __init__(

@@ -93,7 +93,7 @@ class SourceErasure:
 def source_erasures(
     source: Backend, target: Backend, *, stores: Sequence[str] = (), erase: bool = False
 ) -> list[SourceErasure]:
-    """Return the copies whose memory stores were erased in the source. With `erase`, also erase these copies.
+    """Return the copies whose originals were erased in the source. With `erase`, also erase these copies.
 
     A copy that has newer versions of its own is not erased. `stores` lists ids or keys in the target; without it, all
     memory stores of the target are checked.

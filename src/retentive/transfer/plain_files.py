@@ -134,7 +134,7 @@ def _write_tar(snapshot: Snapshot, *, store: MemoryStore, raw: IO[bytes]) -> Non
 
 
 def read_tar(raw: IO[bytes]) -> Iterator[tuple[str, bytes]]:
-    """Yield the names and texts of the files in a tar file of `write_tar`. The last file is `FILES`.
+    """Yield the names and texts of the files in a tar file that `write_tar` wrote. The last file is `FILES`.
 
     The other names are relative to the directory `memories` in the tar file. Raises `Damaged` if the file is
     incomplete.

@@ -201,7 +201,7 @@ def _name_in(entry: PlainEntry) -> str:
 
 
 def _left_out(name: str) -> str | None:
-    """Return the part of a path up to a directory that never has memories, such as `.git`.
+    """Return a path up to and including its first directory that never has memories, such as `.git`.
 
     Return None if the path has no such directory.
     """

@@ -19,7 +19,7 @@ from retentive.values.paths import ROOT, MemoryPath, visible
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Show a directory or a memory. `view_range` is the first and the last line of a memory to show."""
+    """Show a directory or a memory. For a memory, `view_range` is the first and the last line to show."""
 
     name: ClassVar[str] = "view"
     path: MemoryPath

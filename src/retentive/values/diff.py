@@ -3,9 +3,9 @@ r"""Line-based comparison of texts: changes, unified diff, blame and three-way m
 Pure functions on str. Lines end only at `\n`. A last line without `\n` differs from the same line with `\n`, so results
 are exact to the byte. Line numbers start at 0, and a range of lines excludes its end.
 
-The longest common subsequence is computed bit-parallel (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004):
-each line of one text is compared with all lines of the other in a few integer operations. The time depends only on the
-number of lines, so there is no slow worst case: comparing 3,000 lines with 3,000 lines takes a few milliseconds.
+The longest common subsequence is computed with bit operations: each line of one text is compared with all lines of the
+other in a few integer operations (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004). The time depends only
+on the number of lines, so there is no slow worst case: comparing 3,000 lines with 3,000 lines takes a few milliseconds.
 """
 
 from __future__ import annotations
@@ -276,7 +276,8 @@ class _Word(NamedTuple):
 def _marks(removed: Sequence[str], added: Sequence[str]) -> tuple[_LineMarks, _LineMarks]:
     """Return the spans of the words that differ, first in the removed lines, then in the added lines.
 
-    Both results map lines to spans. They are empty if the common words are less than half of the shorter side.
+    Both results map lines to spans. They are empty if the words that both sides have in common
+    make up less than half of the shorter side.
     """
     old, new = _words(removed), _words(added)
     if not old or not new or max(len(old), len(new)) > MAX_MARKED_WORDS:

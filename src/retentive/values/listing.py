@@ -59,7 +59,7 @@ def listing(path: str, memories: Iterable[tuple[str, int]], *, max_rows: int, sh
     """Return the rows of a view of the directory `path`. `shown` is the name of the directory in the rows.
 
     `memories` are the canonical paths and sizes of all memories below the directory, in byte order of the paths. A path
-    with a trailing `/` is an empty directory, such as a mount point. In this order, a directory with its trailing `/`
+    with a trailing `/` is an empty directory, such as a mount point. In byte order, a directory with its trailing `/`
     comes directly before its contents, so the rows need no sorting. If `max_rows` is 0, all rows are returned.
     """
     sizes: dict[str, int] = {}

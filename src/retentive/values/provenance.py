@@ -115,7 +115,7 @@ def _stored(text: str) -> Sequence[Sequence[str]]:
 
 
 def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
-    """Return whether `earlier` has exactly one text, and `own` is the only contributor of this text.
+    """Return whether `earlier` is the provenance of exactly one text whose only contributor is `own`.
 
     The revisions `at` may differ. `earlier` are stored provenances. They are compared as strings, without parsing.
     """
@@ -127,9 +127,9 @@ def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=256)
 def usual_parts(integration: str, api_key_id: str, actor: str) -> tuple[str, str]:
-    """Return the parts of a stored provenance with one contributor: before and after the revision `at`.
+    """Return the parts of a stored provenance that come before and after the revision `at`.
 
-    The provenance has no flags, no session and no source.
+    The provenance has one contributor, and no flags, session or source.
     """
     given = {"integration": integration, "key": api_key_id}
     named = {name: value for name, value in given.items() if value}
@@ -139,7 +139,7 @@ def usual_parts(integration: str, api_key_id: str, actor: str) -> tuple[str, str
 
 @lru_cache(maxsize=256)
 def _rest_of(contributor: tuple[str, ...]) -> str:
-    """Return the part of a stored provenance with one contributor that follows the revision `at`."""
+    """Return the text after the revision `at` in a stored provenance whose only contributor is `contributor`."""
     return f",{json.dumps(contributor, separators=(',', ':'))[1:]}]}}"
 
 

@@ -305,8 +305,9 @@ class Change:
     If `again` is set, the change restores a deleted memory with its old id and creation time.
 
     If `origin` is set, the change imports this version from elsewhere. The id, memory, operation, time, revision, actor
-    and provenance of the version are kept. In two cases the version is recorded but no memory changes: the version is
-    redacted, or it deletes a memory that does not exist, because the other versions of the memory were removed.
+    and provenance of the version are kept. In two cases the version is recorded but no memory changes: if the version
+    is redacted, or if it deletes a memory that does not exist. The memory does not exist if its other versions were
+    removed.
     Imported versions of a store must be recorded in the order of their ids, after all existing versions.
     """
 

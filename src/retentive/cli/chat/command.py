@@ -187,7 +187,7 @@ def _hints(location: Location, session: Session) -> list[str]:
 
 
 def _command(location: Location, *words: str) -> str:
-    """Return a `retentive` command with the arguments `words`, which the user can copy into the shell.
+    """Return a `retentive` command that the user can copy into the shell. Its arguments are `words`.
 
     The command uses the location of this chat: it repeats the options --at, --store and --keys if they were given when
     the chat was started. A URL with a password is replaced by `LOCATION`.

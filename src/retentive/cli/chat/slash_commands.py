@@ -72,7 +72,10 @@ class ContextCounter:
 
 
 def is_command(line: str) -> bool:
-    """Return whether a line has the form of a slash command. A line that starts with a memory path does not."""
+    """Return whether a line has the form of a slash command.
+
+    Returns False for a line that starts with a memory path.
+    """
     return _COMMAND.fullmatch(line) is not None
 
 

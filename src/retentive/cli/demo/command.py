@@ -84,7 +84,7 @@ def _check_empty(url: str) -> None:
 
 
 def _new_directory() -> str:
-    """Create a new directory and return its path: ./memory-demo, or if it exists ./memory-demo-2, and so on."""
+    """Create a new directory and return its path: ./memory-demo, or ./memory-demo-2 if that exists, and so on."""
     for number in count(1):
         path = "./memory-demo" if number == 1 else f"./memory-demo-{number}"
         with suppress(FileExistsError):
@@ -152,7 +152,7 @@ def memory_of(url: str, actor: str | None = None) -> Location:
 def _run_session(
     screen: Screen, figures: Figures, process: Process, task: Mapping[str, object], window: int | None
 ) -> str | None:
-    """Give a session its task, and follow it until it ends, or until it reports that it can be killed.
+    """Give a session its task. Follow the session until it ends or reports that it can be killed.
 
     Returns the last text of Claude. Returns None if the session failed.
     """

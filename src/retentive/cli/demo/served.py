@@ -86,7 +86,7 @@ def _post(url: str, key: str, body: Mapping[str, object]) -> dict[str, Any]:
 
 
 class ServedMemory:
-    """Memory of an agent, on a server. Sends each command to the server with the id of its tool call.
+    """Memory of an agent, on a server. Each command is sent together with the id of its tool call.
 
     If the connection is lost, the client of the SDK may send the command again. If the server has already run a call
     with this id, it does not run the call again, but returns the earlier result.

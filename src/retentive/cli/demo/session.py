@@ -98,7 +98,7 @@ def read_week(week: int) -> str:
 def _converse(agent: Agent, stop_at: int | None) -> bool:
     """Run the agent and print its events. Stop when it has read the week `stop_at`.
 
-    Returns True if it was stopped, and False if the agent finished its task.
+    Returns True if the agent was stopped, and False if it finished its task.
     """
     weeks: dict[str, object] = {}
     for event in agent.run(story.TASK):

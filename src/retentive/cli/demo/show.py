@@ -73,7 +73,7 @@ class Screen:
             self._beside("", text.partition("\n")[2], "dim")
 
     def table(self, rows: Sequence[tuple[str, str, str]]) -> None:
-        """Print names, right-aligned numbers, and a description of each."""
+        """Print a line for each row: a name, a right-aligned number and a description."""
         names, numbers = (max(len(row[n]) for row in rows) for n in (0, 1))
         for name, number, text in rows:
             label = f"{name:<{names}}  {number:>{numbers}}  "

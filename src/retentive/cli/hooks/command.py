@@ -188,7 +188,7 @@ def hook(location: Location, event: str) -> None:
     prompt         print what others changed since the last prompt
     edited         synchronise, if the edited file is in the directory
     stop, pre-compact, session-end  synchronise
-    push           synchronise; the hooks start this process
+    push           synchronise; the other hooks start a process for this
     mcp            serve the tools, like `retentive mcp`
 
     A hook prints JSON or nothing, and always exits with status 0. Errors are written to

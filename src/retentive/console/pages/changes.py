@@ -106,7 +106,7 @@ def _heading(change: str, actor: str, session: str) -> str:
 
 
 def _may_match(store: MemoryStore, operation: Undo) -> bool:
-    """Return whether the preview may be streamed. If not, the status of its error must be sent first."""
+    """Return whether the preview may be streamed. If not, it may be an error, whose status must be sent first."""
     try:
         return core_of(store).peek(Read("log", operation.may_match, needs_external_edits=True))
     except RetentiveError:
@@ -198,8 +198,8 @@ def _done(visit: Visit, done: RestoreOutcome) -> PageAnswer:
 def _texts(store: MemoryStore, steps: Sequence[Step]) -> dict[str, str]:
     """Return the texts of the versions that the shown steps replace or restore, by version id.
 
-    All texts are read in one operation, so there is only one audit entry. An actor under review may now see the text of
-    a proposal. This text is not stored as a version.
+    All texts are read in one operation, so there is only one audit entry. For an actor under review, the current text
+    of a memory can be the text of a proposal. This text is not stored as a version.
     """
     sides = (each for step in steps for each in (step.before, step.state if _is_stored(step.state) else None))
     ids = dict.fromkeys(each.version_id for each in sides if each is not None)

@@ -53,7 +53,7 @@ class EntryRow:
 
 @dataclass(frozen=True, slots=True)
 class RecentChanges:
-    """Newest versions of a store, newest first. `oldest` is the last of them, or None if these are all versions."""
+    """Newest versions of a store, newest first. `oldest` is the last of them, or None if there are no older ones."""
 
     versions: Sequence[Version]
     oldest: Version | None

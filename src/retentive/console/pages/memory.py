@@ -35,7 +35,7 @@ VIEWS = ("rendered", "raw", "blame", "history")
 class SourceLine:
     """Line of a text. In the blame view, `by` is the version that added the line.
 
-    `is_first` is true if the line before it has another version.
+    `is_first` is true if the previous line was added by another version.
     """
 
     number: int

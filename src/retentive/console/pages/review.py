@@ -222,7 +222,7 @@ def confirm(visit: Visit) -> PageAnswer:
 
 
 def quarantine(visit: Visit) -> PageAnswer:
-    """Put contributors in quarantine, or release them. Memories to which they contributed are hidden in quarantine."""
+    """Put contributors in quarantine, or release them. Quarantine hides the memories to which they contributed."""
     pattern = visit.given("pattern").strip()
     if visit.given("release"):
         visit.check_key()

@@ -98,7 +98,7 @@ def levels(visit: Visit, operation: ListLevels) -> tuple[list[dict[str, object]]
 
 
 def children(visit: Visit) -> PageAnswer:
-    """Send the entries directly in a directory, for a page whose tree already shows the levels above."""
+    """Send the direct entries of a directory, for a page whose tree already shows the levels above them."""
     path = parsed(visit.memory_path)
     found = read(visit, ListMemories(path, 1, None, SIDE_ROWS))
     if not found.items:
@@ -132,8 +132,8 @@ class Beside:
 class ShownDirectory(Beside):
     """Content of a directory page. `following` is the cursor of the next page.
 
-    `oldest` is the oldest of the versions that were searched for the last changes. `newest` and `strip` are shown on
-    the page of the root. `index` is the text of the index.md.
+    `oldest` is the oldest version that was read to find the last changes. `newest` and `strip` are shown on the page
+    of the root. `index` is the text of the index.md.
     """
 
     rows: Sequence[EntryRow] = ()
@@ -226,7 +226,7 @@ def _index(visit: Visit, path: MemoryPath, items: Sequence[Listed]) -> Markup | 
 
 
 def _strip(visit: Visit, then: SinceMoment | None) -> Strip | None:
-    """Return the bar chart of recent changes. If the page shows an earlier state, its time is marked in the chart."""
+    """Return the bar chart of recent changes. On a page of an earlier state, it has a mark at the time of the state."""
     return strip_of(visit.store, None if then is None or then.last is None else then.last.created_at)
 
 

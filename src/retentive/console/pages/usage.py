@@ -116,7 +116,7 @@ def _pieces(head: str, lines: Sequence[str]) -> Iterator[bytes]:
 
 
 def _often(store: MemoryStore, versions: Sequence[Version]) -> list[OftenChanged]:
-    """Return the existing memories with the most of these versions, at least two each. `versions` is newest first."""
+    """Return the existing memories that have the most of the versions, at least two. `versions` is newest first."""
     newest = {each.memory_id: each for each in reversed(versions)}
     counts = Counter(each.memory_id for each in versions if newest[each.memory_id].operation != "deleted")
 

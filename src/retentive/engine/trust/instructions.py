@@ -20,7 +20,7 @@ _INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u20
 
 
 def flagged_lines(text: str) -> list[int]:
-    """Return the numbers of the lines that read as instructions to the model, in ascending order.
+    """Return the numbers of the lines that have the form of instructions to the model, in ascending order.
 
     A sentence that spans two lines is found too.
     """
@@ -59,8 +59,8 @@ def _places(text: str, word: str) -> Iterator[int]:
 def flags_of(text: str, before: str) -> tuple[list[tuple[int, str]], list[str]]:
     """For each flagged line of `text`, return its line number and the kind of its flag.
 
-    `before` is the previous text. The second result lists the kinds of those flagged lines that `before` does not
-    contain.
+    `before` is the previous text. The second result lists the kinds of the flags of lines that `before`
+    does not contain.
     """
     lines, found = text.split("\n"), flagged_lines(text)
     known = set(before.split("\n")) if found else set[str]()

@@ -1,4 +1,4 @@
-"""Trust levels that the settings assign to the contributors to a text."""
+"""Trust levels of the contributors to a text, as the settings assign them."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class Levels:
 def session_of(version: Version) -> str:
     """Return the session of a version; empty if there is none.
 
-    This is the session that the application named. If it named none, this is the id of the actor, if the actor is a
-    session.
+    This is the session that the application named. If it named none and the actor is a session, this is the
+    id of the actor.
     """
     actor = version.actor
     return version.provenance.session or (actor.id if actor is not None and actor.kind == "session" else "")

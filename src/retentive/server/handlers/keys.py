@@ -100,7 +100,7 @@ def _found(call: RouteCall) -> KeyRecord:
 def _manages(own: KeyRecord, other: KeyRecord) -> bool:
     """Return whether the key `own` may see and change the key `other`.
 
-    If `own` has patterns of memory stores, `other` must have patterns too, and only patterns that `own` has.
+    If `own` has patterns of memory stores, `other` must have patterns too, and `own` must have all of these.
     """
     return not own.stores or (bool(other.stores) and set(other.stores) <= set(own.stores))
 

@@ -78,7 +78,7 @@ def list_memories(
 
 
 def retrieve_memory(call: RouteCall, *, view: str, at: str | None) -> Json:
-    """Return the memory with an id, now or at an earlier time."""
+    """Return the memory with an id, in its current state or in an earlier one."""
     store = call.store
     try:
         found, text = core_of(store).found(_at(at, by_id.read_memory(call.ids["memory_id"])))
@@ -90,7 +90,7 @@ def retrieve_memory(call: RouteCall, *, view: str, at: str | None) -> Json:
 
 
 def read_memory(call: RouteCall, *, path: str, view: str, at: str | None) -> Json:
-    """Return the memory at a path, now or at an earlier time."""
+    """Return the memory at a path, in the current state of the store or in an earlier one."""
     store, target = call.store, tool_path(path, may_be_root=False)
     try:
         found, text = core_of(store).found(_at(at, load(MemoryPath.known(target))))
@@ -102,7 +102,7 @@ def read_memory(call: RouteCall, *, path: str, view: str, at: str | None) -> Jso
 
 
 def _at(at: str | None, operation: ReadOperation[R]) -> ReadOperation[R]:
-    """Return an operation that runs on the state at a time or revision, or `operation` itself if `at` is None."""
+    """Return an operation that runs `operation` on the state that `at` names. If `at` is None, return `operation`."""
     return operation if at is None else AsOf(operation, moment(at))
 
 

@@ -26,7 +26,7 @@ _MANY = 100
 def create_memory_store(
     call: RouteCall, *, name: str, description: str | None, metadata: Mapping[str, str] | None, key: str | None
 ) -> Json:
-    """Create a memory store. If the workspace already has a memory store with the key, return it."""
+    """Create a memory store. If the workspace already has a memory store with this `key`, return that store."""
     patterns = call.caller.key.stores
     if call.caller.key.paths:
         raise forbidden("an API key that is limited to some paths cannot create a memory store")

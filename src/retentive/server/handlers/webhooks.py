@@ -131,7 +131,7 @@ def _sees(call: RouteCall, endpoint: Endpoint) -> bool:
     """Return whether the caller may see an endpoint.
 
     The endpoint must be in the caller's workspace. If the key has patterns of memory stores, the endpoint must have
-    patterns too, and only patterns that the key has.
+    patterns too, and the key must have all of these.
     """
     own = call.caller.key.stores
     is_within = not own or (bool(endpoint.stores) and set(endpoint.stores) <= set(own))

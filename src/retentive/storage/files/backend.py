@@ -3,10 +3,10 @@
 `{root}/memories/...` contains the default store, in the layout of the official SDK's local tool. Other stores are in
 `{root}/stores/{key}/memories/...`. `{root}/.retentive/` contains a SQLite database with metadata, history and texts.
 
-Files are written after the commit of the database (`observer.py`). After a crash, recovery must tell stale files from
-external edits. A file is stale if it is missing or empty, or if it contains the text of any recorded version of its
-path. The text in the file may be cut off, or some bytes of the text may be zero. Stale files are rewritten. Any other
-text is an external edit and becomes a version.
+Files are written after the commit of the database (`observer.py`). After a crash, recovery must distinguish stale
+files from external edits. A file is stale if it is missing or empty, or if it contains the text of any recorded version
+of its path. The text in the file may be cut off, or some bytes of the text may be zero. Stale files are rewritten. Any
+other text is an external edit and becomes a version.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ def _edited(found: Snapshot) -> list[str]:
 
 
 def _look_at_all(found: Snapshot) -> None:
-    """Read every memory, so that edits from outside retentive are recorded, or reversed in an encrypted store."""
+    """Read every memory to record edits from outside retentive. In an encrypted store, they are reversed instead."""
     for memory in found.memories(ROOT):
         found.get(memory.path)
 

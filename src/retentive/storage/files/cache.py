@@ -98,7 +98,7 @@ class CachedRecords:
 class CachedState:
     """Cached records of one state of the database. Threads may share it.
 
-    After the database has changed, a new object is used, and records that are added to the old one have no effect.
+    After the database has changed, a new object is used. Records that are added to the old object have no effect.
     """
 
     def __init__(self, cache: RecordCache) -> None:

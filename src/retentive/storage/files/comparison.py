@@ -1,8 +1,8 @@
 """Comparison of files with their records in the database. A command compares only the files that it uses.
 
 Usually `stat` is enough: a file is unchanged if its mark (inode, size and times) is the same as before. A mark cannot
-be trusted if it was read within one clock tick of a change of the file. In that case, the text is compared instead
-(Git's rule for racy timestamps).
+be trusted if it was read less than one clock tick after a change of the file. In that case, the text is compared
+instead (Git's rule for racy timestamps).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class VerifiedFiles:
     free: set[str] = field(default_factory=set)
 
     def add(self, path: str, found: Found) -> None:
-        """Note that the file at `path` has the state `found` and matches its record in the database."""
+        """Remember that the file at `path` has the state `found` and matches its record in the database."""
         self.marks[path] = found.mark
         if found.kind is FileKind.MISSING:
             self.free.add(path)
@@ -182,7 +182,7 @@ class Comparison:
         return clean
 
     def _fits(self, path: str, entry: Entry, found: Found) -> bool:
-        """Return True if the file system matches the records at a path for which no memory is recorded."""
+        """Return True if the file system matches the records at a path where no memory is recorded."""
         match found.kind:
             case FileKind.MISSING:
                 return not entry.below and entry.above is None
@@ -247,7 +247,7 @@ def is_recorded(text: bytes | None, entry: Entry) -> bool:
     """Return True if the text of a file is the recorded text.
 
     If the text in the database differs, the recorded hash decides. The text in the database may be damaged, and such
-    damage must not be taken for an external edit.
+    damage must not count as an external edit.
     """
     if text == entry.data or text is None or entry.memory is None:
         return text == entry.data

@@ -22,7 +22,7 @@ class Spellings:
     def clashes(self, path: str, unwritten: Iterable[str]) -> bool:
         """Return True if a path, or a directory above it, was written before with a different spelling.
 
-        `unwritten` has more paths to compare: paths of earlier transactions whose files are not written yet.
+        `unwritten` has more paths to compare, from earlier transactions. The files at these paths are not written yet.
         """
         others = Spellings()
         for other in unwritten:

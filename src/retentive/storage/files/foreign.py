@@ -175,7 +175,7 @@ class _FileOrigin:
         return self
 
     def clock(self) -> float:
-        """Return the time of the file in seconds. Rounding cannot change the microsecond."""
+        """Return the time of the file in seconds. Half a microsecond is added to prevent errors of rounding."""
         return (self.at_us + 0.5) / 1_000_000
 
     def new_id(self, prefix: str, at: int) -> str:

@@ -1,11 +1,11 @@
-"""Journal of a directory. After a process was killed, it shows which versions were written to their files.
+"""Journal of a directory. After a process was killed, the journal shows which versions are in the files.
 
 Versions in the database are numbered (`numbering.py`). After each sync of the file system, the database records the
 number of the version up to which the files are durable. The journal records the number of the version up to which the
 files are written. These files may not be durable yet.
 
-The journal is the file `journal`. It is never synced, so it may be outdated after a crash of the system. If no process
-had the directory open at some moment after the last write of the journal, the journal is not used. The lock file `live`
+The journal is the file `journal`. It is never synced, so it may be outdated after a crash of the system. The journal
+is not used if there was a moment after its last write at which no process had the directory open. The lock file `live`
 shows whether another process has the directory open. The journal file is also the lock for the whole directory.
 """
 

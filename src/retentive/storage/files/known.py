@@ -76,7 +76,7 @@ class KnownFiles:
         return self.tree.has_mark(path, known[1])
 
     def is_listed(self, under: str, rows: list[MemoryRow]) -> bool:
-        """Return True if the files below a path are known to match `rows` and have not changed since."""
+        """Return True if the files below a path were found to match `rows` and have not changed since then."""
         known = self._listings.get(under)
         return known is not None and known[0] == rows and self.tree.has_listing(under, known[1])
 

@@ -1,4 +1,4 @@
-"""Saved directory listings. They show quickly if any entry of a directory or its subdirectories has changed."""
+"""Saved directory listings. They show quickly whether any entry of a directory or its subdirectories has changed."""
 
 from __future__ import annotations
 

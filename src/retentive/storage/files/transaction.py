@@ -53,7 +53,7 @@ class DirectorySnapshot(SqlSnapshot):
         self._kept: CachedRecords | None = None
 
     def keep_in(self, state: CachedState) -> None:
-        """From now on, add all records that this snapshot reads to the cache `state`."""
+        """From now on, copy each record into the cache `state` when this snapshot reads it."""
         self._kept = state.of(self.store_id, self.head)
 
     @property

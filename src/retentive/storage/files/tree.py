@@ -190,7 +190,7 @@ class FileTree:
         return self._scratch.has_fine_times is True
 
     def put(self, path: str, data: bytes, expected: Mark) -> Mark:
-        """Write a file atomically, readable only by its owner, without a sync. Raises OSError.
+        """Write a file atomically, without a sync. Only its owner can read the file. Raises OSError.
 
         `expected` is the mark (inode, size and times) that the file to replace must have, or () if there must be no
         file. If the file was edited meanwhile, it is not replaced. Returns the mark of the new file, or () if this mark
@@ -308,7 +308,7 @@ class FileTree:
             return
 
     def exact(self, path: str) -> bool:
-        """Return True if the names on disk have exactly the spelling of the path, in case and Unicode form.
+        """Return True if the names on disk have exactly the spelling of the path, with the same case and Unicode form.
 
         Components of the path that do not exist on disk are not compared.
         """

@@ -151,7 +151,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
         self._begin(store_id)
         if older_than_s < 2 * WRITTEN_IS_GOOD_FOR_S:
             least_s = 2 * WRITTEN_IS_GOOD_FOR_S
-            raise InvalidInput(f"the age must be at least {least_s:.0f} seconds, since writers may use younger objects")
+            raise InvalidInput(f"the age must be at least {least_s:.0f} seconds; writers may use younger objects")
         if self._manifests.now(store_id).manifest.erased is not None:
             return self._clear(store_id)
         self._sweep(store_id, pages=False)

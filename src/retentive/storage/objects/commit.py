@@ -118,9 +118,9 @@ class _Batch:
         """Return the current manifest, or `held` if there is no reason to read the manifest again.
 
         A cached manifest is read again if other writers are active. It is also read again if a job changed nothing
-        (`all_changed` is false), because the reason may be an outdated state. If an object was missing when a job read
-        it, every manifest is read again. The caller uploads the texts before this call, so that the commit soon follows
-        the read.
+        (`all_changed` is false), because the job may have read an outdated state. If an object was missing when a job
+        read it, the manifest is read again in any case. The caller uploads the texts before this call, so that the
+        commit soon follows the read.
         """
         manifests, store_id = self.committer.manifests, self.reader.store_id
         contention = manifests.contention(store_id)

@@ -6,8 +6,8 @@ manifest and a pack, which has the new texts. Compaction moves the log into the 
 log meanwhile. The new tree can be used with these edits too, so the writers need not wait for a compaction.
 
 Object storage has no queue. The first writer that replaces the manifest wins (`manifest_swap.py`), and the attempts of
-other writers fail. To avoid failed attempts, writers take turns (`turns.py`), with the help of the ids of the latest
-commits in the manifest.
+other writers fail. To avoid failed attempts, writers take turns (`turns.py`). For this purpose, the manifest has the
+ids of the latest commits.
 """
 
 from __future__ import annotations

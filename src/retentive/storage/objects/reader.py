@@ -1,8 +1,9 @@
 """Pages and texts of memory stores, read through an LRU cache.
 
-All texts of one commit are in one object, a pack. A reference to a text has the pack, the offset of the text when the
-pack was first written, its length and its digest. To erase a text, its pack is written again without this text, so the
-other texts move. A table at the end of the pack maps the original offsets to the current positions.
+All texts of one commit are in one object, a pack. A reference to a text has the pack, and the length, the digest and
+the original offset of the text. This is the offset that the text had when the pack was first written. To erase a text,
+its pack is written again without this text, so the other texts move. A table at the end of the pack maps the original
+offsets to the current positions.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def by_pack(refs: Iterable[str]) -> dict[str, list[str]]:
 
 
 def encode_pack(texts: Mapping[int, bytes]) -> bytes:
-    """Return the bytes of a pack. `texts` maps the original offset in each reference to the text."""
+    """Return the bytes of a pack. `texts` has the texts by their original offsets."""
     body, table = bytearray(_HEAD), []
     for offset in sorted(texts):
         table.append((offset, len(body), len(texts[offset])))
@@ -133,7 +134,10 @@ class NewTexts:
         self._free = defaultdict[bytes, list[str]](list)
 
     def add(self, data: bytes) -> str:
-        """Add a text and return its reference. Only empty texts of one attempt share a reference."""
+        """Add a text and return its reference.
+
+        In one attempt, equal texts get different references, unless they are empty.
+        """
         if free := self._free[data]:
             ref = free.pop()
         else:

@@ -145,7 +145,7 @@ class Page(NamedTuple):
 
 
 def encode_page(page: Page) -> bytes:
-    """Return the bytes of a page. Keys of memories and versions are not stored, since their rows contain them."""
+    """Return the bytes of a page. Keys of memories and versions are not stored, because their rows contain them."""
     parts: dict[str, list[object]] = {space: [] for space in SPACES}
     for key, value in zip(page.keys, page.values, strict=True):
         parts[key[0]].append(value if isinstance(value, VersionRow) else [key, value])

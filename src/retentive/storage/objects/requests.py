@@ -196,7 +196,7 @@ class Requests:
         raise Unavailable(said)
 
     def until_done(self, step: Callable[[], T]) -> T:
-        """Call `step` again as long as it raises `Taken` or `Unsure`, and return its result.
+        """Call `step` until it raises neither `Taken` nor `Unsure`, and return its result.
 
         Raises `Unavailable` on timeout.
         """

@@ -191,7 +191,7 @@ class StoresBackend(Backend):
     def _clear(self, store_id: str) -> int:
         """Delete the remaining objects of an erased store, and make its key free. Returns the number of these objects.
 
-        If it fails, call it again.
+        If this method fails, call it again.
         """
         manifest = self._manifests.now(store_id).manifest
         keys = [key for key, _ in self._requests.names(f"stores/{store_id}")]

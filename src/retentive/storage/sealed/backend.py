@@ -327,7 +327,10 @@ def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
 
 
 def _exchange(tx: Transaction, *, old: str, new: str) -> str | None:
-    """Replace the seal with `new` if it is `old`. Returns the seal that the store had before this call."""
+    """Replace the seal `old` with `new`, unless the store has another seal.
+
+    Returns the seal that the store had before this call.
+    """
     found = tx.seal
     if found == old:
         tx.set_metadata(seal=new)

@@ -1,7 +1,7 @@
 """Encryption and decryption of texts, seals and names of one memory store. A seal is the encrypted metadata of a row.
 
 The cipher is AES-256-GCM with random 96-bit nonces. The unencrypted fields of a row (store, memory, version, path) are
-the associated data of its seal. The seal has the hash of the text and the id of the version that contains it.
+the associated data of its seal. The seal has the hash of the text, and the id of the version that contains this text.
 Therefore, a row that was moved, swapped, renamed or truncated cannot be decrypted.
 """
 

@@ -23,7 +23,7 @@ _UNREADABLE = "the encryption metadata of the memory store cannot be read"
 
 @dataclass(frozen=True, slots=True)
 class StoreSeal:
-    """Seal of one memory store. Its data key is wrapped, not created yet (`pending`), or destroyed.
+    """Seal of one memory store. Its data key is either wrapped, or not created yet (`pending`), or destroyed.
 
     `kek_id` is the id of the key that wraps the data key. `paths` is true if the paths of the store are encrypted.
     """
@@ -65,11 +65,14 @@ class StoreSeal:
 
     @property
     def pending(self) -> bool:
-        """True if the data key does not exist yet. It is created after the store: it is bound to the store id."""
+        """True if the data key does not exist yet.
+
+        The key is created after the store, because it is bound to the store id.
+        """
         return self.wrapped is None and self.destroyed_at is None
 
     def data_key(self, store_id: str, keys: KeyWrapper) -> bytes:
-        """Unwrap and return the data key. Raises `Locked` if it was destroyed or `keys` cannot unwrap it."""
+        """Unwrap and return the data key. Raises `Locked` if it was destroyed, or if `keys` cannot unwrap it."""
         kek_id, wrapped = self.kek_id, self.wrapped
         if self.destroyed_at is not None:
             raise Locked(f"the encryption key of the memory store was destroyed at {self.destroyed_at}")
@@ -108,7 +111,7 @@ def timestamp(clock: Clock) -> str:
 
 
 def _time(text: str | None) -> str | None:
-    """Return a time from a seal unchanged if its format is valid. Raises `ValueError`."""
+    """Check the format of a time from a seal, and return the time. Raises `ValueError`."""
     if text is None:
         return None
     return datetime.fromisoformat(text).astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

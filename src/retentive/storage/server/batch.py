@@ -1,7 +1,7 @@
 """Transaction that the jobs of one batch share on a database server. Most batches need two round trips.
 
-The first round trip locks the row of the store. It also reads the entries that the jobs will read first, if their paths
-are known. The second round trip sends all write statements together with the commit.
+The first round trip locks the row of the store. It also reads the entry that each job will read first, if the path of
+this entry is known. The second round trip sends all write statements together with the commit.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class ServerSharedTransaction:
 class BatchTransaction(ServerTransaction):
     """Transaction of one job in a batch.
 
-    `ahead` maps each path to the rows of its entry. These rows were read at once for the whole batch. The transactions
-    of a batch share `ahead`. Each transaction removes the entries that it changes.
+    `ahead` maps each path to the rows of its entry. These rows were read together for the whole batch. The
+    transactions of a batch share `ahead`. Each transaction removes from `ahead` the entries that it changes.
     """
 
     ahead: dict[str, list[Row]]
@@ -157,7 +157,7 @@ class _Noted:
 
 
 class _Answered(_Noted):
-    """Connection for a function that makes a single query. It returns rows that were read before."""
+    """Connection for a function that makes a single query. The connection returns rows that were read before."""
 
     def __init__(self, found: list[Row]) -> None:
         self._found = found

@@ -71,7 +71,7 @@ class ServerOptions:
         if not MIN_TIMEOUT_S <= self.timeout_s <= MAX_TIMEOUT_S:
             raise InvalidInput(f"the option timeout_s must be {MIN_TIMEOUT_S:.0f} to {MAX_TIMEOUT_S:.0f} seconds")
         if not 1 <= self.connections <= 10_000:
-            raise InvalidInput("the option connections must be 1 to 10000")
+            raise InvalidInput("the option `connections` must be 1 to 10000")
 
 
 class Dialect(ABC):

@@ -67,10 +67,10 @@ class _RawConnection(pymysql.Connection):
 class MariadbConnection(ServerConnection):
     """Connection to MariaDB. Its methods raise the errors of `retentive.errors` and `SerializationConflict`.
 
-    Statements that return no rows are sent together with the next query or the commit. On a node of a cluster, each
-    statement is sent alone, because a node can roll back a transaction between two statements of one packet. The node
-    would then run the remaining statements outside the transaction and commit half of a change (seen on Galera 4 with
-    MariaDB 10.11).
+    Statements that return no rows are sent together with the next query or the commit. If the server is a node of a
+    cluster, however, each statement is sent alone, because a node can roll back a transaction between two statements of
+    one packet. The node would then run the remaining statements outside the transaction and commit half of a change
+    (seen on Galera 4 with MariaDB 10.11).
     """
 
     def __init__(self, raw: Any, wait_s: float) -> None:
@@ -111,7 +111,7 @@ class MariadbConnection(ServerConnection):
         self._add(sql, values)
 
     def _add(self, sql: str, values: Sequence[Value]) -> list[list[Row]]:
-        """Add a statement to the batch. A full batch is sent first, and the rows of its statements are returned."""
+        """Add a statement to the batch. If the batch is full, send it first, and return the rows of its statements."""
         size = sum(2 * len(value) if isinstance(value, bytes) else 4_096 for value in values) + len(sql)
         if size > self._max_bytes:
             raise Refused("too_large_to_keep")  # escaping may double the size, and a larger packet ends the connection
@@ -231,7 +231,7 @@ def _cut(raw: Any) -> None:
 def open_mariadb(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) -> ServerBackend:
     """Open the backend at the URL `mariadb://` + `rest`, where `rest` is `user:password@host:port,host:port/database`.
 
-    Unless `check` is false, checks the schema, and creates the tables if the database is empty.
+    If `check` is true, the schema is checked. If the database is empty, the check creates the tables.
     """
     address, options, given = split_options(rest)
     for name in given:
@@ -272,7 +272,7 @@ def _code(error: BaseException) -> int:
 
 
 def _unreachable(error: BaseException) -> Exception:
-    """Convert a failure to connect to an exception of this library.
+    """Return the exception of this library that reports a failed attempt to connect.
 
     The error text of the driver is left out, because it contains names of hosts and users.
     """
@@ -305,7 +305,7 @@ _LOST = {
 
 
 def meaning(error: BaseException) -> Exception:
-    """Convert an error of MariaDB to the exception of this library that callers expect.
+    """Convert an error of MariaDB to the corresponding exception of this library.
 
     An error that only a bug can cause is returned unchanged.
     """

@@ -172,7 +172,7 @@ class PostgresqlDialect(Dialect):
 def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) -> ServerBackend:
     """Open the backend at the URL `postgresql://` + `rest`.
 
-    Unless `check` is false, checks the schema, and creates the tables if the database is empty.
+    If `check` is true, the schema is checked. If the database is empty, the check creates the tables.
     """
     address, options, given = split_options(rest)
     query = urllib.parse.urlencode(given)
@@ -188,7 +188,7 @@ def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = Tru
 
 
 def _unreachable(error: psycopg.Error) -> Exception:
-    """Convert a failure to connect to an exception of this library.
+    """Return the exception of this library that reports a failed attempt to connect.
 
     The error text of the driver is left out, because it contains names of hosts and users.
     """
@@ -219,7 +219,7 @@ _MEANINGS: tuple[tuple[tuple[type[psycopg.Error], ...], Callable[[], Exception]]
 
 
 def meaning(error: psycopg.Error) -> Exception:
-    """Convert an error of PostgreSQL to the exception of this library that callers expect.
+    """Convert an error of PostgreSQL to the corresponding exception of this library.
 
     An error that only a bug can cause is returned unchanged.
     """

@@ -196,7 +196,7 @@ def _numbered(sql: str) -> bytes:
 def _encoded(values: Sequence[Value]) -> tuple[tuple[int, ...], list[bytes | None], list[int]]:
     """Return the types, encoded values and formats of `values`.
 
-    For speed, one loop does all three, because an edit has about fifty values.
+    An edit has about fifty values. For speed, one loop builds all three lists.
     """
     types: list[int] = []
     given: list[bytes | None] = []

@@ -11,7 +11,7 @@ from retentive.storage.sql.transaction import SqlTransaction
 
 
 class ServerSnapshot(SqlSnapshot):
-    """Snapshot that replaces the queries that only SQLite can run."""
+    """Snapshot with other queries in place of the queries that only SQLite can run."""
 
     def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
         return Snapshot.one_level(self, under, start=start, limit=limit)

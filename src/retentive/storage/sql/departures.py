@@ -92,8 +92,8 @@ class Departures:
 
         Only departures by the version `before` and later versions are returned. `store` is the number of the store in
         the tables. Returns None if the departures are not known. One reason is that too many versions would have to be
-        read; the next call then reads these versions. Another reason is that the connection sees an older state than
-        the cache.
+        read. The next call then reads these versions. Another reason is that the cache is newer than the state that the
+        connection sees.
         """
         newest = connection.rows("SELECT max(id) FROM versions WHERE store = ?", (store,))[0][0]
         with self._lock:
@@ -130,10 +130,10 @@ class Departures:
 
 
 class _Below:
-    """Memories that left a path in the range `bounds` with the version `before` or a later version.
+    """Departures from paths in the range `bounds` by the version `before` and later versions.
 
-    `by_path` has all departures of the store, sorted by path. In the state before the version `before`, these memories
-    were still at these paths.
+    In the state before the version `before`, the memories were still at these paths. `by_path` has all departures of
+    the store, sorted by path.
     """
 
     def __init__(self, by_path: list[Departure], before: str, bounds: tuple[str, str]) -> None:
@@ -143,14 +143,14 @@ class _Below:
         self._end = bisect_left(by_path, (bounds[1],))
 
     def from_path(self, start: str) -> Iterator[Departure]:
-        """Yield the departures from the path `start` and from higher paths, in order of paths."""
+        """Yield the departures from the path `start` and from paths that sort after it, in order of paths."""
         for number in range(bisect_left(self._by_path, (start,)), self._end):
             found = self._by_path[number]
             if found.version_id >= self._before and not self._is_younger(found.memory_id):
                 yield found
 
     def _is_younger(self, memory_id: str) -> bool:
-        """Return True if the memory was created after `before`, according to the time in its id."""
+        """Return True if the memory is younger than the version `before`, according to the time in the memory's id."""
         born = None if self._at is None else time_in_id(memory_id)
         return born is not None and self._at is not None and born > self._at
 
@@ -159,7 +159,7 @@ DEPARTURES = Departures()
 
 
 def _departed(connection: Connection, store: int, low: str, high: str) -> list[Departure]:
-    """Return the deletions and renames of memories by the versions with `low < id <= high`."""
+    """Return the deletions and renames that are recorded in the versions with `low < id <= high`."""
     is_long = _is_long(connection, store, low, high, _FEW)
     rows = connection.rows(_DEPARTED + _MOVED * is_long, (store, low, high, *[store] * is_long))
     found = cast("list[tuple[str, str, str]]", rows)

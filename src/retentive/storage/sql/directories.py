@@ -32,7 +32,7 @@ _STAYED = (  # the newest version before the bound shows that the memory was alr
 def one_level(
     connection: Connection, store: int, columns: str, bounds: tuple[str, str], *, start: str, limit: int | None
 ) -> list[Row]:
-    """Return `columns` of the memories directly in a directory and of the first memory of each subdirectory.
+    """Return `columns` of each memory directly in a directory, and of the first memory of each subdirectory.
 
     The rows are in order of paths, from the path `start` on. `bounds` enclose all paths below the directory.
     """

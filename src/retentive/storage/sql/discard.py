@@ -17,9 +17,10 @@ _ROWS = {
 
 
 def discard(connection: Connection, finding: Finding, keep: Keep, *, lock: str) -> None:
-    """Save the rows of a finding with `keep`, then delete the rows or clear their columns. The caller commits.
+    """Pass the rows of a finding to `keep`, then delete the rows or clear their columns. The caller commits.
 
-    `lock` is the SQL clause that locks the row of the store. Raises `InvalidInput` if the data is in use.
+    `keep` saves a copy. `lock` is the SQL clause that locks the row of the store. Raises `InvalidInput` if the data is
+    in use.
     """
     if finding.code == "rows_left":
         number = int(finding.name.rpartition("/")[2])

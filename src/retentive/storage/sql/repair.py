@@ -155,7 +155,8 @@ class _StoreRepair:
     def _is_text_wrong(self, version: _Version) -> bool:
         """Return True if the text of a version is missing or damaged. Return False if the hash may be damaged instead.
 
-        The text counts as damaged if its size is also wrong, or if another row has the same hash for this text.
+        A text that does not match its hash counts as damaged if its size is wrong too, or if another row has the same
+        hash for this text.
         """
         text, expected = self._text(version.text_of), (version.text_of, version.sha256)
         if (
@@ -265,7 +266,7 @@ def fits(data: object, size_bytes: int | None, digest: str | None) -> bool:
 
 
 def _repair_times(connection: Connection, store: int) -> None:
-    """Replace impossible times of versions with the times in their ids. Such a time makes every listing fail."""
+    """Replace impossible times of versions with the times in their ids. An impossible time makes every listing fail."""
     sql = "SELECT id FROM versions WHERE store = ? AND (created_at < 0 OR created_at >= ?)"
     for (version,) in connection.rows(sql, (store, HIGHEST_COUNTER)):
         at = time_in_id(str(version))

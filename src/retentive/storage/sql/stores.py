@@ -40,7 +40,7 @@ def erase_store(connection: Connection, number: int, *, at: int, by: str | None)
 
 
 def select_store(connection: Connection, id_or_key: str, workspace: str) -> StoreInfo | None:
-    """Return the store with this id. If there is none, return the store of the workspace with this key, or None."""
+    """Return the store with this id. If there is none, return the store that has this key in the workspace, or None."""
     if "\0" in id_or_key or id_or_key.encode(errors="replace").decode() != id_or_key:
         return None  # no database can store a NUL or a lone surrogate
     by_id = _select(connection, "id = ?", id_or_key) if id_or_key.startswith("memstore_") else None
@@ -50,7 +50,8 @@ def select_store(connection: Connection, id_or_key: str, workspace: str) -> Stor
 def select_store_taking(connection: Connection, store_id: str, new: NewStore) -> StoreInfo | None:
     """Return the store that prevents the creation of a new store, or None.
 
-    This is the store with the same key in the same workspace, or the store with the same id, even if it was erased.
+    This is the store with the same key in the same workspace, or the store with the same id. The id of an erased store
+    remains in use.
     """
     key, workspace = new["key"], new.get("workspace", DEFAULT_WORKSPACE)
     by_key = None if key is None else _select(connection, _BY_KEY, workspace, key)

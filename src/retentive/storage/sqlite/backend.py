@@ -85,7 +85,7 @@ class CommitObserver:
 
     The methods of the base class update nothing. A batch is a group of jobs that are committed together. All methods
     except `snapshot` are called by the thread that runs the batch. If an observer raises an error before the commit,
-    the batch fails. After the commit, it must not raise.
+    the batch fails. After the commit, observers must not raise errors.
     """
 
     lock_file: LockFile | None = None  # lock between processes, used instead of the lock file beside the database

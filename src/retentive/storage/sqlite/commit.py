@@ -67,8 +67,8 @@ class Writer:
 
         If the sync of the write-ahead log fails, the log may still contain all frames of the transaction and its commit
         record. The next recovery would then apply a change that was reported as failed. To prevent this, another commit
-        overwrites these frames. It only changes a field of the file header. Raises `OutcomeUnknown` if this commit
-        fails too.
+        overwrites these frames. This second commit changes only a field of the file header. Raises `OutcomeUnknown` if
+        the second commit fails too.
         """
         try:
             self.connection.run("COMMIT")

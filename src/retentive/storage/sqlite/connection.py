@@ -156,7 +156,7 @@ def _translated() -> Iterator[None]:
 
 
 def meaning(error: sqlite3.Error) -> Exception:
-    """Convert an error of SQLite to the exception of this library that callers expect.
+    """Convert an error of SQLite to the corresponding exception of this library.
 
     An error that only a bug can cause is returned unchanged.
     """

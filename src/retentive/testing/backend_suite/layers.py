@@ -165,7 +165,10 @@ class LayersSuite(SuiteOpening):
         assert store.read(lambda snapshot: find_version(snapshot, newest.id)) == newest
 
     def test_a_memory_with_a_damaged_text_can_be_replaced_and_deleted(self, store: Opened) -> None:
-        """`locate` finds the memory although its text cannot be read. Replacing or deleting it needs no text."""
+        """`locate` finds the memory although its text cannot be read.
+
+        The memory can be replaced or deleted without its text.
+        """
         self._needs_seals()
         store.write(lambda tx: tx.record([Change(None, A, None, damaged(b"one", b"two"))], None))
         located = store.read(lambda snapshot: locate(snapshot, A))
@@ -245,7 +248,7 @@ def damaged(text: bytes, stored: bytes) -> Sealing:
 
 
 def reads_of(version_id: str) -> list[Callable[[Snapshot], object]]:
-    """Return functions that read the text of the memory at `A`. Each function uses another read method.
+    """Return functions that read the text of the memory at `A`. Each function uses a different read method.
 
     `version_id` is the newest version of this memory.
     """

@@ -146,7 +146,7 @@ class SuiteOpening:
     def reopened(self, backend: Backend, place: Path) -> Backend:
         """Close the backend, open its directory again, and return the new backend.
 
-        A backend that loses its memories when it is closed is returned without closing it.
+        If the backend loses its memories when it is closed, it is not closed, but returned as it is.
         """
         if not self.lasting:
             return backend

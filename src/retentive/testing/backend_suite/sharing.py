@@ -282,7 +282,7 @@ def start(works: Sequence[Callable[[], object]]) -> list[Worker]:
 
 
 def finish(workers: Sequence[Worker]) -> None:
-    """Wait for all threads. Raises the error of the first thread that failed."""
+    """Wait for all threads. Raises the error of the first thread in `workers` that failed."""
     for worker in workers:
         worker.join(PATIENCE_S)
         assert not worker.is_alive(), "a thread did not end"

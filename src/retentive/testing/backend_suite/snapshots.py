@@ -105,7 +105,10 @@ class SnapshotsSuite(SuiteOpening):
             assert walked == [store.memory(path) for path in expected]
 
     def test_the_state_differs_after_each_change(self, store: Opened) -> None:
-        """Two reads of the same memories give the same `state`. A change gives a new `state`, unless all are None."""
+        """Two reads of the same memories give the same `state`.
+
+        Each change gives a new `state`, or `state` is always None.
+        """
         states = [store.read(_state)]
         for change in (
             partial(store.create, {"/memories/a": b"1", "/memories/b": b"2"}),
@@ -138,7 +141,7 @@ class SnapshotsSuite(SuiteOpening):
         ]
 
     def test_one_level_has_each_directory_once(self, store: Opened) -> None:
-        """Each directory is represented by its first memory only, even if it has more memories than one batch."""
+        """Each directory is represented by its first memory only, even if its memories do not fit in one batch."""
         store.create(dict.fromkeys([*NEIGHBOURS, *(f"/memories/many/{number:03}/x" for number in range(300))], b"x"))
         for under in (ROOT, "/memories/a", "/memories/a/b", "/memories/many", "/memories/nothing"):
             walked = store.memories(under)

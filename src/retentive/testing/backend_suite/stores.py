@@ -83,7 +83,10 @@ class StoresSuite(SuiteOpening):
         assert backend.get_store("k", workspace="wrkspc_other") is not None
 
     def test_properties_are_stored_with_the_store(self, backend: Backend) -> None:
-        """The properties can be read in a transaction and in the list of stores. Changing them keeps the revision."""
+        """The properties can be read in a transaction and in the list of stores.
+
+        Changing the properties does not change the revision.
+        """
         made = backend.create_store(key="k", name="n", properties='{"name":"é"}')
         assert made.properties == '{"name":"é"}'
         assert backend.read(made.id, lambda snapshot: snapshot.properties) == made.properties
@@ -145,7 +148,7 @@ class StoresSuite(SuiteOpening):
         assert backend.list_stores(before="memstore_") == backend.list_stores(after="memstore_~") == []
 
     def test_stores_are_listed_oldest_first_with_their_sizes(self, backend: Backend) -> None:
-        """The list has the current number of memories and the current size of each store."""
+        """For each store, the list has its current size and its current number of memories."""
         first, second = Opened(backend, "z"), Opened(backend, "a")
         first.create({A: b"12345"})
         first.create({"/memories/b": b"1"})

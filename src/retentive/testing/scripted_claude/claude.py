@@ -67,8 +67,8 @@ class ScriptedClaude:
     """Plays scripts, and records requests and failures. `scripted_claude` creates it and serves it over HTTP.
 
     `failures`, `requests` and `largest_prompt` are updated while the server runs. Any thread can read them.
-    `largest_prompt` is the size in tokens of the largest prompt after context edits. Prompts that were rejected because
-    of their length are included.
+    `largest_prompt` is the size of the largest prompt, in tokens. The size of a prompt is counted after context edits.
+    Prompts that were rejected because of their length are included.
 
     Options:
 
@@ -227,7 +227,7 @@ class ScriptedClaude:
     def _raise_fault(self, fault: Fault | None, *, stream: bool) -> None:
         """Raise `ApiError` if a fault replaces the reply. The HTTP layer simulates the other faults.
 
-        The error raised for a `Disconnect` is never sent, because the HTTP layer closes the connection instead.
+        The error that is raised for a `Disconnect` is never sent, because the HTTP layer closes the connection instead.
         """
         match fault:
             case ErrorResponse():

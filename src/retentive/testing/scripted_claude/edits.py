@@ -1,7 +1,7 @@
 """Parses the context edits of a request, in its field `context_management`.
 
-The modules `shape` and `checks` have already validated the field. Sources: "Context editing", configuration options;
-"Compaction", parameters.
+The modules `shape` and `checks` have already validated the field. Sources: "Context editing"
+(configuration options), "Compaction" (parameters).
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ MODEL = "scripted-claude"
 class Failure:
     """Failure of a script. `message` is the reason, such as a failed check or a tool that is not in the request.
 
-    `turn` is the number of the turn. `request` is the number of the `POST /v1/messages` request. The first has the
-    number 1; 0 means that the number is not known.
+    `turn` is the number of the turn. `request` is the number of the `POST /v1/messages` request. The first
+    request has the number 1. If the number is not known, `request` is 0.
     """
 
     script: str
@@ -73,7 +73,7 @@ class ScriptedReply:
     cached: CacheUse = UNCACHED
 
     def message(self) -> dict[str, object]:
-        """Return the body of the response if it is not streamed."""
+        """Return the body of a response that is not streamed."""
         message: dict[str, object] = {
             "id": self.id,
             "type": "message",
@@ -154,7 +154,8 @@ def _overrun(script: Script, number: int, conversation: Conversation) -> NoRetur
 def _completed_turns(script: Script | ScriptFunction | None, conversation: Conversation) -> int:
     """Return the number of turns whose replies are already in the conversation.
 
-    A turn with the stop reason "pause_turn" and the next turn are one message in the API, but two turns of a script.
+    If a turn has the stop reason "pause_turn", this turn and the next are one message in the API, but two turns of a
+    script.
     """
     if not isinstance(script, Script):
         return len(conversation.replies)

@@ -1,6 +1,6 @@
 """Parses requests, checks the order of messages and of tool calls, and stores message threads. Does no I/O.
 
-Sources: Messages API reference, "Tool use", "Server tools"; message threads; the error types of the `anthropic` SDK.
+Sources: Messages API reference, "Tool use", "Server tools", "Message threads"; error types of the `anthropic` SDK.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Error responses of the Messages API, and the rules that the API checks. The file `rules.tsv` lists the rules.
 
 Each rule has a source: a page of the API documentation ("docs"), the types of the SDK ("types"), or a public report of
-the error. "own words" means that the rule is documented, but the text of its error is not public.
+the error. If a source ends with "own words", the rule is documented, but the text of its error is not public.
 """
 
 from __future__ import annotations

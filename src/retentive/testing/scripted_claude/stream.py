@@ -1,10 +1,11 @@
 """Converts a reply to the events of a stream, as the Messages API sends them.
 
-The first event is message_start. For each block, the events content_block_start, the deltas of the block, and
-content_block_stop follow. Then the event message_delta has the stop reason and the applied context edits. The last
-event is message_stop. A ping may occur anywhere. The summary of a compaction is sent as one delta.
+The first event is message_start. Then each block is sent as the event content_block_start, the deltas of the
+block, and the event content_block_stop. After the blocks, the event message_delta is sent. It has the stop reason and
+the applied context edits. The last event is message_stop. A ping may occur anywhere. The summary of a compaction is
+sent as one delta.
 
-Sources: "Streaming Messages"; "Context editing", response; "Compaction".
+Sources: "Streaming Messages", "Context editing" (response), "Compaction".
 """
 
 from __future__ import annotations

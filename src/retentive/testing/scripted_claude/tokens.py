@@ -1,8 +1,8 @@
 """Estimates numbers of tokens. The estimates are deterministic, but this is not a real tokenizer.
 
 Text counts as one token for each 4 bytes of UTF-8, and JSON as one token for each 3 bytes. The API adds content of its
-own to a prompt. For this content, the documented number of tokens is used, or a guess if no number is documented. Real
-numbers depend on the model, and differ most for non-Latin scripts.
+own to a prompt. For this content, the documented number of tokens is used, or a guess if no number is documented. The
+real numbers depend on the model. The estimates are least accurate for texts in non-Latin writing systems.
 """
 
 from __future__ import annotations

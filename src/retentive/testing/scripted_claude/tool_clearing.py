@@ -71,7 +71,10 @@ def clear_thinking(messages: tuple[Message, ...], keep: int | None) -> Cleared:
 
 
 def _selected_uses(messages: tuple[Message, ...], edit: ClearToolUsesEdit) -> dict[str, str]:
-    """Return the tool uses to clear: all except the newest `keep`. The result maps their ids to the names of tools."""
+    """Return the tool uses to clear, as a map from the id of each use to the name of its tool.
+
+    All tool uses except the newest `keep` are cleared.
+    """
     uses = [(str(use.get("id")), str(use.get("name"))) for use in _tool_uses(messages)]
     clearable = [use for use in uses if use[1] not in edit.exclude_tools]
     return dict(clearable[: max(0, len(clearable) - edit.keep)])

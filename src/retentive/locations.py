@@ -65,7 +65,7 @@ def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
     path = expanded(text)
     if path.lower().endswith(_DATABASE_ENDINGS) and not os.path.isdir(path):
         raise InvalidInput(
-            "the location is the name of a database file, not of a directory; for a SQLite database use "
+            "the location must be a directory, but it has the name of a database file; for a SQLite database use "
             "sqlite:///memory.db, or sqlite:////srv/memory.db for an absolute path"
         )
     return None, path

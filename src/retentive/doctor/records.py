@@ -100,7 +100,7 @@ def can_be_read(read: Reader, value: str) -> bool:
 
 
 def check_records(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Yield the code and the subject of each finding. The subject names the record by its kind and key."""
+    """Yield the code and the subject of each finding. The subject is the kind and the key of the record."""
     missing: set[tuple[str, str]] = set()
     for kind, read in READERS.items():
         for key, value in snapshot.records(kind):

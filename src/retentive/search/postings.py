@@ -262,7 +262,7 @@ class Index:
         self.count(len(document.data), -1)
 
     def _learn(self) -> None:
-        """Add to the lookup by key all surfaces that are new since the last call of this method."""
+        """Update the lookup by key with all surfaces that are new since the last call of this method."""
         for surface in self._postings.fresh:
             if surface.isascii() and (surface.isdigit() or (surface.islower() and "_" not in surface)):
                 self._new_keys.add(surface)

@@ -273,7 +273,7 @@ class Ranking:
     def _rescored(
         self, best: list[tuple[float, int]], wanted: Wanted, limit: int | None
     ) -> list[tuple[float, Document, list[Line]]]:
-        """Add to the score of each memory the score of its best line. Return the memories in the new order."""
+        """Increase the score of each memory by the score of its best line. Return the memories in the new order."""
         found: list[tuple[float, Document, list[Line]]] = []
         for score, number in best:
             document = self._index.documents[number]

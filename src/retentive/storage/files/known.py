@@ -24,8 +24,8 @@ class KnownFiles:
     """State of the files of one store. Threads may share it, because entries are replaced and never modified.
 
     `unwritten` has the paths whose files could not be written after the commit. `pending` has the paths of the running
-    batch. At, above and below these paths, the database has the current state, and the files are older. `folds` is true
-    if the file system ignores case or changes the Unicode form of names.
+    batch. At, above and below the paths in both sets, the database has the current state, and the files are older.
+    `folds` is true if the file system ignores case or changes the Unicode form of names.
     """
 
     tree: FileTree

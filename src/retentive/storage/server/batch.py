@@ -106,7 +106,7 @@ class BatchTransaction(ServerTransaction):
         return super().record(changes, actor)
 
     def _forget(self, changed: str) -> None:
-        """Remove from `ahead` the entries at, above and below a changed path. The change affects all of them."""
+        """Remove the entries at, above and below a changed path from `ahead`, because the change affects them."""
         self.ahead.pop(changed, None)
         for path in tuple(self.ahead):
             if path.startswith(f"{changed}/") or changed.startswith(f"{path}/"):

@@ -61,8 +61,8 @@ class Memories(ABC):
     Models use `execute`, which returns errors as replies. Applications use the other methods. The other methods
     return values, and raise a `RetentiveError` that has the text and code of the error reply.
 
-    Each method that writes returns a `Written` after the change is durable. It records `actor`, `source` and `session`
-    with the change (docs/trust.md). The default of `actor` is the actor with which the location was opened. If
+    Each method that writes returns a `Written` after the change is durable. `actor`, `source` and `session` are
+    recorded with the change (docs/trust.md). The default of `actor` is the actor with which the location was opened. If
     `if_version` is given but is not the id of the newest version of the memory, the method raises `Conflict` and
     changes nothing.
     """

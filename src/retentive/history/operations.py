@@ -76,8 +76,8 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object] | None:
         """Return the revision of the change, and the memories that still differ from the requested state.
 
-        Return None if nothing was changed or if the changes wait for review. A repeated request then runs again. The
-        second run changes nothing.
+        Return None if nothing was changed or if the changes wait for review. In these cases, a repeated request runs
+        again, and changes nothing.
         """
         if result.conflicts or result.proposed or not result.steps:
             return None

@@ -198,7 +198,8 @@ def _config(app: ASGIApp | str, options: ServeOptions) -> uvicorn.Config:
 def _listen(options: ServeOptions) -> socket.socket:
     """Return a listening socket.
 
-    The protocol of the socket is set to TCP explicitly. Otherwise asyncio would not turn off Nagle's algorithm for accepted connections.
+    The protocol of the socket is set to TCP explicitly. Otherwise asyncio would not turn off Nagle's algorithm for
+    accepted connections.
     """
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:

@@ -23,8 +23,8 @@ def scripted_claude() -> Iterator[Callable[..., ScriptedClaude]]:
 
     The function takes the arguments of `scripted_claude` in the package `retentive.testing.scripted_claude`.
 
-    The scripted Claude stops at the end of the test. The test fails if a script failed, if a client sent a request after
-    the last turn of a script, or if some turns of a script were not played.
+    The scripted Claude stops at the end of the test. The test fails if a script failed, if a client sent a request
+    after the last turn of a script, or if some turns of a script were not played.
     """
     started: list[ScriptedClaude] = []
     with ExitStack() as servers:

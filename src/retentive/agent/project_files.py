@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar, Unpack
 
 from retentive.engine.command_handlers import HANDLERS
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import AuditOnly, WriteOperation
 from retentive.errors import Refused, RetentiveError
+from retentive.frozen import dataclass
 from retentive.integrations.memory import Author
 from retentive.mounts.tree import Mounts, place_of
 from retentive.storage.contract import Transaction

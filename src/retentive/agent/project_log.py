@@ -7,9 +7,9 @@ files.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from retentive.agent.project_files import ProjectFiles
+from retentive.frozen import dataclass
 
 ENTRY = "## Session "
 INDEX = "sessions/index.md"

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar, Unpack
@@ -22,6 +21,7 @@ from retentive.agent.errors import NotSaved
 from retentive.agent.project_files import ProjectFiles, change_project, error_of_refusal
 from retentive.agent.project_log import ENTRY, INDEX, PLANS, LogPlan, add_entry, indexed, split_log
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError
+from retentive.frozen import dataclass
 from retentive.integrations.memory import Author
 from retentive.mounts import Mounts
 from retentive.storage.contract import Clock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from retentive.audit.anchor import Anchor, AnchorKey
@@ -23,6 +23,7 @@ from retentive.audit.chain import (
 )
 from retentive.audit.compare import Difference, differences
 from retentive.errors import Damaged, InvalidInput
+from retentive.frozen import dataclass
 from retentive.storage.contract import Snapshot, Version
 from retentive.values.records import EXTERNAL
 from retentive.values.settings import from_text

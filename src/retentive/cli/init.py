@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import click
 
@@ -12,6 +11,7 @@ from retentive.cli import output
 from retentive.cli.location import Location, shown, take_over
 from retentive.cli.parameters import MEMORY_PATH
 from retentive.errors import NotFound
+from retentive.frozen import dataclass
 from retentive.locations import find_store, is_foreign, location_exists
 from retentive.opening import DEFAULT_KEY
 from retentive.store import MemoryStore

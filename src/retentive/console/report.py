@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -17,6 +17,7 @@ from retentive.console.markdown import MAX_RENDERED_BYTES, rendered
 from retentive.console.pages.memory import MARKDOWN, SourceLine, raw_lines
 from retentive.console.rendering import environment, static_file
 from retentive.engine.operation import Read
+from retentive.frozen import dataclass
 from retentive.history.changes import LoggedChange
 from retentive.history.differences import MemoryDifference
 from retentive.history.reads import LogFilter

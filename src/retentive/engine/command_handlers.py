@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import Any, Final
 
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import ReadOperation, WriteOperation
 from retentive.errors import Conflicting, Damaged, Phrase, Refused
+from retentive.frozen import dataclass
 from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction
 from retentive.storage.lookup import locate
 from retentive.values.commands import (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from itertools import groupby, islice
 
+from retentive.frozen import dataclass
 from retentive.storage.contract import Actor, Snapshot, Version
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from retentive.engine.idempotency import forget_old
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import Read, WriteOperation
 from retentive.errors import RetentiveError
+from retentive.frozen import dataclass
 from retentive.history import clocks, expiry_rules
 from retentive.history.clocks import CLOCK, SEEN, CheckedClock, ClockJump
 from retentive.history.expiry_rules import EXPIRY

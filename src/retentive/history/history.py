@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Unpack
 
@@ -11,6 +11,7 @@ from retentive.engine.context import StoreContext
 from retentive.engine.repeated_requests import request_key
 from retentive.engine.trust.levels import Level
 from retentive.errors import InvalidInput, Refused
+from retentive.frozen import dataclass
 from retentive.history import reads
 from retentive.history.apply import RestoreOutcome
 from retentive.history.changes import LoggedChange

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, get_args
@@ -12,6 +12,7 @@ from typing import Any, get_args
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import ReadOperation, WriteOperation
 from retentive.errors import InvalidInput, NotFound, ReadOnly
+from retentive.frozen import dataclass
 from retentive.history.apply import RestoreOutcome, Step, carry_out, clashing, in_the_way, steps
 from retentive.history.changes import Predecessors, grouped
 from retentive.history.past import PastSnapshot, check_kept

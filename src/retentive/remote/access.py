@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import urlsplit
 
 from retentive.errors import InvalidInput
+from retentive.frozen import dataclass
 
 VARIABLE = "RETENTIVE_API_KEY"
 HOSTED = "api.anthropic.com"

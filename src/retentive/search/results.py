@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TypeAlias
 
+from retentive.frozen import dataclass
 from retentive.values.provenance import Provenance, provenance_of
 
 Span: TypeAlias = tuple[int, int]

@@ -7,9 +7,9 @@ isolation of workspaces.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from retentive.frozen import dataclass
 from retentive.server.calls import Handler
 from retentive.server.fields import Field
 from retentive.server.keys import Scope

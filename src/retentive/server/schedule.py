@@ -6,11 +6,12 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from retentive.errors import InvalidInput
+from retentive.frozen import dataclass
 
 FIELDS: Mapping[str, Mapping[str, type]] = {
     "sweep": {},

@@ -7,10 +7,10 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, RetentiveError
+from retentive.frozen import dataclass
 from retentive.storage.contract import Memory
 from retentive.storage.disk import expanded
 from retentive.store import MemoryStore

@@ -12,9 +12,10 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 
 from retentive.errors import InvalidInput, Unavailable
+from retentive.frozen import dataclass
 from retentive.storage.disk import FILE_MODE, make_directory
 from retentive.storage.lock_file import LockFile
 from retentive.sync.files import Stamp

@@ -12,11 +12,11 @@ import stat
 import subprocess
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import IO, NamedTuple, Protocol
 
 from retentive.errors import InvalidInput, NotFound, TooLarge, Unavailable
+from retentive.frozen import dataclass
 from retentive.storage.disk import expanded, need_posix
 from retentive.transfer.archive_reader import Archive
 from retentive.transfer.plain_tar import PlainEntry, PlainTar

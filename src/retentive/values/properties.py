@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from functools import lru_cache
 
 from retentive.errors import Damaged, InvalidInput
+from retentive.frozen import dataclass
 from retentive.values.names import plain_name
 from retentive.values.records import StoreInfo, to_datetime, to_us
 

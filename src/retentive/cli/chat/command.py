@@ -8,7 +8,6 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,7 @@ from retentive.cli.chat.slash_commands import Commands, ContextCounter, is_comma
 from retentive.cli.exits import FAILED, status_of
 from retentive.cli.location import KEYS_VARIABLE, Location
 from retentive.errors import InvalidInput
+from retentive.frozen import dataclass
 from retentive.locations import is_in_memory
 from retentive.storage.contract import Actor, as_actor
 from retentive.storage.disk import need_posix

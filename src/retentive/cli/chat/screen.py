@@ -6,13 +6,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from retentive.agent.errors import AgentError
 from retentive.agent.events import Compaction, EditsApplied, Event, Finished, StreamRestarted, Text, ToolCall, ToolReply
 from retentive.agent.responses import AppliedEdit, ClearedThinking, ClearedToolUses
 from retentive.cli import layouts, output
+from retentive.frozen import dataclass
 from retentive.values.diff import DiffLine, as_text
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from retentive.agent.context import ContextManagement
@@ -18,6 +17,7 @@ from retentive.cli.chat.screen import API_ERRORS, Answer, edited
 from retentive.cli.chat.session import Session
 from retentive.cli.undoing import DONE
 from retentive.errors import RetentiveError
+from retentive.frozen import dataclass
 from retentive.history.apply import RestoreOutcome
 from retentive.integrations.messages import TOOL
 from retentive.storage.contract import Memory

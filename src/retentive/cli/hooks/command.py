@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from subprocess import Popen
 
 import click
@@ -32,6 +31,7 @@ from retentive.cli.hooks.session import (
 )
 from retentive.cli.location import Location
 from retentive.errors import NotFound
+from retentive.frozen import dataclass
 from retentive.store import MemoryStore
 
 MAX_VERSIONS = 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -15,6 +15,7 @@ from retentive.console.strips import strip_of
 from retentive.console.visits import HtmlPage, PageAnswer, Visit, not_found, tool_path
 from retentive.engine.operation import Read
 from retentive.errors import NotFound, RetentiveError
+from retentive.frozen import dataclass
 from retentive.history.changes import LoggedChange
 from retentive.history.differences import Compare, Differences
 from retentive.history.reads import LogFilter

@@ -14,8 +14,8 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from dataclasses import dataclass
 
+from retentive.frozen import dataclass
 from retentive.storage.lock_file import LockFile
 
 _LAYOUT = struct.Struct("<qqB")

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, partial
 from types import ModuleType
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from retentive.errors import InvalidInput, PermissionDenied, RetentiveError, Unavailable
+from retentive.frozen import dataclass
 
 T = TypeVar("T")
 BUSY = "too many other writers change the memory store at the same time"
@@ -116,10 +116,10 @@ class ObjectLocation:
         if quirk not in {None, "none", UNQUOTED_ETAG}:
             raise InvalidInput(f"the only value of the option `quirk` is {UNQUOTED_ETAG}")
         if allow_http not in {"true", "false"}:
-            raise InvalidInput("the option allow_http must be true or false")
+            raise InvalidInput("the option `allow_http` must be true or false")
         timeout = options.get("timeout_s", "30")
         if not _SECONDS.fullmatch(timeout) or not 0 < float(timeout) <= 3600:
-            raise InvalidInput("the option timeout_s must be a number of seconds, at most 3600")
+            raise InvalidInput("the option `timeout_s` must be a number of seconds, at most 3600")
         config = {key: options[name] for name, key in _CONFIG[scheme].items() if name in options}
         return cls(scheme, bucket, prefix, config, allow_http == "true", quirk, float(timeout))
 

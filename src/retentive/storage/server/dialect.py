@@ -6,10 +6,10 @@ import urllib.parse
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from retentive.errors import InvalidInput, Unavailable
+from retentive.frozen import dataclass
 from retentive.storage.sql.connection import Connection, Row, Value
 
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1.0, 3_600.0
@@ -69,7 +69,7 @@ class ServerOptions:
 
     def __post_init__(self) -> None:
         if not MIN_TIMEOUT_S <= self.timeout_s <= MAX_TIMEOUT_S:
-            raise InvalidInput(f"the option timeout_s must be {MIN_TIMEOUT_S:.0f} to {MAX_TIMEOUT_S:.0f} seconds")
+            raise InvalidInput(f"the option `timeout_s` must be {MIN_TIMEOUT_S:.0f} to {MAX_TIMEOUT_S:.0f} seconds")
         if not 1 <= self.connections <= 10_000:
             raise InvalidInput("the option `connections` must be 1 to 10000")
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from retentive.frozen import dataclass
 from retentive.testing.scripted_claude.edits import ContextEdit, parse_edits
 from retentive.testing.scripted_claude.messages import (
     COMPACTION,

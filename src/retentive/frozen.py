@@ -1,0 +1,141 @@
+"""Frozen dataclasses that are quick to define.
+
+`dataclass` does the same as `dataclasses.dataclass`, which compiles six methods for each frozen class. A command
+imports some fifty such classes, and compiling their methods took a third of its start. Here only `__init__` is
+compiled; all classes share the other methods. `fields`, `replace` and `asdict` of the standard library work with these
+classes.
+
+Two differences: no attribute of an object can be assigned, not even one that is not a field. And
+`dataclasses.dataclass(frozen=True)` refuses to derive a class from one of these classes; use this function instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import MISSING, Field, FrozenInstanceError, fields
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["dataclass"]
+
+
+class _FromFactory:
+    """Default of an argument of `__init__` whose value a `default_factory` creates."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FROM_FACTORY = _FromFactory()
+
+
+def _dataclass(cls: Any = None, /, *, frozen: bool = False, eq: bool = True, **options: bool) -> Any:
+    """Do the same as `dataclasses.dataclass`. A class that is not frozen is passed to that function."""
+    if cls is None:
+        return partial(_dataclass, frozen=frozen, eq=eq, **options)
+    if not frozen:
+        return dataclasses.dataclass(cls, eq=eq, **options)
+    has_init, has_repr = options.pop("init", True), options.pop("repr", True)
+    own = set(cls.__dict__)
+    made: Any = dataclasses.dataclass(cls, init=False, repr=False, eq=False, **options)
+    if has_init:
+        made.__init__ = _init(made)
+    if has_repr and "__repr__" not in own:
+        made.__repr__ = _repr
+    if eq and "__eq__" not in own:
+        names = [each.name for each in fields(made) if each.compare]
+        made._compared = staticmethod(attrgetter(*names) if names else _nothing)  # noqa: SLF001 - for `_eq` and `_hash`
+        made.__eq__ = _eq
+        if "__hash__" not in own:
+            made.__hash__ = _hash
+    made.__setattr__, made.__delattr__ = _setattr, _delattr
+    made.__getstate__, made.__setstate__ = _getstate, _setstate
+    return made
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    dataclass = _dataclass
+
+
+def _nothing(_: object) -> tuple[()]:
+    return ()
+
+
+def _init(made: Any) -> Callable[..., None]:
+    """Compile the method `__init__` of a class."""
+    names: dict[str, object] = {"_set": object.__setattr__, "_FROM_FACTORY": _FROM_FACTORY}
+    arguments: dict[bool, list[str]] = {False: ["self"], True: []}
+    body: list[str] = []
+    for each in fields(made):
+        default = _default_in(names, each)
+        if each.init:
+            arguments[each.kw_only is True].append(each.name if default is None else f"{each.name}={default}")
+        if each.init or default is not None:
+            body.append(f"_set(self, {each.name!r}, {_value(each, default)})")
+    if hasattr(made, "__post_init__"):
+        body.append("self.__post_init__()")
+    star = ["*"] if arguments[True] else []
+    header = ", ".join((*arguments[False], *star, *arguments[True]))
+    exec(f"def __init__({header}):\n " + ("\n ".join(body) or "pass"), names)  # noqa: S102 - only names of fields
+    init: Any = names["__init__"]
+    init.__qualname__ = f"{made.__qualname__}.__init__"
+    init.__annotations__ = {each.name: each.type for each in fields(made) if each.init} | {"return": None}
+    return init  # type: ignore[no-any-return]
+
+
+def _default_in(names: dict[str, object], field: Field[Any]) -> str | None:
+    """Add the default of a field to the globals of `__init__`. Return its name there, or None without a default."""
+    if field.default_factory is not MISSING:
+        names[f"_new_{field.name}"] = field.default_factory
+        return "_FROM_FACTORY"
+    if field.default is not MISSING:
+        names[f"_default_{field.name}"] = field.default
+        return f"_default_{field.name}"
+    return None
+
+
+def _value(field: Field[Any], default: str | None) -> str:
+    """Return the expression for the value of a field in `__init__`."""
+    if default != "_FROM_FACTORY":
+        return field.name if field.init or default is None else default
+    new = f"_new_{field.name}()"
+    return f"{new} if {field.name} is _FROM_FACTORY else {field.name}" if field.init else new
+
+
+# The methods that all classes share.
+
+
+def _eq(self: Any, other: Any) -> Any:
+    if other.__class__ is not self.__class__:
+        return NotImplemented
+    return self._compared(self) == self._compared(other)
+
+
+def _hash(self: Any) -> int:
+    return hash(self._compared(self))
+
+
+def _repr(self: Any) -> str:
+    shown = (f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
+    return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+def _setattr(self: Any, name: str, value: object) -> None:
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _delattr(self: Any, name: str) -> None:
+    raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _getstate(self: Any) -> list[object]:
+    return [getattr(self, each.name) for each in fields(self)]
+
+
+def _setstate(self: Any, state: list[object]) -> None:
+    for each, value in zip(fields(self), state, strict=True):
+        object.__setattr__(self, each.name, value)

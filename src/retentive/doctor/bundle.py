@@ -142,7 +142,7 @@ def _add_store(
 
 
 def _of_store(snapshot: Snapshot) -> tuple[Facts, Facts]:
-    """Return the counts of a store, and its changed settings without texts of users."""
+    """Return the counts of a store and its changed settings. Values that a user wrote are replaced."""
     by_operation: dict[str, int] = dict.fromkeys(get_args(Operation), 0)
     total_bytes = total = 0
     for version in snapshot.versions():

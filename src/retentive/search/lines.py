@@ -67,7 +67,7 @@ class Wanted:
         return not self.by_surface.keys().isdisjoint(surfaces)
 
     def in_row(self, row: str) -> set[int]:
-        """Return the numbers (see `by_surface`) of the terms that occur in a line."""
+        """Return the terms that occur in a line, each as its number in `by_surface`."""
         known = self.by_surface
         found = {number for surface in surfaces(row) if surface in known for number in known[surface]}
         if self.has_dates:

@@ -44,7 +44,7 @@ class UpdateMemory(WriteOperation[CommandResult]):
         return {"memory": self.memory_id}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
-        """Record the change. Raises `NotFound` and `Refused`. The hash is checked before the new path."""
+        """Record the change. Raises `NotFound` and `Refused`. The hash is checked first, then the new path."""
         entry = _present(tx, self.memory_id)
         assert entry.memory is not None
         old = MemoryPath.known(entry.memory.path)

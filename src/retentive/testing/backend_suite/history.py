@@ -63,7 +63,7 @@ class HistorySuite(SuiteOpening):
         assert state_at(store, versions[3].id) == states[3]
 
     def test_earlier_directories_are_parts_of_earlier_states(self, store: Opened) -> None:
-        """`earlier` returns None or the versions that `as_of` has in a directory, even after redaction and pruning."""
+        """`earlier` returns None, or the same versions of a directory as `as_of`, even after redaction and pruning."""
         for step in steps(store):
             step()
             compare_earlier(store)

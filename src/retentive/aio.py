@@ -1,8 +1,8 @@
 """Async versions of `MemoryStore`, `Mounts` and `Retentive`.
 
 An async method has the name and arguments of the sync method. It runs the sync method in a worker thread. If the store
-is on a server, the async method sends the HTTP requests on the event loop instead. A method that has started completes
-even if its caller is cancelled.
+is on a server, the async method sends the HTTP requests on the event loop instead. After a method has
+started, it completes even if its caller is cancelled.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def clear(tree: MemoryTree, *, actor: Actor | str | None = None, **origin:
 
 
 async def _called(sync: Any, name: str, /, *args: Any, **options: Any) -> Any:
-    """Call a method in a worker thread. If the object is on a server, send its requests on the event loop instead."""
+    """Call a method in a worker thread. If the object is on a server, send HTTP requests on the event loop instead."""
     if is_remote(sync):
         return await sync.client.run_async(getattr(sync.described, name)(*args, **options))
     return await to_thread.run_sync(partial(getattr(sync, name), *args, **options))
@@ -70,14 +70,14 @@ class _Async(Generic[SyncT]):
     async def call(self, work: Callable[[SyncT], T]) -> T:
         """Call `work` with the sync object in a worker thread, and return the result of `work`.
 
-        Use it for `by_id`, `history`, `review`, `trust` and `audit`, which have no async versions. For example:
+        Use `call` for `by_id`, `history`, `review`, `trust` and `audit`, which have no async versions. For example:
         `await store.call(lambda store: store.history.log())`.
         """
         return await to_thread.run_sync(work, self.sync)
 
 
 class AsyncMemoryStore(_Async[MemoryStore]):
-    """Async version of `MemoryStore`. A method that has started completes even if its caller is cancelled."""
+    """Async version of `MemoryStore`. After a method has started, it completes even if its caller is cancelled."""
 
     @property
     def id(self) -> str:
@@ -105,11 +105,14 @@ class AsyncMemoryStore(_Async[MemoryStore]):
         return self.sync.replies
 
     def read_only(self) -> AsyncMemoryStore:
-        """Return an object for the same memory store. It refuses all changes."""
+        """Return an object for the same memory store. The object refuses all changes."""
         return AsyncMemoryStore(self.sync.read_only())
 
     def acting_as(self, actor: Actor | str) -> AsyncMemoryStore:
-        """Return an object for the same memory store. It records this actor, unless a call names another actor."""
+        """Return an object for the same memory store.
+
+        The object records this actor, unless a call names another actor.
+        """
         return AsyncMemoryStore(self.sync.acting_as(actor))
 
     def through(self, integration: str) -> AsyncMemoryStore:
@@ -152,7 +155,7 @@ class AsyncMounts(_Async[Mounts]):
 
     @property
     def replies(self) -> Replies:
-        """Sentences of the replies about the whole tree: those of the store at `/memories`."""
+        """Sentences of the replies about the whole tree: the same sentences as in the store at `/memories`."""
         return self.sync.replies
 
     def through(self, integration: str) -> AsyncMounts:

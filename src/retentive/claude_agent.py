@@ -87,7 +87,7 @@ class _Head:
 class _Seen:
     """Ids of the entries that the first `parts` records of a transcript contain.
 
-    `begun` is the random token of the first append. It differs if the transcript was deleted and created again.
+    `begun` is the random token of the first append. The token changes if the transcript is deleted and created again.
     """
 
     begun: str
@@ -291,7 +291,9 @@ def _head(text: str) -> _Head:
 
 
 def _name(key: SessionKey) -> str:
-    """Return the key of the records of a transcript. It is made of hashes, because the parts of `key` may be any text.
+    """Return the key of the records of a transcript.
+
+    The result is made of hashes, because the parts of `key` may be any text.
 
     Raises `InvalidInput` for an empty subpath.
     """

@@ -2,8 +2,8 @@
 
 `DEPRECATIONS` lists every part that a later version will remove. The library calls `warn` when a deprecated name,
 parameter or setting is used. The command line and the server call `announce`. A test compares the list with
-docs/compatibility.md and CHANGELOG.md. The test also fails if this version still lists a part that it should have
-removed.
+docs/compatibility.md and CHANGELOG.md. The test also fails if a listed part should have been removed in this
+version or earlier.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ class Closed(Unavailable):
 class OutcomeUnknown(RetentiveError):
     """The storage failed during the commit, so the change may or may not be stored.
 
-    Before you try again, read the memory to find out.
+    Before you try again, read the memory to find out whether the change is stored.
     """
 
     code = "outcome_unknown"

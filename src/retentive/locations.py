@@ -32,8 +32,8 @@ def open_backend(
 ) -> Backend:
     """Open the backend of a location. Raises `InvalidInput` and the errors of storage.
 
-    With `create=False`, opening or reading a directory of plain files creates nothing in it. The caller must check
-    first that the location exists (`location_exists`).
+    With `create=False`, opening or reading a directory of plain files creates nothing in it. In this case, the caller
+    must call `location_exists` first, to check that the location exists.
     """
     scheme, rest = parse_location(location)
     if scheme is None:
@@ -170,7 +170,7 @@ def location_exists(location: str | os.PathLike[str], *, or_is_empty: bool = Fal
 
 
 def is_foreign(location: str | os.PathLike[str]) -> bool:
-    """Return whether a location is the path of a directory without `.retentive`, so it was never opened before."""
+    """Return whether a location is the path of a directory that was never opened (it has no `.retentive`)."""
     scheme, path = parse_location(location)
     return scheme is None and not os.path.lexists(os.path.join(path, ".retentive"))
 
@@ -189,7 +189,7 @@ def _has_files(directory: str) -> bool:
 
 
 def find_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
-    """Return the memory store with an id, or with a key in a workspace. Returns None if it does not exist.
+    """Return the memory store that has this id, or this key in the workspace. Returns None if it does not exist.
 
     An id finds a store even if it was erased. An invalid id or key, such as a string with a lone surrogate, raises
     `InvalidInput` and does not reach the storage. Raises `NotFound` for the internal store that has the records of the
@@ -212,11 +212,11 @@ def existing_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT
 def migrate_schema(location: str | os.PathLike[str], *, partitions: int = 0) -> list[int]:
     """Create the tables on a database server, or migrate them to this version of retentive.
 
-    Returns the numbers of the applied migrations. Opening a location never changes existing tables on a database
-    server; only this function does. Other processes may use the database during a migration. If the tables are created,
-    the table of memories and the table of versions each get `partitions` partitions. The hash of the store number
-    decides the partition of a row. Locations of other kinds are migrated when they are opened, so this function only
-    opens and closes them. Raises `InvalidInput`, `UnknownSchema` and the errors of storage.
+    Returns a list with the number of each applied migration. On a database server, only this function changes existing
+    tables; opening a location never changes them. Other processes may use the database during a migration. If the
+    tables are created, the table of memories and the table of versions each get `partitions` partitions. The hash of
+    the store number decides the partition of a row. Locations of other kinds are migrated when they are opened, so
+    this function only opens and closes them. Raises `InvalidInput`, `UnknownSchema` and the errors of storage.
     """
     scheme, rest = parse_location(location)
     if scheme is None or scheme not in _SERVERS:

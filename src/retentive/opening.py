@@ -76,8 +76,8 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
 
     - `replies`: the sentences of the replies, if you want to change them (docs/commands.md).
     - `actor`: the actor that is recorded with a change, unless the call names another actor.
-    - `keys`: encryption keys: a key file, a `KeyRing` or another key wrapper. New memory stores are then encrypted.
-      `seal_paths` encrypts the paths of their memories too (docs/encryption.md).
+    - `keys`: encryption keys: a key file, a `KeyRing` or another key wrapper. With `keys`, new memory stores are
+      encrypted. `seal_paths` encrypts the paths of their memories too (docs/encryption.md).
     - `rules`, `detectors`: find kinds of sensitive values that are not built in (docs/guards.md).
     - `sweep`: if True, opening a store deletes its idle memories, at most once an hour. This happens only if the
       settings of the store say when memories expire. Use False to inspect a store, or to change its settings, before
@@ -91,7 +91,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
       allows `http://` for a host other than this machine. `hosted=True` means that the server has only the API of
       Anthropic's hosted memory stores; by default this is assumed only of `https://api.anthropic.com`.
 
-    Raises `InvalidInput` for an invalid location, option or setting, and the errors of storage.
+    Raises `InvalidInput` for an invalid location, option or setting. Also raises the errors of storage.
     """
     check_options(settings, open)
     connection = {"api_key": api_key, "ca_file": ca_file, "insecure": insecure or None, "hosted": hosted}
@@ -120,7 +120,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
 
 
 def _refuse(given: Mapping[str, object], reason: str) -> None:
-    """Raise `InvalidInput` if one of the options in `given` has a value. `reason` says why it cannot be used."""
+    """Raise `InvalidInput` if one of the options in `given` has a value. `reason` says why the option is refused."""
     for name, value in given.items():
         if value or (value == 0 and value is not False):
             raise InvalidInput(f"`{name}` {reason}")

@@ -12,7 +12,7 @@ from retentive.errors import InvalidInput
 
 
 def check_text(name: str, text: object) -> None:
-    """Raise `InvalidInput` unless `text` is a string without lone surrogates. The message calls the text `name`."""
+    """Raise `InvalidInput` unless `text` is a string without lone surrogates. The message uses `name` for the text."""
     if not isinstance(text, str):
         raise InvalidInput(f"{name} must be a string")
     if text != replace_surrogates(text):

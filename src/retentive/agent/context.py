@@ -204,8 +204,8 @@ def memory_context(
     """Return context edits that clear old tool results, except those of the memory tool.
 
     If results of the memory tool were cleared, Claude would have to view the memories again. With
-    `exclude_memory=False`, results of the memory tool are cleared like all other results. With `compact`, the
-    conversation is also replaced with a summary when it gets too long.
+    `exclude_memory=False`, results of the memory tool are cleared like all other results. With `compact`, a
+    conversation that gets too long is also replaced with a summary.
     """
     excluded = (MEMORY_TOOL_NAME,) if exclude_memory else ()
     edit = ClearToolUses(trigger=trigger, keep=keep, clear_at_least=clear_at_least, exclude_tools=excluded)

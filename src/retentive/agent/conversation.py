@@ -32,7 +32,7 @@ class Response:
     """Parsed response of the API: its content blocks as JSON without lone surrogates, and its stop reason.
 
     `raw` is the SDK's response object, which also has the usage and the applied context edits. `inputs` maps the id of
-    each tool call to its input as the model sent it.
+    each tool call to the input that the model sent.
     """
 
     raw: object
@@ -88,8 +88,8 @@ def user_message(message: object) -> MessageDict:
 def parse_saved(saved: object) -> tuple[list[MessageDict], ConversationUsage, str]:
     """Check a saved conversation or a list of messages. Raises `InvalidInput`.
 
-    Returns a copy of the messages, the usage, and the stop reason of the last response. For a list of messages, the
-    usage is zero and the stop reason is "end_turn".
+    Returns three values: a copy of the messages, the usage of the conversation, and the stop reason of the last
+    response. For a list of messages, the usage is zero and the stop reason is "end_turn".
     """
     if not isinstance(saved, Mapping):
         return parse_messages(saved), ConversationUsage(), "end_turn"

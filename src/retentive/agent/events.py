@@ -112,9 +112,9 @@ class StreamRestarted:
 class UsageReport:
     """Token usage of one response, and total number of tokens of the run so far.
 
-    `usage` counts the tokens of the response. It also has the tokens that were read from and written to the prompt
-    cache. `iterations` has the usage of each step of the response, such as a compaction. It is empty if the API reports
-    no steps.
+    `usage` counts the tokens of the response. It also counts the tokens that were read from the prompt cache and
+    written to it. `iterations` has the usage of each step of the response, such as a compaction. `iterations` is empty
+    if the API reports no steps.
     """
 
     turn: int

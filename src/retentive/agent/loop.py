@@ -7,7 +7,7 @@
 The loop does not use the SDK's tool runner, because the runner does not pass the id of a tool call to the tool. This
 loop records each response before it runs the tool calls of the response. The loop passes the id of each call
 to the memory, and records the result of the call. If the process is killed at any point, the saved conversation can be
-continued: a command that runs again under its id changes the memory only once.
+continued: a command that runs again with the same id changes the memory only once.
 
 Each request contains the whole conversation. There are two reasons: the API applies context edits only to whole
 conversations, and the application can save or drop the conversation at any time.
@@ -142,8 +142,8 @@ class _Conversation(Generic[C, R]):
         summary. Without a summary, the conversation is unchanged. `agent.messages` keeps the earlier messages.
         `instructions` replace the API's own summary prompt.
 
-        After a summary, the agent no longer sends the context edit `Compact`, because the API rejects it. Call this
-        method again when the conversation has grown. The model must support the beta `compact-2026-09-04`.
+        After a summary, the agent no longer sends the context edit `Compact`, because the API would reject this edit.
+        Call this method again when the conversation has grown. The model must support the beta `compact-2026-09-04`.
         """
         config = compaction_config(instructions)
         return self._start(lambda run: self._compact(config, run))
@@ -391,6 +391,6 @@ class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
 
 
 def retry_pauses(retries: int) -> Iterator[float]:
-    """Yield the seconds to wait before each retry. As in the SDK, they double from 0.5 up to 8, with jitter."""
+    """Yield the seconds to wait before each retry. As in the SDK, the pauses double from 0.5 up to 8, with jitter."""
     for number in range(retries):
         yield min(0.5 * 2**number, 8.0) * random.uniform(0.75, 1.0)  # noqa: S311 - spreads retries

@@ -43,7 +43,7 @@ class ProjectFiles:
         return None if entry.memory is None else decoded(entry.data)
 
     def put(self, name: str, text: str) -> None:
-        """Write the memory `name`. Raises `Refused`, which names the path. A refused write changes nothing."""
+        """Write the memory `name`. Raises `Refused` with the path of the memory. A refused write changes nothing."""
         path = self._path(name)
         try:
             HANDLERS[Write](self._tx, self._writer, Write(path, text))

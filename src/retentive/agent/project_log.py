@@ -24,7 +24,7 @@ _MORE = "- older files are not listed\n"
 class LogPlan:
     """Plan for fitting a new session into the log.
 
-    `share` is the fraction of the size limit to use. Guards may lengthen the text, and a fraction below 1 leaves room
+    `share` is the usable fraction of the size limit. Guards may lengthen the text, and a fraction below 1 leaves room
     for that. If `rolls_over` is True, older sessions move to files. Otherwise they are dropped from the log. If
     `shrinks` is True, enough sessions are dropped to make the log smaller than before. Every limit allows a smaller
     log.

@@ -65,7 +65,7 @@ def start_project(
 ) -> None:
     """Write the memories of a new project in one transaction: `progress.md`, `features.json` and `setup.md`.
 
-    Features given as strings get the ids `f1`, `f2` and so on. `setup` describes how to start and test the project.
+    Features that are strings get the ids `f1`, `f2` and so on. `setup` describes how to start and test the project.
     Ideally, it names a script that does this. With `Mounts`, the memories are written to the store that is mounted at
     `directory` or above it. `actor`, `source` and `session` are recorded with each change.
 
@@ -125,7 +125,7 @@ def close_session(
     clock: Clock = time.time,
     **author: Unpack[Author],
 ) -> None:
-    """Record a session: work done, next steps, and features that now pass (`verified`) or no longer do (`broken`).
+    """Record a session: work done, next steps, and features that now pass (`verified`) or no longer pass (`broken`).
 
     Either all memories change, or none. Changes by other sessions are kept. If the log in `progress.md` gets too long,
     its older sessions move to dated files. `sessions/index.md` lists these files, newest first. If the store has no
@@ -163,7 +163,7 @@ def close_session(
 def _changed(
     memory: MemoryStore | Mounts, directory: str, ways: Sequence[Callable[[ProjectFiles], T]], author: Author
 ) -> T:
-    """Call each function in `ways` in its own transaction, until one stays within the limits of the store."""
+    """Call the functions in `ways`, each in a new transaction, until one of them stays within the store's limits."""
     first: Refused | None = None
     for way in ways:
         try:

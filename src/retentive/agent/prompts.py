@@ -51,7 +51,10 @@ LANGUAGES: Final = tuple(_TIDY)
 
 
 def memory_protocol() -> str:
-    """Return the memory protocol in English. The API adds this text to the system prompt for Claude's memory tool."""
+    """Return the memory protocol in English.
+
+    If a request has Claude's memory tool, the API adds this text to the system prompt.
+    """
     return _PROTOCOL
 
 

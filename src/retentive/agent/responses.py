@@ -62,7 +62,7 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True)
 class ConversationUsage:
-    """Number of responses and tokens in all runs of a conversation.
+    """Number of responses, and numbers of tokens, in all runs of a conversation.
 
     Compactions are included, and also responses that were not recorded in the conversation. A response whose stream
     was interrupted is not included.

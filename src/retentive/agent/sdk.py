@@ -79,7 +79,8 @@ def stream_events(event: Any) -> tuple[list[Event], bool]:
     """Convert an event of the SDK's stream to agent events.
 
     Returns the events, and True if this was the last event of the stream. `event` is None at the end of the stream.
-    Raises `ConnectionLost` if the stream ended before the response did: some proxies close a stream without an error.
+    Raises `ConnectionLost` if the stream ended before the end of the response: some proxies close a stream without an
+    error.
     """
     if event is None:
         raise ConnectionLost(_STREAM_INTERRUPTED)
@@ -95,7 +96,7 @@ def stream_events(event: Any) -> tuple[list[Event], bool]:
 def lost_after_the_end() -> suppress:
     """Return a context manager that ignores the loss of the connection after the end of a response.
 
-    The rest of the stream is not needed. It is read because the connection can then be reused.
+    The rest of the stream is not needed. It is read only so that the connection can be reused.
     """
     return suppress(httpx2.TransportError)
 

@@ -122,7 +122,7 @@ class Turns:
         self._paused = [_last_text(messages)] if stop_reason == _PAUSE else []
 
     def resume(self) -> list[Event]:
-        """Return the events of tool calls that an earlier run recorded but did not run.
+        """Return the events of the tool calls that an earlier run left without a result.
 
         These calls run before the first request is sent.
         """
@@ -131,8 +131,9 @@ class Turns:
     def answered(self) -> Finished | None:
         """Return the last event of the run if the conversation already ends with an answer. Otherwise return None.
 
-        A conversation can end with an answer after a crash. Without a new message, the API would refuse to continue it.
-        The API does continue a turn that it paused, and a response that ends with a server tool or a compaction.
+        A conversation can end with an answer after a crash. The API would refuse to continue such a
+        conversation without a new message. The API does continue a turn that it paused, and a response that ends with
+        a server tool or a compaction.
         """
         newest = self._messages[-1]
         blocks = blocks_of(newest)
@@ -144,7 +145,7 @@ class Turns:
         return Finished(reason, _last_text(self._messages), self._turns, self._tokens, detail)
 
     def unanswered(self) -> list[MessageDict]:
-        """Return the recorded tool calls without a result, with their inputs as the model sent them."""
+        """Return the recorded tool calls that have no result. Their inputs are as the model sent them."""
         calls = unanswered_calls(self._messages)
         return [{**call, "input": self._inputs.get(call["id"], call.get("input"))} for call in calls]
 

@@ -91,9 +91,9 @@ class AnchorKey:
 class Anchor:
     """One line of an anchor file.
 
-    `head` is the head of the audit log at `time`. `versions` has the versions recorded since the previous anchor of the
-    store: it maps the id of each version to its digest. `newest` is the id of the newest version of the store.
-    `previous` is the signature of the previous anchor of the store, or empty in its first anchor.
+    `head` is the head of the audit log at `time`. `versions` has the versions that were recorded since the previous
+    anchor of the store: it maps the id of each version to its digest. `newest` is the id of the newest version of the
+    store. `previous` is the signature of the previous anchor of the store, or empty in its first anchor.
     """
 
     store: str

@@ -194,7 +194,7 @@ def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Se
 
 
 def has_entry(snapshot: Snapshot, seq: int, entry_id: str) -> bool:
-    """Return whether the entry number `seq` has the id `entry_id`. If so, the commit that wrote it has succeeded."""
+    """Return whether the entry with the number `seq` has the id `entry_id`. If so, its commit has succeeded."""
     text = snapshot.get_record(ENTRY, key_of(seq))
     return text is not None and json.loads(text).get("id") == entry_id
 
@@ -217,10 +217,11 @@ def digest_of_detail(detail: str) -> str:
 
 
 def withhold(tx: Transaction, paths: Collection[str]) -> list[int]:
-    """Remove the paths of each audit entry that names one of `paths`, or a deleted directory above one of them.
+    """Remove the paths of all audit entries that name one of `paths`.
 
-    The entry itself stays unchanged, because its paths are in a separate detail record. Returns the numbers of the
-    entries whose paths were removed.
+    The same applies to entries that name a deleted directory above one of `paths`. The entries themselves stay
+    unchanged, because their paths are in separate detail records. Returns the numbers of the entries whose paths were
+    removed.
     """
     above = {each for path in paths for each in ancestors(path)}
     names = {*paths, *(each for each in above if not tx.get(each).exists)}

@@ -23,7 +23,8 @@ def audited(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     """Stage: run the next stages and, if the setting `audit` is on, write an entry with their outcome.
 
     The entry is written in the same transaction. If the operation is refused after it recorded a change, this stage
-    raises the refusal again and writes no entry. An entry can be written only after the transaction was rolled back.
+    raises the refusal again and writes no entry. In this case, an entry can be written only after the
+    transaction was rolled back.
     """
     tx = attempt.tx  # later stages may replace tx
     if attempt.entry is not None and attempt.outcome is not None and _has_entry(tx, *attempt.entry):

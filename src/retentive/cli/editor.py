@@ -79,7 +79,7 @@ def _edited(location: Location, path: str) -> Done:
 
 
 def _note_read(location: Location, path: str, memory: Memory | None) -> None:
-    """Write an audit entry for reading the memory, because no change was saved. A server writes its entries itself."""
+    """Write an audit entry for reading the memory, because no change was saved. A server writes this entry itself."""
     with suppress(NotFound), location.existing() as store:
         if not is_remote(store):
             core_of(store).result_of(AuditOnly("load", None, (MemoryPath.parse(path),), read_fact(memory)))

@@ -100,8 +100,8 @@ def destroy(location: Location, *, yes: bool) -> None:
     """Destroy the data key of the memory store given with --store. The memory store can then never be read again.
 
     --store must be given on the command line, so that no store is destroyed by default. The key file is not needed.
-    Earlier backups still contain the wrapped data key. To make them unreadable too, rotate the key that wraps it, and
-    delete the old key.
+    Earlier backups still contain the wrapped data key. To make the backups unreadable too, rotate the key that wraps
+    the data key, and delete the old key.
     """
     key_ring()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography

@@ -196,7 +196,7 @@ class Location:
 
 
 def read_key_file(path: str) -> KeyRing:
-    """Return the encryption keys in a file.
+    """Return the encryption keys that a file contains.
 
     Raises `InvalidInput`, `NotFound` or `PermissionDenied`, with the name of the file.
     """
@@ -275,7 +275,7 @@ def take_over(store: MemoryStore) -> None:
 
 @contextmanager
 def _explaining(store: MemoryStore) -> Iterator[None]:
-    """Context manager for errors about a read-only memory. It adds the setting that makes the memory read-only."""
+    """Context manager that adds an explanation to `ReadOnly` errors: the setting that makes the memory read-only."""
     try:
         yield
     except ReadOnly as error:

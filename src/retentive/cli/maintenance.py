@@ -259,7 +259,7 @@ def doctor(
 
 @contextmanager
 def _bundled(location: Location, file: str | None, keys: Keys | None) -> Iterator[list[Finding]]:
-    """Context manager that yields a list for the findings, and then writes the bundle with them to `file`.
+    """Context manager that yields an empty list for findings. At the end, it writes the bundle with them to `file`.
 
     If the check fails, the bundle is written with the code of the error. Without `file`, nothing is written.
     """

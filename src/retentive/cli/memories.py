@@ -151,7 +151,7 @@ def _shown(path: str, found: Sequence[Memory], *, show_all: bool) -> list[output
 
 
 def _is_hidden(path: str, below: str) -> bool:
-    """Return whether any name after the directory `below` in the path starts with a dot or is `node_modules`."""
+    """Return whether the part of the path below `below` has a name that starts with a dot or is `node_modules`."""
     names = path[len(below.rstrip("/")) :].split("/")
     return any(name.startswith(".") or name == "node_modules" for name in names)
 

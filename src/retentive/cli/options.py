@@ -105,7 +105,7 @@ def write_options(ctx: click.Context, formatter: click.HelpFormatter) -> None:
 
 
 def _remember(ctx: click.Context, option: click.Parameter, given: Any) -> None:
-    """Store the value of a global option in the context, which the contexts of subcommands inherit."""
+    """Store the value of a global option in the context. The contexts of subcommands inherit this value."""
     if given is None or given is False:
         return
     name = option.opts[0].removeprefix("--").replace("-", "_")

@@ -60,7 +60,7 @@ class Command(click.Command):
         write_options(ctx, formatter)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, and print a `RetentiveError`."""
+        """Run the command. If it raises a `RetentiveError`, print the error and exit with its status."""
         try:
             return super().invoke(ctx)
         except RetentiveError as error:
@@ -71,17 +71,17 @@ class Command(click.Command):
 def command(
     name: str | None = None, *, group: click.Group | None = None, json: str = ""
 ) -> Callable[[Callable[Concatenate[Location, P], None]], click.Command]:
-    """Return a decorator that makes a function a subcommand. The function gets the `Location` as its first argument.
+    """Return a decorator that turns a function into a subcommand.
 
-    `json` has the same meaning as in `Command`.
+    The function gets the `Location` as its first argument. `json` has the same meaning as in `Command`.
     """
     return lambda function: (group or click).command(name, cls=Command, json=json)(pass_location(function))
 
 
 class Group(click.Group):
-    """Command with subcommands. Without a subcommand, it runs the subcommand with the name `default`.
+    """Command with subcommands. If no subcommand is given, the one with the name `default` runs.
 
-    If `default` is empty, it prints its help instead.
+    If `default` is empty, the help of the command is printed instead.
     """
 
     def __init__(self, *args: Any, default: str = "", **kwargs: Any) -> None:
@@ -114,7 +114,7 @@ class Group(click.Group):
 
 
 def group(name: str, *, default: str = "") -> Callable[[Callable[[], None]], Group]:
-    """Return a decorator that makes a function a group of subcommands.
+    """Return a decorator that turns a function into a group of subcommands.
 
     `default` names the subcommand that runs if no subcommand is given.
     """
@@ -400,7 +400,7 @@ def write(data: bytes) -> None:
 
 
 def _discard_output() -> None:
-    """Redirect standard output to the null device. Otherwise Python fails to flush its buffer at the end."""
+    """Redirect standard output to the null device, so that Python can flush its buffer at the end without an error."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

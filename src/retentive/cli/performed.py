@@ -33,7 +33,7 @@ CHANGE = VIEW.replace("}.", ', "changes"}; changes is a list of {"path", "memory
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Done:
-    """Result of a command: its reply, the path, and the versions it read or recorded.
+    """Result of a command: its reply, the path, and the versions that the command read or recorded.
 
     `read` is the version that a view showed. `changes` contains the versions that the command recorded. It is empty if
     the output format does not show changes, and None for a command that only reads.

@@ -15,7 +15,7 @@ _HIDDEN = "A hidden memory is there: `retentive trust list` shows it, and `reten
 
 
 def explanation(store: MemoryStore, paths: Iterable[str] = ()) -> str:
-    """Return a sentence with the name of the setting that forbids a change, and the command that changes this setting.
+    """Return a sentence that names two things: the setting that forbids a change, and the command that changes it.
 
     Call this if the actor of the store is not allowed to change some memories at or below the paths. The sentence is
     about the first of these memories. The paths must be canonical. Without paths, all memories of the store are

@@ -183,7 +183,7 @@ def _erase_remote(location: Location, store: MemoryStore, name: str, target: Tar
 
 
 def _to_erase(target: Target, path: MemoryPath | None, found: Snapshot) -> dict[str, int]:
-    """Return the memories to erase: for the id of each memory, the number of its versions."""
+    """Return the ids of the memories to erase, each with the number of versions of the memory."""
     if path is None:
         ids = [str(target.memory_id)]
     else:

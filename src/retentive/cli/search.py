@@ -36,7 +36,7 @@ from retentive.values.paths import ROOT
 def search(location: Location, /, query: tuple[str, ...], *, limit: int, is_all: bool, **where: Any) -> None:
     """Find the memories that best match QUERY, which is a question or some words. Other forms of a word match too.
 
-    '"some words"' is a phrase; +word must occur; -word must not occur (put -- before it). path:TEXT, by:ACTOR,
+    '"some words"' is a phrase; +word must occur; -word must not occur (put -- before QUERY). path:TEXT, by:ACTOR,
     since:TIME, before:TIME and is:proposed limit the search. In a pipe each line has a path, line number and line,
     separated by tabs. If only the path of a memory matches, the number and the line are empty.
     """

@@ -27,9 +27,9 @@ def stores() -> None:
 
 
 def _options(*, name: bool) -> _Decorator:
-    """Return a decorator that adds options to a command, for the description and the metadata of a store.
+    """Return a decorator that adds the options --description and --meta of a store to a command.
 
-    If `name` is true, the decorator also adds an option for the name.
+    If `name` is true, the decorator also adds the option --name.
     """
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:

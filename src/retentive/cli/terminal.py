@@ -104,7 +104,7 @@ def fitted(rows: list[list[str]], order: Sequence[int]) -> list[list[str]]:
 
 
 def _shortened(cell: str, width: int) -> str:
-    """Replace the middle of a cell with an ellipsis, so that the cell has at most `width` columns.
+    """Replace the middle of a cell with an ellipsis, so that the cell is at most `width` columns wide.
 
     If the cell is a rename, `old -> new`, each of the two paths is shortened.
     """

@@ -46,8 +46,8 @@ def export(location: Location, dest: str, *, notes: bool) -> None:
     is complete. The export is a snapshot; the memory store can stay in use. Texts are not encrypted in the export.
 
     Exits with status 4 if DEST exists, or if the file system cannot store the name of a memory. Exits with status 13 if
-    stored data is damaged. In this case, a directory is still created, with the memories that are not damaged, but a
-    file is not created.
+    stored data is damaged. In this case, an export to a directory still has the memories that are not damaged. An
+    export to a file is not created.
     """
     from retentive.transfer.export import export_files, export_whole  # noqa: PLC0415 - slow to import
 

@@ -76,7 +76,7 @@ def undo(
 ) -> None:
     """Undo one change with all its versions, or all changes of an actor.
 
-    REVISION names the change: r1234, HEAD (the newest change), HEAD~2, or the id of one of its versions. With PATH,
+    REVISION names the change: r1234, HEAD (the newest change), HEAD~2, or the id of a version in the change. With PATH,
     HEAD is the newest change of this memory or directory. If neither REVISION nor --by nor --session is given, the
     command shows the newest change, and asks before undoing it.
 
@@ -205,7 +205,7 @@ def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: Sequence[st
 
 
 def _grouping(outcome: RestoreOutcome) -> list[str]:
-    """Return a list with a note that names the undone changes. It is empty if they have only one version in total."""
+    """Return a list with a note that names the undone changes, or an empty list if only one version was undone."""
     changes, versions = outcome.undone, sum(len(change.versions) for change in outcome.undone)
     if versions < 2 or outcome.conflicts:
         return []

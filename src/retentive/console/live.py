@@ -261,7 +261,10 @@ class LiveResponse(StreamingResponse):
 
 
 def _start(found: Window, changes: LiveChanges) -> Position:
-    """Return the position of a page: the shown revision, or the last message received if the page connects again."""
+    """Return the position of a page: the revision that it shows.
+
+    If the page connects again, return the position of the last message that it received.
+    """
     if changes.is_resumed:
         return rows.position_at(found, changes.after)
     return Position(changes.after, found.newest_event)

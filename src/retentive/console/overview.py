@@ -1,4 +1,4 @@
-"""Figures for the list of memory stores. They are read for the stores on a page, and cached for the totals."""
+"""Figures for the list of memory stores. They are read for the stores on a page. The totals use cached figures."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def state_of_reads(visit: Visit) -> str:
     """Return the recorded time of the last view of the memory in the URL, as text. Empty if there is no memory.
 
     A memory page shows this time, so a copy in the cache of the browser is out of date when the time changes. If the
-    URL names an earlier state, the memory is the one that had the path then.
+    URL names an earlier state, the view is that of the memory that had the path at that time.
     """
     core, at = core_of(visit.store), visit.query.get("at")
     operation = Read("load", lambda snapshot: snapshot.get(visit.memory_path).memory)

@@ -115,7 +115,7 @@ def _events(snapshot: Snapshot, after: str) -> tuple[tuple[str, str], ...]:
 
 
 def position_at(found: Window, revision: int) -> Position:
-    """Return the position of a page that has received a revision.
+    """Return the position of a page that has received all changes up to `revision`.
 
     The events that it has received are not known, so events after the last version may be sent again.
     """

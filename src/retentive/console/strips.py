@@ -40,7 +40,7 @@ class Strip:
     """Bars of the last days, oldest first.
 
     On a page that shows an earlier state of the store, `then` is the horizontal position of the time of that state.
-    Otherwise, and if the time is outside the chart, `then` is None.
+    On other pages, and if the time is outside the chart, `then` is None.
     """
 
     bars: Sequence[DayBar]

@@ -144,7 +144,7 @@ class Download:
 class LiveChanges:
     """Answer that streams the changes of a store after a revision, as they happen.
 
-    `is_resumed` means that the page connects again. It may then have missed events (changes that add no version) too.
+    `is_resumed` means that the page connects again. It may also have missed events (changes that add no version).
     """
 
     store: MemoryStore

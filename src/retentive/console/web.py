@@ -278,7 +278,7 @@ class Console:
         return request.cookies.get(request_checks.cookie_name("", secure=_is_secure(request)), "")
 
     async def _form(self, request: Request) -> Mapping[str, list[str]]:
-        """Read the fields of a form. Raises `HttpError` for another media type, or if the body is too long."""
+        """Read the fields of a form. Raises `HttpError` if the body is not a valid form or is too long."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if kind != "application/x-www-form-urlencoded":
             raise invalid("the body must be a form")
@@ -322,7 +322,7 @@ def _is_secure(request: Request) -> bool:
 
 
 def _info(visit: Visit | None) -> StoreInfo | None:
-    """Return the memory store of a page. None for other pages, and for a store that the key may not see."""
+    """Return the memory store of a page. None for a page without a store, and for a store that the key may not see."""
     if visit is None or "store_id" not in visit.ids:
         return None
     try:

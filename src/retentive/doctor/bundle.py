@@ -95,7 +95,7 @@ def check_name(file: str | os.PathLike[str]) -> str:
 def collected(
     at: str | os.PathLike[str], findings: Sequence[Finding], *, keys: Keys | None = None, errors: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return the text of each file in the bundle, by the name of the file. Errors are recorded in `errors.json`."""
+    """Return the names and texts of the files in the bundle. Errors are recorded in `errors.json`."""
     failed: list[Facts] = [{"during": "check", "code": code} for code in errors]
     stores: list[StoreInfo] = []
     settings: list[Facts] = []

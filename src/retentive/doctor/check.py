@@ -94,7 +94,7 @@ def _check_activity(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
 def _is_found(backend: Backend, info: StoreInfo) -> bool:
     """Return whether a lookup of the key of `info` finds this store.
 
-    Returns True for a key that looks like an id, because a lookup would take it for an id.
+    Returns True for a key that looks like an id, because a lookup would treat this key as an id.
     """
     if info.key is None or info.key.startswith("memstore_"):
         return True

@@ -61,7 +61,7 @@ def default_directory(location: str) -> str | None:
 
 
 def named(findings: Iterable[Finding], names: Sequence[str]) -> list[Finding]:
-    """Return the findings with these names. Raises `InvalidInput` for a name without discardable data."""
+    """Return the findings with these names. Raises `InvalidInput` if one has no data to discard or does not exist."""
     known = {finding.name: finding for finding in findings if finding.kind.discards}
     for name in names:
         if name not in known:

@@ -36,7 +36,7 @@ def check_location(
     save_to: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Finding]:
-    """Check a location and yield the findings (docs/doctor.md). A memory store without a problem gets `healthy`.
+    """Check a location and yield the findings (docs/doctor.md). A store without a problem gets a finding `healthy`.
 
     By default, only the check runs, and local files are not changed. Database servers and object storage are opened in
     the same way as for other commands.
@@ -45,7 +45,7 @@ def check_location(
     checked again. Findings that the second check does not report are yielded with the severity `repaired`.
 
     `discarded` has the names (`Finding.name`) of findings whose data is to be deleted. The data is first saved to a new
-    file in the directory `save_to`, which is optional for a local location.
+    file in the directory `save_to`. For a local location, `save_to` is optional.
 
     Raises `NotFound` if the location does not exist, and `InvalidInput` for a name that no finding has. If the storage
     cannot be reached, raises the error of the storage.

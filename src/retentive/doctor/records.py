@@ -1,7 +1,7 @@
 """Checks the records of a memory store.
 
-The value of each record must be valid. Each proposal must have the records with its texts. Each record with the text of
-a proposal must have its proposal.
+The value of each record must be valid. For each proposal, the records with its texts must exist. For each record with
+the text of a proposal, the proposal must exist.
 """
 
 from __future__ import annotations

@@ -194,11 +194,11 @@ class StoreCheck:
             self._report("version_differs", f"{visible(memory.path)} and {version.id}")
 
     def _is_whole_until(self, version: Version, newer_revisions: int) -> bool:
-        """Return whether all versions up to `version` still exist: one for each revision up to that of `version`."""
+        """Return whether `version` and all earlier versions of the store still exist, one for each revision."""
         return self._pruned is None and self._revisions - newer_revisions == version.revision
 
     def _check_age(self, memory: Memory, oldest: Version, newer_revisions: int) -> None:
-        """Compare the creation time of a memory with its oldest version.
+        """Compare the creation time of a memory with the time of its oldest version.
 
         If earlier versions were removed, the memory may be older than its oldest version.
         """

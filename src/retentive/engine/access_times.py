@@ -1,7 +1,7 @@
 """Access times of memories, used for expiry.
 
-To avoid a write for each view, view times are recorded in batches, and at most once an hour for each memory. If a
-process is killed, the views of its last minute are lost.
+The times of views are recorded in batches, and at most once an hour for each memory. This avoids a write for each view.
+If a process is killed, the views of its last minute are lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _A_TIME = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 
 
 class Accesses:
-    """View times that this process collects for all memory stores of one backend. Threads may share the object."""
+    """Collects the times of views by this process, for all stores of one backend. Threads may share the object."""
 
     def __init__(self, backend: Backend, *, clock: Clock = time.time) -> None:
         self._backend = backend

@@ -54,7 +54,7 @@ class Attempt(Generic[R]):
     def first_path(self) -> str | None:
         """Path of the entry that the operation reads first, or None.
 
-        For a batch of writes, a database server reads the first entries of all writes at once.
+        For a batch of writes, a database server reads the entries at the first paths of all writes at once.
         """
         command = getattr(self.operation, "command", None)
         path = None if command is None else paths_of(command)[0]

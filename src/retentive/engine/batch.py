@@ -107,7 +107,7 @@ def _run_command(given: object) -> RunCommand:
 
 
 def parse_for_applications(raw: object) -> Command:
-    """Parse the input of a tool call. It may also name the command `write` or `append`, with the fields of `create`.
+    """Parse the input of a tool call. Its command may also be `write` or `append`, with the same fields as `create`.
 
     Raises `Refused`.
     """

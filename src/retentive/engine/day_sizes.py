@@ -1,8 +1,9 @@
 """Size of a memory store at the end of each day (UTC).
 
 The first write of a day records the size of the store before this write. The store also had this size at the end of the
-day of the previous write, and at the end of each day in between. All other writes only compare two numbers. The size of
-a day may be missing if its writes bypassed the pipeline. The day is taken from the clock of the process that writes.
+day of the previous write, and at the end of each day between the two writes. Later writes of the day only compare two
+numbers. If the writes of a day bypassed the pipeline, the size of this day may be missing. The day is taken from the
+clock of the process that writes.
 """
 
 from __future__ import annotations

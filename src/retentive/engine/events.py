@@ -29,8 +29,8 @@ EventType: TypeAlias = Literal[
 class StoreEvent:
     """Change that adds no version. `ids` lists the affected versions, memories or proposals.
 
-    For the type `settings`, `ids` lists the names of the changed settings. `ids` has at most 100 items; `count` is the
-    number of all items.
+    For the type `settings`, `ids` lists the names of the changed settings. `ids` has at most 100 items.
+    `count` also counts the items that were left out.
     """
 
     id: str

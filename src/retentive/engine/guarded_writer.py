@@ -217,7 +217,7 @@ class GuardedWriter(WriteRules):
     def _check_writable(self, path: MemoryPath, again: Again | None) -> None:
         """Raise `Refused` if the store is archived, or if the memory that `again` restores still exists.
 
-        The memory may exist at a path that is hidden from the actor. An undo would then create it twice.
+        The memory may exist at a path that is hidden from the actor. An undo would then create it a second time.
         """
         if self.is_archived:
             raise Refused("archived")
@@ -240,7 +240,7 @@ class GuardedWriter(WriteRules):
         self._record([self._moved(change) for change in changes])
 
     def _moved(self, change: Change) -> Change:
-        """Return `change`, which is a rename, with the provenance to store. The flags of the text are kept."""
+        """Return a copy of the rename `change` with the provenance to store. The flags of the text are kept."""
         before, flags = change.before, _NO_FLAGS
         if before is not None and before.provenance_text is not None and '"flags"' in before.provenance_text:
             flags = before.provenance.flags
@@ -345,7 +345,7 @@ def _listed(kinds: Iterable[str]) -> str:
 def _allowed(settings: Settings, who: Actor | None) -> tuple[str, ...] | None:
     """Return the path patterns to which the setting `allow_write` limits an actor.
 
-    Return None if the actor is not limited: no rule matches it, or it is a background job such as expiry.
+    An actor is not limited if no rule matches it, or if it is a background job such as expiry. The result is then None.
     """
     if who is not None and who.kind == "job":
         return None

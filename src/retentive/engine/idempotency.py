@@ -1,6 +1,7 @@
 """Idempotency: if a command is repeated with the same tool_use id, it returns its first reply and changes nothing.
 
-An agent loop may crash after a command takes effect but before the reply arrives. It then sends the command again.
+An agent loop may crash after a command takes effect but before the reply arrives. When the loop is started again, it
+sends the command again.
 
 Each command leaves a record. The transaction that stores the change also writes this record. The record contains a
 digest of the tool_use id, a digest of the command, and those parts of the reply that cannot be taken from the repeated
@@ -243,7 +244,7 @@ def _values_again(kept: Mapping[str, Any], texts: Mapping[str, Callable[[], str]
 def _texts(command: WriteCommand, write: GuardedWriter) -> dict[str, Callable[[], str]]:
     """Return functions that compute texts of a command. These are the texts that an error reply can repeat.
 
-    The keys are the names by which the record of a refusal refers to these texts.
+    The result is a dict. Its keys are the names by which the record of a refusal refers to these texts.
     """
     texts: dict[str, Callable[[], str]] = {}
     for number, path in enumerate(paths_of(command)):

@@ -131,12 +131,12 @@ class _State:
         self._past.sort(key=_path)
 
     def memories(self, start: str, wanted: int) -> Iterator[_Found]:
-        """Yield the memories from the path `start` on, in byte order. Read `wanted` memories at once."""
+        """Yield the memories from the path `start` on, in byte order. Each read gets `wanted` memories."""
         past = ((memory, self._text(memory)) for memory in self._past if memory.path >= start)
         return merge(self._unchanged(start, wanted), past, key=lambda found: found[0].path)
 
     def one_level(self, start: str, wanted: int) -> Iterator[_Found]:
-        """From the path `start` on, yield the memories of one level and the first memory of each of its directories."""
+        """From the path `start` on, yield the memories of one level, and the first memory of each directory in it."""
         if not self._changed and not self._texts:
             level = self._snapshot.one_level(self._under, start=start, limit=wanted)
             return ((memory, None) for memory in level)

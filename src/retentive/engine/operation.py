@@ -59,7 +59,7 @@ class Operation(ABC, Generic[R_co]):
     def paths(self) -> tuple[str, ...]:
         """Return the canonical paths of the operation for the audit log.
 
-        By default, this is the field `path`, if the operation has such a field.
+        By default, the only path is the field `path`, if the operation has such a field.
         """
         path: MemoryPath | None = getattr(self, "path", None)
         return () if path is None else (path.text,)

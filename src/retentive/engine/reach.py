@@ -74,7 +74,10 @@ class ReachedSnapshot(Overlay):
         return islice(filter(self._shows, self._all_versions(selection)), selection.get("limit"))
 
     def _all_versions(self, selection: Selection) -> Iterator[Version]:
-        """Yield all versions that match `selection`. Its limit is ignored: the limit counts only visible versions."""
+        """Yield all versions that match `selection`, without applying its limit.
+
+        The caller applies the limit, because it counts only visible versions.
+        """
         bound = "after" if selection.get("oldest_first") else "before"
         wanted = Selection(**selection)
         wanted["limit"] = _PAGE
@@ -115,7 +118,7 @@ class ReachedSnapshot(Overlay):
 
 
 class ReachedTransaction(ReachedSnapshot, Transaction):
-    """Transaction that reads like `ReachedSnapshot`. The guarded writer refuses changes to other paths."""
+    """Transaction that reads like `ReachedSnapshot`. The guarded writer refuses changes to paths that do not match."""
 
     def __init__(self, inner: Transaction, paths: tuple[str, ...]) -> None:
         super().__init__(inner, paths)

@@ -17,7 +17,7 @@ from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 
 @dataclass(frozen=True, slots=True)
 class ChangeSettings(WriteOperation[Settings]):
-    """Change the stored settings and return the new ones. Settings that are pinned in this process are ignored.
+    """Change the stored settings and return the new ones. Values that this process pins do not affect the result.
 
     In `changes`, the value None restores the default of a setting.
     """

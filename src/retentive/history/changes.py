@@ -81,7 +81,7 @@ class Predecessors:
 
 
 def grouped(versions: Iterable[Version], known: Predecessors, limit: int | None = None) -> list[LoggedChange]:
-    """Group versions, newest first, into at most `limit` changes. `known` finds the previous paths of memories."""
+    """Group versions into at most `limit` changes. Both are newest first. `known` finds previous paths of memories."""
     groups = (tuple(group) for _, group in groupby(versions, key=lambda each: (each.revision, each.actor)))
     taken = list(islice(groups, limit))  # read all versions first: `known` then needs fewer queries
     return [_logged(group, known) for group in taken]

@@ -1,9 +1,9 @@
 """Checks of the clock on which expiry and retention depend.
 
-A host whose clock is years ahead would delete every memory as idle and prune the history. On a database server, the
-clock of the server is used. Elsewhere, the store records the time of the last sweep. A clock is not trusted if it is
-more than 7 days ahead of this time and of all later changes. It becomes trusted if an operator accepts it, or if a
-sweep at least one day later finds that the clock is still ahead.
+A host whose clock is years ahead would delete every memory as idle and prune the history. If the storage is a
+database server, the clock of this server is used. In other storage, the store records the time of the last sweep. A
+clock is not trusted if it is more than 7 days ahead of this time and of all later changes. It becomes trusted if an
+operator accepts it, or if a sweep at least one day later finds that the clock is still ahead.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ def last_days(count: int, today: date) -> list[date]:
 def changes_of_days(snapshot: Snapshot, days: Sequence[date]) -> list[int]:
     """Return the number of changes on each day in `days`.
 
-    `days` are consecutive days in UTC, oldest first. Revisions number the changes consecutively. Therefore only one
-    version at the start and one at the end of each day are read. A change whose versions were all removed may be
-    counted on a later day.
+    `days` are consecutive days in UTC, oldest first. The revision numbers of the changes are consecutive. Therefore
+    only one version at the start and one at the end of each day are read. A change whose versions were all removed may
+    be counted on a later day.
     """
     if not days:
         return []
@@ -33,7 +33,7 @@ def changes_of_days(snapshot: Snapshot, days: Sequence[date]) -> list[int]:
 
 
 def _fill(snapshot: Snapshot, starts: Sequence[date], found: dict[int, int], between: tuple[int, int]) -> None:
-    """Find the revisions of the days between two days by bisection. The revisions of these two days are known."""
+    """By bisection, find the revisions of the days between two days whose revisions are known."""
     low, high = between
     if found[low] == found[high]:
         found |= dict.fromkeys(range(low, high), found[low])

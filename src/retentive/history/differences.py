@@ -191,8 +191,8 @@ def _is_in(version: Version, path: str) -> bool:
 def _paired(old: Mapping[str, Version], new: Mapping[str, Version]) -> list[tuple[Version | None, Version | None]]:
     """Pair the old and the new version of each memory, in path order.
 
-    A new memory is paired with a deleted memory that had the same path. Otherwise, a patch would delete and create the
-    same file.
+    A new memory is paired with a deleted memory that had the same path. Without such a pair, a patch would delete and
+    create the same file.
     """
     gone = {version.path: version for key, version in old.items() if key not in new and version.path}
     pairs: list[tuple[Version | None, Version | None]] = []

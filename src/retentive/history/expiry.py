@@ -168,7 +168,7 @@ def _prune(tx: Transaction, *, ids: Sequence[str]) -> None:
 
 
 def sweep_at_opening(context: StoreContext) -> None:
-    """Sweep, unless a process started such a sweep within the last hour. A failure is logged and not raised."""
+    """Run a sweep, unless a process started one at opening within the last hour. A failure is logged and not raised."""
     try:
         now = context.clock()
         last = context.read(lambda found: found.get_record(SWEPT, LAST))

@@ -73,7 +73,7 @@ class History:
         trust: Level | None = None,
         limit: int | None = None,
     ) -> list[Version]:
-        """Return versions, newest first: of the store, of one memory across renames, or of a whole directory.
+        """Return versions of the store, of one memory across renames, or of a whole directory, newest first.
 
         If no memory is at or below `path` now, the versions of the last memory at `path` are returned. `actor`,
         `source`, `session`, `integration` and `flag` are patterns such as `session:*`. `trust` is the trust level of
@@ -126,7 +126,7 @@ class History:
     def changes(
         self, path: str | None = None, *, only: LogFilter | None = None, limit: int | None = None
     ) -> list[LoggedChange]:
-        """Return the versions of `log`, grouped into changes, newest first. `limit` is the number of changes."""
+        """Return the versions of `log`, grouped into at most `limit` changes, newest first."""
         with self._context.checking("log"):
             target = None if path is None else self._context.parsed(path)
         return self._context.result_of(reads.changes(target, only or LogFilter(), limit, self._context.settings_of))
@@ -249,7 +249,7 @@ class History:
         `change` is a revision: `r1234`, `HEAD`, or the id of any version of the change. If `path` is given, `HEAD`
         means the newest change at or below `path`. The undo is itself one change in the history.
 
-        If a later change builds on the change, the result has conflicts and nothing changes. With the mode `merge`,
+        If a later change builds on this change, the result has conflicts and nothing changes. With the mode `merge`,
         texts are merged by line instead. With the mode `force`, the later changes are reversed too. `source` and
         `session` are recorded with the undo, as in `MemoryStore.execute`.
         """

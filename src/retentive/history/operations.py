@@ -312,7 +312,7 @@ def _path_of(found: Snapshot, memory_id: str) -> str:
 def _kept_at(found: Snapshot, target: MemoryPath, version: Version, before: str) -> Version | None:
     """Find the memory to which `version` belongs, and return its newest version with an id below `before`.
 
-    Return None if the memory was not at `target` in this state.
+    Return None if there is no such version, if it is a deletion, or if its path is not `target`.
     """
     then = next(found.versions(memory_id=version.memory_id, before=before, limit=1), None)
     is_there = then is not None and then.path == target.text and then.operation != "deleted"

@@ -66,7 +66,7 @@ class PastSnapshot(Overlay):
     def _same_memory(self, path: str) -> Version | None:
         """Return the version that was at a path, or None if the same memory is not at this path now.
 
-        Reads no other memories.
+        No other memories are read.
         """
         present = locate(self._inner, path).memory
         if present is None:
@@ -116,7 +116,8 @@ class PastSnapshot(Overlay):
     def _memories(self, found: Iterator[Version], under: str) -> Iterator[Memory]:
         """Convert versions to memories.
 
-        One read gets the creation times of all memories that still exist. Most memories still exist.
+        One read gets the creation times of all memories that still exist. Only for deleted memories, which are usually
+        few, the times are read one by one.
         """
         living = {memory.id: memory.created_at for memory in self._inner.memories(under)}
         return (self._memory(version, living) for version in found)

@@ -161,7 +161,7 @@ def text_at(path: MemoryPath, at: Revision) -> Read[tuple[Version, str]]:
 
 
 def lineage(path: MemoryPath) -> Read[list[tuple[Version, str]]]:
-    """Return an operation that reads the versions of the memory at a path and their texts, oldest first.
+    """Return an operation that reads the versions of the memory at a path, oldest first, each with its text.
 
     Versions without a text are left out. `History.blame` uses this operation.
     """

@@ -122,7 +122,7 @@ def scan(
     With `redact` and `history`, older versions that contain such values are redacted.
 
     If one of the memories to change is read-only, `InvalidInput` is raised and nothing is written. If a memory cannot
-    be rewritten for another reason, the other memories are rewritten before the error is raised.
+    be rewritten because of another error, the other memories are rewritten before this error is raised.
     """
     try:
         if not redact:

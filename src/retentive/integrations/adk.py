@@ -91,7 +91,7 @@ class AdkMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Write entries. An entry replaces the entry with the same id.
+        """Write entries. An earlier entry with the same id is replaced.
 
         If an entry has no id, its id is made from its content.
         """

@@ -41,7 +41,7 @@ class MemoryBackend(BackendProtocol):
     """Backend that stores the files of a deep agent as memories: the file `/a.md` is the memory `/memories/a.md`.
 
     Use it as a route: `CompositeBackend(default=StateBackend(), routes={"/memories/": MemoryBackend(...)})`. Do not use
-    it as the default, because large tool results go to the default. Mistakes of the model and storage failures are
+    it as the default, because large tool results go to the default. Storage failures and mistakes of the model are
     returned as error results. An edit applies to the newest text, even if another writer has just changed it. Threads
     and processes may share a backend.
     """
@@ -169,7 +169,7 @@ class MemoryBackend(BackendProtocol):
             return FileDownloadResponse(path=path, error=_code(error))
 
     def _memories(self, path: str) -> list[Memory]:
-        """Return the memory at a path or, if it is a directory, the memories below it."""
+        """Return the memory at a path or, if the path is a directory, the memories below it."""
         base = _path(path)
         with suppress(NotFound):
             if base != ROOT:
@@ -179,7 +179,7 @@ class MemoryBackend(BackendProtocol):
         return []
 
     def _files(self, path: str | None) -> dict[str, FileData]:
-        """Return the file at a path or, if it is a directory, the files below it."""
+        """Return the file at a path or, if the path is a directory, the files below it."""
         base = _path(path or "/")
         found: list[tuple[Memory, str]] = []
         with suppress(NotFound):

@@ -133,6 +133,6 @@ async def settled(work: Callable[[], T]) -> T:
 
 
 def acting(store: MemoryStore, integration: str, actor: Actor | str | None) -> MemoryStore:
-    """Return the store with `actor` (if given) as the actor of its changes, and `integration` in its audit entries."""
+    """Return a view of the store. Its changes are by `actor` (if given), and its audit entries name `integration`."""
     found = store.through(integration)
     return found if actor is None else found.acting_as(actor)

@@ -178,7 +178,7 @@ def _item(path: str, line: str) -> TResponseInputItem:
 
 
 def _parts(lines: list[str]) -> list[str]:
-    """Join the lines into texts of at most `_PART_BYTES`. A longer line is one text. Each text becomes a memory."""
+    """Join the lines into texts of at most `_PART_BYTES`. A longer line stays whole. Each text becomes a memory."""
     parts: list[str] = []
     size = 0
     for line in lines:

@@ -1,4 +1,4 @@
-"""Function tool `memory_search`: full-text search of the memories for models.
+"""Function tool `memory_search`, with which models run a full-text search of the memories.
 
     tool = search_tool(store)
     client.chat.completions.create(..., tools=[{"type": "function", "function": tool.definition}])

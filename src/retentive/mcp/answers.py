@@ -1,4 +1,4 @@
-"""Results of tools and the limit on the length of a result. Parses arguments of tools other than memory commands."""
+"""Results of tools, and the limit on their length. Also parses the arguments of tools that run no memory command."""
 
 from __future__ import annotations
 

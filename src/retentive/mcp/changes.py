@@ -64,7 +64,7 @@ class StoreChanges:
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Remember the newest change; only changes after it become events. Await this right before `subscribe`."""
+        """Remember the newest change; only later changes become events. Await this method right before `subscribe`."""
         if self._position is None:
             self._position, _ = await self._run(lambda: _changes(self._store, None))
 

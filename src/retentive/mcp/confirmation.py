@@ -1,4 +1,4 @@
-"""Confirmation before a delete of many memories.
+"""Confirmation before many memories are deleted.
 
 If the client can show a form, its user confirms. Otherwise the model must pass the number of memories.
 """
@@ -50,7 +50,7 @@ class MassDelete:
 
 
 def mass_delete(store: MemoryStore, arguments: Arguments) -> MassDelete | None:
-    """If a call deletes at least `ASK_FROM` memories, return the path and the number of memories, otherwise None.
+    """Return the path and the number of memories if a call deletes at least `ASK_FROM` memories, otherwise None.
 
     If the arguments are invalid or the memories cannot be counted, returns None, so that the tool reports the error.
     """
@@ -68,7 +68,7 @@ def mass_delete(store: MemoryStore, arguments: Arguments) -> MassDelete | None:
 def _count(store: MemoryStore, path: MemoryPath) -> int:
     """Return the number of memories below a path.
 
-    On a local store, the count gets no audit entry, because the delete gets one.
+    On a local store, counting writes no audit entry, because the deletion writes one.
     """
     if remote_store(store) is not None:
         few = store.list_memories(path.text, limit=ASK_FROM).items
@@ -79,7 +79,7 @@ def _count(store: MemoryStore, path: MemoryPath) -> int:
 async def confirmed(
     ctx: ServerRequestContext[Any, Any], params: t.CallToolRequestParams, asked: MassDelete
 ) -> ToolAnswer | t.InputRequiredResult | None:
-    """Return None if the delete may run. Otherwise return a question for the user, or an error for the model."""
+    """Return None if the deletion may run. Otherwise return a question for the user, or an error for the model."""
     if not _can_ask(ctx):
         return _by_number(params.arguments or {}, asked)
     form = t.ElicitRequestFormParams(message=asked.question, requested_schema=_SCHEMA)

@@ -52,7 +52,7 @@ class HttpSessions:
             yield
 
     def stop(self) -> None:
-        """End the event streams. Running calls continue."""
+        """End the event streams. Calls in progress continue."""
         self._is_stopping.set()
         self._service.close()
 
@@ -93,7 +93,7 @@ class _Stream:
         await self._send(message)
 
     async def end(self) -> None:
-        """Send the end of the HTTP response if it is still missing."""
+        """End the HTTP response if it has started and has not ended yet."""
         if self._is_open:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -16,7 +16,7 @@ from retentive.store import MemoryStore
 
 @dataclass(frozen=True, slots=True)
 class McpCall:
-    """Call of a tool. `call_id` is an id or None. If the client sends the same call again, it repeats the id.
+    """Call of a tool. `call_id` is an id or None. A client that sends the same call again sends the same id.
 
     `url_of` returns the URL of a memory. Its arguments are the path and the id of the memory.
     """
@@ -85,7 +85,7 @@ def deletes(name: str, arguments: Arguments) -> bool:
 
 
 def _command(command: str, call: McpCall) -> ToolAnswer:
-    """Run the memory command that the parameter `command` names. Ignores an argument `command` of the call."""
+    """Run the memory command `command`. If the arguments of the call contain a `command`, it is ignored."""
     given = {name: value for name, value in call.arguments.items() if name != EXPECTED_COUNT}
     return ToolAnswer.of(call.store.execute({**given, "command": command}, tool_use_id=call.call_id))
 

@@ -1,8 +1,8 @@
 """Combines several memory stores into one tree. Each store appears at its mount point.
 
-If a path is below several mount points, it belongs to the store with the longest one. The path of a command is
-translated to a path in this store, and the store runs the command. Commands that no single store can run are handled
-here: commands on mount points or on directories above them, and renames from one store to another.
+If a path is below several mount points, it belongs to the store at the longest of these mount points. The path of a
+command is translated to a path in this store, and the store runs the command. Commands that no single store can run are
+handled here: commands on mount points or on directories above them, and renames from one store to another.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Built-in rules of the detector, compiled.
 
-With RE2, one pass over a text reports which of a few combined patterns match anywhere in the text. Only the patterns
-that match then search for *candidates*: places where a sensitive value may start. The exact rules run only at
-candidates.
+With RE2, one pass over a text reports which of a few combined patterns match anywhere in the text. After this pass,
+only the patterns with a match are used to search for *candidates*: places where a sensitive value may start. The exact
+rules run only at candidates.
 
-To limit the time for a long text, only a limited number of candidates are checked one by one. Values after these are
-found *in bulk*: by a coarser pattern that can cover many values in one match.
+To limit the time for a long text, only a limited number of candidates are checked one by one. Values after these
+candidates are found *in bulk*: by a coarser pattern that can cover many values in one match.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class BuiltInRules:
         """Yield the URL-encoded or base64 parts of a text that contain a sensitive value when decoded.
 
         Matches that are only likely do not count. `found` has the matches of `find` in the same text. A part that
-        contains one of these is left out.
+        contains a match in `found` is left out.
         """
         view = decoded(scanned.text, self._seek_base64.char_regions(scanned))
         if view is None:

@@ -35,7 +35,7 @@ _MAX_PASSES = 3
 
 
 class Detector:
-    """Finds sensitive values in texts: by the built-in rules, and by the rules and functions of an application.
+    """Finds sensitive values in texts, with the built-in rules and with the rules and functions of an application.
 
     `kinds` are the kinds of sensitive values to find, named as in `KINDS`; None means the kinds that are on by default.
     `rules` add patterns. `detectors` are functions that take a text and return matches. Raises `InvalidInput` for an
@@ -58,8 +58,8 @@ class Detector:
     def find(self, text: str, *, in_path: bool = False) -> list[Find]:
         """Return the sensitive values in a text, in order and without overlaps.
 
-        If `in_path` is true, the text is a path. A number with the form of a card number is then certain. In other
-        texts, it is certain only if a word such as "card" is near.
+        If `in_path` is true, the text is a path. In a path, a number with the form of a card number is certain. In
+        other texts, such a number is certain only if a word such as "card" is near.
         """
         has_rules = self._rules or self._detectors
         if not has_rules and len(text) <= _SHORT_CHARS and _built_in_rules(self._with_re2).exclude(text):

@@ -57,8 +57,8 @@ _PLAIN_PATH = re.compile(
 class Examined:
     """Result of examining a text that is to be saved.
 
-    `text` is the text with the values of the `removed` kinds masked. If `refused` names any kind, the text must not be
-    saved. `flagged` has an item for each line with a flagged value: the line number and the kinds of the values.
+    `text` is the text after the values of the `removed` kinds are masked. If `refused` names any kind, the text must
+    not be saved. `flagged` has an item for each line with a flagged value: the line number and the kinds of the values.
     """
 
     text: str

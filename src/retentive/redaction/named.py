@@ -158,7 +158,7 @@ def _strong(text: str, name: _Name) -> Find | None:
 def find_before(text: str, start: int, end: int) -> Iterator[Find]:
     """Yield a value that precedes its word, as in `Kumquat-9 is the password`.
 
-    `start` is the end of the value, or a space after it.
+    `start` is the position of the end of the value, or of a space after the value.
     """
     line = text[max(0, start - 100) : start].rpartition("\n")[2].rstrip(" ")
     match = re.search(r"([!-~]{5,80})$", line.rstrip("\"'`”“»』」"))

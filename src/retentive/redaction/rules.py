@@ -44,7 +44,7 @@ class Rule:
 
     `check` takes a matched value and returns whether it counts. `starts` makes the search faster: only texts that
     contain one of these strings are searched, so every match must contain one of them. With `ignore_case`, `starts` has
-    no effect. If `likely` is True, the setting `sensitive_likely` applies to the matches instead of `sensitive`.
+    no effect. If `likely` is True, the setting `sensitive_likely` applies to the matches, not the setting `sensitive`.
 
     A rule without `starts` searches every text in full. A pattern with unbounded backtracking slows every write.
     """

@@ -243,7 +243,7 @@ class Search:
 class Prefilter:
     """Finds the parts of a text where each of many searches may match, in one pass over the text.
 
-    Without RE2 (`has_re2` is false), it cannot tell where a search may match.
+    Without RE2 (`has_re2` is false), a prefilter cannot tell where a search may match.
     """
 
     def __init__(self, searches: Sequence[Search], *, with_re2: bool | None = None) -> None:
@@ -260,7 +260,7 @@ class Prefilter:
     def matching(self, data: bytes) -> Iterator[Search]:
         """Yield the searches that match in a short ASCII text. Of searches that share a hint, yield at most one.
 
-        This is faster than `narrow`, because it records nothing. It needs RE2.
+        This method is faster than `narrow`, because it records nothing. It needs RE2.
         """
         for one in self._passes:
             yield from one.matching(data)
@@ -283,7 +283,7 @@ class Prefilter:
 
 
 class _Pass:
-    """Sets of patterns for RE2. A set for searches that share a hint runs only in the parts where the hint matches.
+    """Sets of patterns for RE2. A set whose searches share a hint runs only in the parts where the hint matches.
 
     One automaton for all patterns would have too many states for the processor caches. For the same reason, each set
     runs over all parts before the next set starts.

@@ -102,7 +102,7 @@ def _stripped(text: str) -> str:
 
 
 def _kinds(pattern: re.Pattern[str], text: str) -> list[str]:
-    """Distinct characters of a text that match. Listing all matches in a long text takes ten times as long."""
+    """Return each distinct character that matches. Listing all matches in a long text takes ten times as long."""
     kinds: list[str] = []
     while (match := pattern.search(text)) is not None:
         kinds.append(match[0])

@@ -354,7 +354,7 @@ class RemoteHistory(History):
         limit: int = 20,
         texts: bool = False,
     ) -> HttpExchange[ListPage[ListedVersion, str]]:
-        """Return one page of versions, newest first. A page has at most 100 versions, or 20 with texts."""
+        """Return one page of versions, newest first. A page has at most 100 versions, or 20 if `texts` is True."""
         if oldest_first:
             raise no_route("`history.page` with `oldest_first`")
         if limit < 1:

@@ -258,7 +258,10 @@ class HostedStore(RemoteStore):
 
 
 class HostedHistory(RemoteHistory):
-    """History of a hosted memory store: `log`, `redact`, `show` and `diff`. The last two accept only version ids."""
+    """History of a hosted memory store: `log`, `redact`, `show` and `diff`.
+
+    `show` and `diff` accept only version ids.
+    """
 
     changes = unsupported("history.changes")
     differences = unsupported("history.differences")

@@ -70,7 +70,7 @@ class RemoteReads(MemoryStore):
     def memories_at(self, under: str, at: Revision) -> HttpExchange[list[Memory]]:
         """Return the memories below a directory, as they were at a time or revision.
 
-        If the path was a memory, return that memory.
+        If `under` was the path of a memory at that time, return this memory.
         """
         target, query = objects.parsed(under), {"at": objects.moment_text(at)}
         found = yield from pages(f"{self.base}/memories", path_prefix=objects.prefix(target), at=query["at"])
@@ -112,7 +112,7 @@ class RemoteReads(MemoryStore):
     ) -> HttpExchange[ListPage[Listed, ListingCursor]]:
         """Return one page of the memories below a directory, in byte order of their paths.
 
-        A page has at most 100 memories, or 20 with texts.
+        A page has at most 100 memories, or 20 if `texts` is True.
         """
         target = objects.parsed(under)
         if limit < 1 or depth not in {0, 1}:

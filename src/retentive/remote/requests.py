@@ -41,9 +41,10 @@ _MAYBE_DONE = frozenset({502, 504})
 class HttpRequest:
     """One request.
 
-    `repeats` is True if sending the request twice makes its change only once. `key` is its idempotency key, the same in
-    all attempts. With `returns_conflicts`, an error response that lists conflicts is returned, not raised. `upload`
-    returns the pieces of the body; it is called for each attempt. The body of the response is written to `sink`.
+    If `repeats` is True, a request that is sent twice makes its change only once. `key` is the idempotency key of the
+    request, the same in all attempts. With `returns_conflicts`, an error response that lists conflicts is returned, and
+    no exception is raised. `upload` returns the pieces of the body; it is called for each attempt. The body of the
+    response is written to `sink`.
     """
 
     method: str
@@ -79,7 +80,7 @@ class HttpRequest:
         return self.repeats or not self.is_change
 
     def content(self) -> bytes | None:
-        """Return the body as JSON, or None without a body.
+        """Return the body as JSON, or None if the request has no body.
 
         Raises `ValueError`, `TypeError` or `RecursionError` if JSON cannot represent the body.
         """

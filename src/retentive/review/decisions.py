@@ -184,7 +184,7 @@ class Decide(WriteOperation[DecisionOutcome]):
 
 
 class _Hindered(Exception):
-    """Raised if a change cannot be applied. Contains the kind of obstacle, the path and a sentence."""
+    """Raised if a change cannot be applied. Contains the kind of obstacle, the path and an explanation."""
 
     def __init__(self, what: ObstacleKind, path: str | None, text: str | None = None) -> None:
         by = " by somebody else" if what == "created" else ""

@@ -114,8 +114,8 @@ class DecisionOutcome:
 class Decision:
     """Decision on a proposal. `actor` made the proposal, and `by` is the person who decided at the time `at`.
 
-    If the proposal was accepted, `revision` is the revision of the store at which it was applied. `revision` is 0 for a
-    refusal, and for an acceptance that changed nothing because somebody had already made the proposed change.
+    If the proposal was accepted, `revision` is the store revision at which the proposal was applied. `revision` is 0
+    for a refusal, and for an acceptance that changed nothing because somebody had already made the proposed change.
     """
 
     proposal_id: str
@@ -256,7 +256,7 @@ def foundations(proposals: Sequence[Proposal]) -> dict[str, set[str]]:
 
 
 def _needed(change: ProposedChange) -> Iterator[tuple[str, str]]:
-    """Yield the conditions that a change needs, if an earlier proposed change can establish them."""
+    """Yield the conditions that a change needs and that an earlier proposed change can establish."""
     yield "memory", change.memory_id
     if change.operation in {"created", "renamed"} and change.path is not None:
         yield from (("no memory", place) for place in (change.path, *ancestors(change.path)))
@@ -264,7 +264,7 @@ def _needed(change: ProposedChange) -> Iterator[tuple[str, str]]:
 
 
 def _given(change: ProposedChange) -> Iterator[tuple[str, str]]:
-    """Yield the conditions that a change establishes: its memory exists, and a path that it leaves is free."""
+    """Yield the conditions that a change establishes: its memory exists, and a path that the memory leaves is free."""
     yield "memory", change.memory_id
     if change.operation in {"deleted", "renamed"} and change.before is not None:
         yield "no memory", change.before

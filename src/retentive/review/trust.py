@@ -133,7 +133,7 @@ class _Search:
         self._assessed, self._names = Assessment(snapshot, settings, None), doubted_names(settings)
 
     def page(self, after: str, limit: int | None) -> tuple[tuple[DoubtedMemory, ...], str | None]:
-        """Return at most `limit` memories, starting at path `after`, and the first path of the next page or None."""
+        """Return at most `limit` memories from the path `after` on. Also return the start of the next page, or None."""
         memory = None if self._under == ROOT else self._snapshot.get(self._under).memory
         if memory is not None or self._names == ():
             return tuple(self._chosen([] if memory is None else [memory])), None

@@ -190,9 +190,9 @@ def prefixes(word: str, latin: tuple[str, ...]) -> list[str]:
 def detected(words: Iterable[frozenset[str]]) -> tuple[str, ...]:
     """Detect the languages of texts in Latin script. Each text is given as the set of its folded words.
 
-    The language of a text is clear if the text contains at least two of its function words. Only texts with a
-    clear language count. A language is returned if more than a tenth of these texts are in this language. If no text
-    counts, the result is English.
+    The language of a text is clear if the text contains at least two function words of this language. Texts without a
+    clear language are ignored. A language is returned if more than a tenth of the other texts are in this language. If
+    all texts are ignored, the result is English.
     """
     votes: dict[str, int] = {}
     for each in words:

@@ -1,4 +1,4 @@
-"""Search indexes of the memory stores that a process searches.
+"""The search indexes of a process: one for each memory store that the process searches.
 
 Before each search, an index is updated from the versions that were written since the last search. Indexes are only in
 RAM: storing them on disk would double the time of a write and leave traces of redacted text. The index of an encrypted
@@ -92,10 +92,10 @@ class Corpus:
     ) -> tuple[Results, tuple[str, ...]] | None:
         """Search the memories of a store. Return the results and the paths of damaged memories.
 
-        Another thread may already have updated the index to a newer state than the snapshot. Then the newer state is
-        searched or, if `may_be_newer` is False, None is returned. `admit` decides which memories can be found. `sees`
-        decides which memories the actor may see. `doubts` hides some of the memories that the actor may see.
-        `counted` decides which memories count for the rarity of words; by default, all do.
+        Another thread may already have updated the index to a newer state than the snapshot. In this case, the
+        newer state is searched. If `may_be_newer` is False, None is returned instead. `admit` decides which memories
+        can be found. `sees` decides which memories the actor may see. `doubts` hides some of the memories that the
+        actor may see. `counted` decides which memories count for the rarity of words; by default, all do.
         """
         if doubts is not None and (self._is_too_large(snapshot) or not isinstance(query, Query)):
             admit, sees, doubts = _both(admit, doubts.shows), _both(sees, doubts.shows), None
@@ -269,7 +269,7 @@ def document_of(memory: Memory, data: bytes) -> Document:
 
 
 class Corpora:
-    """Search indexes of all stores that a process searches, limited in bytes of text. Threads may share it."""
+    """All search indexes of a process, with a limit on their total bytes of text. Threads may share this object."""
 
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_kept_bytes = max_kept_bytes
@@ -292,9 +292,9 @@ class Corpora:
             return corpus
 
     def trim(self, used: Corpus) -> None:
-        """Record `used` as the most recently used index, then drop the least recently used indexes until the rest fit.
+        """Record `used` as the most recently used index. Then drop indexes while their total size exceeds the limit.
 
-        An index that a thread is using is not dropped.
+        The least recently used index is dropped first. An index that a thread is using is not dropped.
         """
         with self._lock:
             living = {id(corpus) for by_id in self._of_backend.values() for corpus in by_id.values()}

@@ -23,8 +23,8 @@ MAX_HEADING_CHARS = 100
 class Wanted:
     """Search terms to find in the lines of a memory.
 
-    `by_surface` maps each word as written to the numbers of the terms that it matches. `weights` has the weight of each
-    term by its number.
+    Each term has a number. `by_surface` maps each word as written to the numbers of the matching terms. `weights` has
+    the weight of each term by its number.
     """
 
     by_surface: Mapping[str, tuple[int, ...]]
@@ -94,7 +94,7 @@ def _starts(text: str, needle: str) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A matching line: its number from 1, its score, and the Markdown headings above it."""
+    """A matching line: its number (counted from 1), its score, and the Markdown headings above it."""
 
     number: int
     score: float

@@ -139,7 +139,7 @@ def search_literal(
 def _newest(documents: list[Document], limit: int) -> list[Document]:
     """Return the first `limit` documents in the order of results.
 
-    To save time, documents that are too old to be among them are dropped before sorting.
+    To save time, documents that are too old to be among the first `limit` are dropped before sorting.
     """
     if 0 < limit < len(documents):
         oldest = nlargest(limit, [document.updated_at for document in documents])[-1]
@@ -208,7 +208,10 @@ def _finds(folded: str, word: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _origins(row: str, folded: str) -> list[Span]:
-    """Map each character of the folded line to its span in the original line. Empty if the mapping is ambiguous."""
+    """Map each character of the folded line to its span in the original line.
+
+    The result is empty if the mapping is ambiguous.
+    """
     clusters = row if "".join(map(_folded_char, row)) == folded else _clusters(row)
     origins: list[Span] = []
     at = 0

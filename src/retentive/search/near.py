@@ -1,4 +1,4 @@
-"""Similar words of an index, as suggestions for a mistyped word: they differ from it by one or two letters."""
+"""Suggestions for a mistyped word: words of an index that differ from the mistyped word by one or two letters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Similar:
         self._others = frozenset(_first_changed(given) if self._most else ())
 
     def distance(self, word: str) -> int:
-        """Return the number of letters by which `word` differs, or 0 if it is equal or not similar."""
+        """Return by how many letters `word` differs from the given word; 0 if the words are equal or not similar."""
         far = distance(self._given, word, self._most) if self._most and self._may_be_near(word) else 0
         return far if far <= self._most else 0
 
@@ -40,7 +40,7 @@ class Similar:
 
 
 def near_words(word: str, index: Index, sees: Callable[[int], bool]) -> tuple[str, ...]:
-    """Return the best suggestions for a word: the nearest first, then the most frequent.
+    """Return the best suggestions for a word, nearest first. Of equally near words, the most frequent comes first.
 
     `sees` takes the number of a memory and returns whether the actor may see it. Only words in such memories are
     suggested.

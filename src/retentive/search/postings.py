@@ -1,8 +1,8 @@
 """Inverted index of one memory store, in RAM. It stores which memories contain each word, and how often.
 
-The index numbers the memories. The postings of a word are a sorted array of these numbers. The array has one entry
-for each occurrence of the word, so that counting and merging run in C. Half of all words occur only once. For such a
-word, the index stores the single number instead of an array.
+Each memory has a number in the index. The postings of a word are a sorted array of these numbers. The array has one
+entry for each occurrence of the word, so that counting and merging run in C. Half of all words occur only once. For
+such a word, the index stores the single number instead of an array.
 
 Words are stored as written (*surfaces*), so building the index needs no stemmer. A query is expanded to the few
 surfaces that share a stem with its words (`analysis.prefixes`).
@@ -262,7 +262,7 @@ class Index:
         self.count(len(document.data), -1)
 
     def _learn(self) -> None:
-        """Update the lookup by key with all surfaces that are new since the last call of this method."""
+        """Add all surfaces that are new since the last call of this method to the lookup by key."""
         for surface in self._postings.fresh:
             if surface.isascii() and (surface.isdigit() or (surface.islower() and "_" not in surface)):
                 self._new_keys.add(surface)
@@ -309,7 +309,10 @@ class Index:
         return {each.memory_id: each.version_id for each in self.documents if each is not None}
 
     def languages(self) -> tuple[str, ...]:
-        """Detect the languages of the store in a sample of its memories. Only languages in Latin script count."""
+        """Detect the languages of the store in a sample of its memories.
+
+        Only languages in Latin script are detected.
+        """
         if not self._languages:
             numbers = [each for name, each in self._numbers.items() if in_sample(name, self.memories)]
             sample = [document for number in numbers if (document := self.documents[number]) is not None]

@@ -40,8 +40,8 @@ Admit = Callable[[Document], bool]
 class Doubts:
     """Rule for documents that may be hidden from an actor.
 
-    `is_doubted` selects the documents that need a decision, and `shows` then decides whether one of them is shown. The
-    result of `is_doubted` depends only on `key` and the document, so an index can cache it.
+    `is_doubted` selects the documents that need a decision. For each of these documents, `shows` decides whether it is
+    shown. The result of `is_doubted` depends only on `key` and the document, so an index can cache this result.
     """
 
     key: Hashable
@@ -76,7 +76,7 @@ def statistics_of(index: Index, terms: Terms, counts_too: Admit | None = None) -
     """Return the statistics of an index for the terms of a query.
 
     With `counts_too`, only the documents for which it returns True are counted. This is necessary if a caller may
-    not see all documents. Otherwise the order of the results would reveal which words are in the other documents.
+    not see all documents. If hidden documents were counted, the order of the results would reveal their words.
     """
     if counts_too is None:
         counts = {term.text: index.occurrences(term).memories for term in terms.words}
@@ -90,7 +90,7 @@ class Ranking:
     """One ranked search in one index.
 
     `admit` decides which documents can be found, and `sees` which documents the actor may see; None accepts all.
-    `hidden` has the numbers of other documents to leave out; for a few documents, this is faster than `admit`.
+    `hidden` has the numbers of more documents to leave out; for a few documents, this is faster than `admit`.
 
     `near` is given if the index contains only the words of the query. It is a function that takes words, and returns
     an index of similar words.

@@ -49,7 +49,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """A matching line: its number from 1, its text, and the positions of the matches in this text.
+    """A matching line: its number (counted from 1), its text, and the positions of the matches in this text.
 
     A long line is cut around the first match. `headings` are the Markdown headings above the line, outermost first.
     """
@@ -107,7 +107,7 @@ _UNITS = (("year", 365 * 86_400), ("month", 30 * 86_400), ("day", 86_400), ("hou
 
 
 def age(at: datetime, now: datetime) -> str:
-    """Return the age of a change in its largest unit, such as `3 days ago`."""
+    """Return the age of a change, such as `3 days ago`, in the largest unit that fits."""
     seconds = (now - at).total_seconds()
     for name, length in _UNITS:
         count = int(seconds // length)

@@ -1,4 +1,6 @@
-"""Searches without an index: the first of a process, those in versions and proposals, and those in very large stores.
+"""Searches without an index.
+
+These are the first search of a process, searches in versions and proposals, and searches in very large stores.
 
 Each text is read once. Only lines that may contain a word of the query are split into words, so a scan takes
 only a fraction of the time that building an index takes. The results are the same as with an index.
@@ -42,7 +44,7 @@ class _Cache(dict[Key, Value], Generic[Key, Value]):
 
 
 class Scan:
-    """One search over documents without an index."""
+    """One search that reads the documents and uses no stored index."""
 
     def __init__(self, documents: Sequence[Document], query: Query, languages: tuple[str, ...]) -> None:
         self._documents, self._query = documents, query
@@ -97,7 +99,7 @@ def restricted(documents: Iterable[Document], terms: Sequence[Term]) -> Index:
 
 
 class _Finder:
-    """Finds the words of documents that match search terms.
+    """Finds the words that match search terms in documents.
 
     To save time, it first searches each text for *needles*. These are short texts in plain letters, and each matching
     word contains at least one of them. Only lines with a needle are split into words.
@@ -165,7 +167,7 @@ def _plain(text: str) -> str:
 
 
 def _number(date: str) -> str:
-    """Return a pattern of the number that all forms of a date contain: the day or, if it has no day, the year."""
+    """Return a pattern for the number in all forms of a date: the day or, if the date has no day, the year."""
     year, _, rest = date[1:].partition("-")
     return year if len(year) == 4 and "-" not in rest else "0?" + date[-2:].lstrip("0")
 

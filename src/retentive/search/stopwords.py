@@ -66,7 +66,7 @@ skulle så sådan till under upp ut utan vad var vara varför varit varje vars v
 def stop_words(language: str) -> frozenset[str]:
     """Return the stop words of a language, such as `the` and `of`, folded like the words of a query.
 
-    Empty if there is no list for the language.
+    The result is empty if there is no list for the language.
     """
     return frozenset(_WORDS.get(language, "").split())
 

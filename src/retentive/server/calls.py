@@ -33,7 +33,7 @@ _OpenKey: TypeAlias = tuple[str, Actor, tuple[str, ...], str]
 
 
 class ServedLocation:
-    """Location that is open, its API keys, its webhooks and a cache of open memory stores. Threads may share it."""
+    """An open location, with its API keys, its webhooks and a cache of open memory stores. Threads may share it."""
 
     def __init__(self, opened: Retentive, keys: KeyStore | None = None, *, webhooks_to_private: bool = False) -> None:
         self.opened = opened
@@ -83,7 +83,7 @@ class Caller:
 
     @property
     def recorded_key(self) -> str:
-        """Id of the API key to record with changes. Empty if the actor is this key or an OAuth token was used."""
+        """Id of the API key to record with changes. Empty if the actor is this key, or if an OAuth token was used."""
         is_named = self.actor == Actor("api_key", self.key.id)
         return self.key.id if self.key.id.startswith(ID_PREFIX) and not is_named else ""
 
@@ -155,7 +155,7 @@ class RouteCall:
     def answered_by(self, handler: Handler, fields: Mapping[str, object]) -> RouteAnswer:
         """Call a handler with the arguments `fields`, and return its result.
 
-        If the handler fails because the memory store was erased meanwhile, `HttpError` 404 replaces its exception.
+        If the handler fails because the memory store was erased meanwhile, `HttpError` 404 is raised instead.
         """
         try:
             return handler(self, **fields)

@@ -84,9 +84,9 @@ def named_actor(headers: Headers, key: KeyRecord) -> Actor:
 
 
 def read_request_key(headers: Headers, call: RouteCall, fields: Mapping[str, object]) -> RequestKey | None:
-    """Return the value of the header `Idempotency-Key` and a digest of the request, or None without this header.
+    """Return the value of the header `Idempotency-Key` and a digest of the request.
 
-    Raises `HttpError` 400 if the header is malformed.
+    Returns None if the header is missing. Raises `HttpError` 400 if it is malformed.
     """
     given = headers.getlist(IDEMPOTENCY_HEADER)
     if not given:

@@ -106,7 +106,10 @@ class Deliverer:
         wait([future for _, future in self._running.values()], timeout=0.2)
 
     def sweep(self) -> None:
-        """Queue events that no process has queued. Remove dead deliveries that are too old or exceed the maximum."""
+        """Queue events that no process has queued. Remove dead deliveries that are too old.
+
+        For each endpoint, only the newest `max_deliveries` dead deliveries are kept.
+        """
         infos = self._opened.stores()
         self._webhooks.announce(infos)
         self._webhooks.announce_deleted(self._webhooks.gone({info.id for info in infos}))

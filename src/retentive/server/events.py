@@ -51,8 +51,8 @@ class _Watch:
 async def arrived(news: asyncio.Event, within_s: float) -> bool:
     """Wait at most `within_s` seconds until `news` is set. Return whether it was set.
 
-    `asyncio.wait_for` is not used: in Python 3.11 it loses a cancellation that arrives at the same time as the event,
-    and the stream of a disconnected client would never end.
+    `asyncio.wait_for` is not used. In Python 3.11, it loses a cancellation that arrives at the same time as the event.
+    The stream of a disconnected client would then never end.
     """
     try:
         async with asyncio.timeout(within_s):

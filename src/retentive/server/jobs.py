@@ -67,8 +67,8 @@ class Scheduler:
 
     Before a job starts, its record is marked as running by compare-and-set. While the job runs, a thread increases the
     `beat` in the record. Another process may take the job over only if the beat has not changed for the length of a
-    lease. It measures that time with its own monotonic clock. So a job never runs in two processes at once, even if the
-    process that runs it is no longer the leader.
+    lease. The other process measures this time with its own monotonic clock. Therefore, a job never runs in two
+    processes at once, even if the process that runs the job is no longer the leader.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Elects one leader among the server processes of a location, by compare-and-set on a stored record.
 
-The leader renews the record regularly. Another process takes over if the record has not changed for most of a lease. It
-measures that time with its own monotonic clock, so clocks of hosts are never compared. By then, the old leader has
-already stopped leading, because it stops earlier (`VALID`) than others take over (`TAKEN`).
+The leader renews the record regularly. Another process takes over if the record has not changed for most of a lease.
+The other process measures this time with its own monotonic clock, so clocks of hosts are never compared. When another
+process takes over, the old leader has already stopped leading, because `VALID` is less than `TAKEN`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TAKEN = 0.75
 
 
 class Leader:
-    """Takes part in the election for this process. Call `tick` every `RENEWED * lease_s` seconds."""
+    """Represents this process in the election. Call `tick` every `RENEWED * lease_s` seconds."""
 
     def __init__(
         self, records: LocationRecords, *, lease_s: float = LEASE_S, monotonic: Callable[[], float] = time.monotonic

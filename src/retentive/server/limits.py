@@ -101,7 +101,7 @@ def bucket_file() -> Iterator[str]:
 
 
 def _remove_unused(path: Path) -> None:
-    """Remove the bucket file of a server that was killed. Keep it if a process holds its lock or if it is new."""
+    """Remove the bucket file of a server that was killed. Keep the file if it is locked or new."""
     with suppress(OSError), path.open("rb") as file:
         if time.time() - path.stat().st_mtime > _UNLOCKED_S:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -107,9 +107,9 @@ class McpEndpoint:
     def _store(self, caller: Caller, given: str | None) -> MemoryStore:
         """Return the memory store that a request is for.
 
-        It is the memory store that the URL names (`given`). If the URL names none, and the API key allows exactly one
-        memory store, it is that one. Otherwise it is the default one. Raises `HttpError` 404 if the memory store
-        does not exist or the caller may not see it.
+        If the URL names a memory store (`given`), this memory store is returned. If the URL names none, the result is
+        the only memory store that the API key allows or, if the key may allow several, the default memory store.
+        Raises `HttpError` 404 if the memory store does not exist or the caller may not see it.
         """
         name = given or _only(caller.key.stores) or DEFAULT_KEY
         location = self._server.location
@@ -172,7 +172,7 @@ class McpEndpoint:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """Return an ASGI function that first returns `body`, which was read already. Later calls go to `receive`."""
+    """Return an ASGI function whose first call returns `body`, which was read already. Later calls go to `receive`."""
     read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:
@@ -213,8 +213,8 @@ def _id_of(server: Server, caller: Caller, key: str) -> str:
 def _check_origin(request: Request) -> None:
     """Raise `HttpError` 403 if a web page of another site sent the request.
 
-    The error is also raised if the host name of the page resolves to this machine (DNS rebinding). Source: MCP,
-    "Streamable HTTP", security warning. Such a page does not have the API key; this check is a second defence.
+    The error is also raised if the host name of the page resolves to this machine (DNS rebinding). Such pages do not
+    have the API key, so this check is a second defence. Source: MCP, "Streamable HTTP", security warning.
     """
     origin = request.headers.get("origin")
     if origin is None:

@@ -40,8 +40,8 @@ _MAX_CACHED = 10_000
 class Issuer:
     """Configured issuer of OAuth tokens, with the rules that derive the rights of a caller from the claims of a token.
 
-    The workspace is either `workspace` or the value of the claim `workspace_claim`. That value must match one of the
-    patterns in `workspaces`.
+    The workspace is either `workspace` or the value of the claim whose name is `workspace_claim`. The value of the
+    claim must match one of the patterns in `workspaces`.
     """
 
     issuer: str
@@ -150,7 +150,7 @@ class Tokens:
 
     @classmethod
     def from_file(cls, path: str) -> Tokens:
-        """Configure the verifier from a TOML file. Raises `InvalidInput`.
+        """Return a verifier that is configured by a TOML file. Raises `InvalidInput`.
 
         The file contains `resource` and tables `[[issuers]]`.
         """

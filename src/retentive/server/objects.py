@@ -182,7 +182,7 @@ def moment(at: str) -> str | datetime:
 def prefix_of(path_prefix: str) -> str:
     """Convert a `path_prefix` of the API, such as `/x/`, to a prefix for the memory tool, such as `/memories/x/`.
 
-    Raises `HttpError` 400 if `path_prefix` is not canonical, or does not begin and end with `/`.
+    Raises `HttpError` 400 if `path_prefix` is not canonical, or has no `/` at its beginning or at its end.
     """
     if not path_prefix.startswith("/") or not path_prefix.endswith("/"):
         raise invalid("path_prefix: must begin and end with /", "invalid_path")

@@ -134,7 +134,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Cancel the deadline of the body, which has arrived."""
+        """Cancel the deadline of the body, because the body has arrived."""
         self._is_in_body = False
         self._arm(None)
         super().on_message_complete()
@@ -175,9 +175,9 @@ class HttpProtocol(HttpToolsProtocol):
         return None
 
     def _because(self, error: HttpError) -> HttpError:
-        """Store the error for the response, and return it.
+        """Store `error` for the response, and return `error`.
 
-        If a callback raises an error, the parser replaces it with an error of its own.
+        This is necessary because the parser replaces each error that a callback raises with an error of its own.
         """
         self._refusal = error
         return error

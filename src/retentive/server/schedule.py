@@ -65,7 +65,7 @@ def _job(name: str, given: object) -> ScheduledJob:
     if name not in FIELDS:
         raise InvalidInput(f"there is no job {name!r}; the jobs are {', '.join(FIELDS)}")
     if not isinstance(given, dict) or ("every" in given) == ("at" in given):
-        raise InvalidInput(f'[{name}] needs every = "1h" or at = "03:00", but not both')
+        raise InvalidInput(f'[{name}] needs `every = "1h"` or `at = "03:00"`, but not both')
     fields = {key: value for key, value in given.items() if key not in {"every", "at"}}
     kinds = FIELDS[name]
     for key in fields.keys() ^ kinds.keys():

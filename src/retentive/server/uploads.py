@@ -42,7 +42,7 @@ class Upload:
     _owner: list[None] = field(default_factory=lambda: [None], repr=False)
 
     def is_taken(self) -> bool:
-        """Claim the right to close the file. Return True if it was claimed before. Threads may call it."""
+        """Claim the right to close the file. Return True if the right was claimed before. Thread-safe."""
         try:
             self._owner.pop()  # atomic
         except IndexError:

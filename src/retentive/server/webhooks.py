@@ -68,7 +68,7 @@ class Endpoint:
     def wants(self, event: str, info: StoreInfo, at: datetime) -> bool:
         """Return whether an event of a memory store must be sent to the endpoint.
 
-        `info` describes the memory store, and `at` is the time of the event. Events from before the creation of the
+        `info` describes the memory store, and `at` is the time of the event. Events that are older than the
         endpoint are not sent.
         """
         return (
@@ -82,7 +82,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Event to send to one webhook endpoint, as it is stored.
+    """Stored event that must be sent to one webhook endpoint.
 
     `due` is the Unix time of the next attempt. `tried_at` and `error` describe the last attempt.
     """
@@ -158,7 +158,7 @@ class Webhooks:
     ) -> Iterator[Delivery]:
         """Yield the pending or the dead deliveries, sorted by key.
 
-        With `endpoint_id`, yield only the deliveries of that endpoint whose event ids are greater than `after`.
+        With `endpoint_id`, yield only deliveries of that endpoint, and only those with event ids greater than `after`.
         """
         start = f"{endpoint_id}." if endpoint_id else ""
         found = self._records.list(_kind(state), after=start + after, limit=limit)

@@ -69,7 +69,7 @@ class Changed(NamedTuple):
 
 
 class Flagged(NamedTuple):
-    """Line of a memory that may contain a sensitive value, or that reads like an instruction to the model.
+    """Line in a memory. The line may contain a sensitive value, or reads like an instruction to the model.
 
     `kinds` names the kinds of sensitive values, or is `instructions`.
     """
@@ -100,8 +100,8 @@ class Used(NamedTuple):
 class Near(NamedTuple):
     """Limit that is at least 80 % used.
 
-    `limit_name` is the name of the setting, and `present` is the current usage. `path` is the path of
-    the memory if the limit is for one memory, else None.
+    `limit_name` is the name of the setting that defines the limit, and `present` is the current usage. `path` is the
+    path of the memory if the limit is for one memory, else None.
     """
 
     limit_name: str
@@ -284,7 +284,10 @@ class _Past:
         self._grow(version, day)
 
     def _grow(self, version: Version, day: date) -> None:
-        """Count the growth of a memory from this version to the next newer version, on the day of the newer version."""
+        """Count how much a memory grew from this version to the next newer version.
+
+        The growth is counted on the day of the newer version.
+        """
         later = self._oldest.get(version.memory_id)
         size = version.size_bytes or 0
         if version.redacted_at is not None:  # the size is unknown; assume the size after the next change

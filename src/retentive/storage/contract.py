@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 
 class Unchanged(Enum):
-    """Type of the constant `UNCHANGED`. `Transaction.set_metadata` keeps a value if its argument is `UNCHANGED`."""
+    """Type of the constant `UNCHANGED`. `Transaction.set_metadata` keeps each value whose argument is `UNCHANGED`."""
 
     UNCHANGED = 0
 
@@ -479,9 +479,10 @@ class Backend(ABC):
     def side_records(
         self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
     ) -> Iterator[tuple[str, str]]:
-        """Return keys and values of the side records of a kind, in key order, with keys greater than `after`.
+        """Return the keys and values of the side records of a kind, in key order.
 
-        If `limit` is given, at most this number of records is returned.
+        Only side records with keys greater than `after` are returned. If `limit` is given, at most this number of
+        records is returned.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Basic functions for files and directories, error mapping, and refusal of network file systems."""
+"""Basic functions that create and sync files and directories, convert errors, and refuse network file systems."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def need_posix(what: str, instead: str = "") -> None:
 
 
 def os_error(error: OSError) -> RetentiveError:
-    """Convert an `OSError` to the exception of this library that callers expect.
+    """Convert an `OSError` to the exception that callers of this library expect.
 
     The text of the `OSError` is left out, because it contains a file name.
     """

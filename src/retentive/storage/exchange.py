@@ -93,9 +93,9 @@ class Scratch:
 def _has_fine_times(descriptor: int) -> bool:
     """Return True if each change of a file after a `stat` gets a new timestamp. Leaves one byte in the file.
 
-    Most file systems do this since Linux 6.13 ("multigrain timestamps"). A change after a `stat` then gets the exact
-    time; any other change gets the time of the last clock tick. To find out, this function makes several changes within
-    one clock tick and compares the timestamps.
+    Most file systems do this since Linux 6.13 ("multigrain timestamps"). On them, a change after a `stat` gets the
+    exact time; any other change gets the time of the last clock tick. To test the file system, this function makes
+    several changes within one clock tick and compares the timestamps.
     """
     for _ in range(_TRIES):
         start, times = time.monotonic(), set()

@@ -40,7 +40,7 @@ _resting = ExitStack()
 
 
 def watch(forkable: Forkable) -> None:
-    """Register an object whose method `renew_after_fork` is called in every forked child.
+    """Register an object, so that its method `renew_after_fork` is called in every forked child.
 
     If the object is `Quietable`, each fork happens inside the context that its method `quiet` returns.
     """

@@ -1,4 +1,4 @@
-"""Lookups of memories and versions that do not need the text. They work even if the text is damaged."""
+"""Lookups that do not need the text of a memory or version. They work even if the text is damaged."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Base class of overlays: snapshots that show another snapshot with changes.
 
 An overlay can show decrypted texts, the state after a proposal, or an earlier state. A subclass overrides the methods
-whose results differ. `Overlay` passes every other method except `walk_naming` to the inner snapshot, even methods that
-`Snapshot` implements by calling other methods. A subclass that changes texts must therefore also override `text`,
+whose results differ. `Overlay` calls the inner snapshot for every other method except `walk_naming`, even if `Snapshot`
+implements the method by calling other methods. A subclass that changes texts must therefore also override `text`,
 `texts`, `sizes` and `as_of`. A subclass that hides memories must also override `one_level` and `earlier`. A subclass
 that changes `versions` must also override `scan`.
 """

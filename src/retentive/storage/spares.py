@@ -170,7 +170,7 @@ def _blocks(size: int) -> int:
 
 
 def could_be_torn(found: bytes, text: bytes) -> bool:
-    """Return True if the bytes `found` in a file can be the result of a power cut while `text` was written to it.
+    """Return True if a power cut during a write of `text` can leave the bytes `found` in the file.
 
     This is so if `found` is a prefix of `text`, or if each byte of `found` is zero or equals the byte of `text` at the
     same position.

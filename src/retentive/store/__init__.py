@@ -1,4 +1,4 @@
-"""Memory stores for applications: `MemoryStore`, access to memories by id, and the open location of the stores."""
+"""Memory stores for applications: `MemoryStore`, access to memories by id, and the opened location of the stores."""
 
 from retentive.store.memory_store import MemoryStore, core_of, for_request, limited_to, recording_key, search_once
 

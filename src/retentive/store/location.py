@@ -1,4 +1,4 @@
-"""Open location of memory stores, which `opening.open` returns."""
+"""Opened location of memory stores. The function `opening.open` returns it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def new_store(
 
 
 class Retentive:
-    """Open location with its memory stores.
+    """Opened location with its memory stores.
 
     Threads may share it. It can be used after a fork, unless the stores are in object storage.
     """
@@ -137,14 +137,14 @@ class Retentive:
         )
 
     def through(self, integration: str) -> Retentive:
-        """Return an object for the same location. Audit entries of its changes contain `integration`."""
+        """Return an object for the same location. Audit entries of changes by this object contain `integration`."""
         other = copy(self)
         other._integration = integration  # noqa: SLF001 - the same class
         return other
 
     @property
     def records(self) -> LocationRecords:
-        """Records of the location that belong to no memory store, such as the keys of an HTTP server."""
+        """Records that belong to the location and to no memory store, such as the keys of an HTTP server."""
         from retentive.store.location_records import LocationRecords  # noqa: PLC0415 - rarely needed
 
         return LocationRecords(self.backend)
@@ -204,7 +204,8 @@ class Retentive:
     ) -> StoreInfo:
         """Change the name, description or metadata of a store.
 
-        An argument that is None keeps the stored value. In `metadata`, the value None removes the stored entry.
+        An argument that is None keeps the stored value. In `metadata`, the value None removes the stored entry with the
+        same key.
 
         Raises `NotFound`, `Archived`, `ReadOnly` and `InvalidInput`.
         """
@@ -239,11 +240,11 @@ class Retentive:
     def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> Removed:
         """Permanently remove a memory store with its memories, versions and records. Only the id of the store remains.
 
-        Raises `ReadOnly` if the store is read-only, or if the actor is not allowed to change one of its memories.
-        Deleted memories count too. Raises `NotFound` if there is no such store, `InvalidInput` for an invalid store
-        key, and `PermissionDenied` for an actor under review. Raises `Locked` if the settings of an encrypted store
-        cannot be read because its key was not given. A store whose key was destroyed, or that has only default
-        settings, can be erased without a key.
+        Raises `ReadOnly` if the store is read-only, or if it has a memory that the actor is not allowed to change. This
+        includes deleted memories. Raises `NotFound` if there is no such store, `InvalidInput` for an invalid store key,
+        and `PermissionDenied` for an actor under review. Raises `Locked` if the settings of an encrypted store cannot
+        be read because its key was not given. A store whose key was destroyed, or that has only default settings, can
+        be erased without a key.
         """
         from retentive.history.removal import EraseStore, Removed  # noqa: PLC0415 - rarely needed
 

@@ -1,4 +1,4 @@
-"""Small values (records) of a location that belong to no memory store, such as the keys of an HTTP server.
+"""Records of a location: small values that belong to no memory store, such as the keys of an HTTP server.
 
 They are stored in a hidden memory store with the id `SYSTEM_STORE`, which is created with the first record. Backups
 and lists of stores leave out this store. If the location was opened with encryption keys, the records are encrypted.

@@ -89,15 +89,15 @@ class MemoryStore(Memories):
         return self._core.replies
 
     def read_only(self) -> MemoryStore:
-        """Return an object for the same memory store. It refuses all changes."""
+        """Return an object for the same memory store. This object refuses all changes."""
         return self._again(self._core.again(pins=self._core.pins | {"read_only": True}))
 
     def acting_as(self, actor: Actor | str) -> MemoryStore:
-        """Return an object for the same memory store. Its calls run as this actor, unless they name another actor."""
+        """Return an object for the same memory store. Its calls run as this actor, unless a call names another one."""
         return self._again(self._core.again(actor=as_actor(actor)))
 
     def through(self, integration: str) -> MemoryStore:
-        """Return an object for the same memory store. Audit entries of its calls contain `integration`.
+        """Return an object for the same memory store. Audit entries for calls of this object contain `integration`.
 
         The result is cached, so that an integration can call this method for every request.
         """
@@ -114,7 +114,7 @@ class MemoryStore(Memories):
         return store
 
     def directory(self) -> str | None:
-        """Directory in which the memories are plain files; None for other backends."""
+        """Directory that contains the memories as plain files, or None if the backend has no such directory."""
         return capabilities.directory_of(self._core.backend, self._core.info)
 
     def execute(
@@ -191,9 +191,9 @@ class MemoryStore(Memories):
         With `depth` 1, the page lists only the memories and directories directly in the directory. With `texts`, each
         memory comes with its text. `cursor` is the `next` of the previous page.
 
-        All pages show the store as it was when the first page was read, so a memory that exists the whole time is on
-        exactly one page. Raises `CursorExpired` if versions that these pages need were removed after the first page was
-        read.
+        All pages show the store as it was when the first page was read, so a memory that exists from the first page to
+        the last is on exactly one page. Raises `CursorExpired` if versions that these pages need were removed after the
+        first page was read.
         """
         from retentive.engine.listings import ListMemories  # noqa: PLC0415 - most processes do not need it
 
@@ -336,7 +336,7 @@ class MemoryStore(Memories):
 
     @property
     def review(self) -> Review:
-        """Review of proposals: changes of actors under review, which wait for the decision of a person."""
+        """Review of proposals: changes that wait for the decision of a person, because their actor is under review."""
         from retentive.review.session import Review  # noqa: PLC0415 - see above
 
         return Review(self._core)
@@ -359,8 +359,8 @@ class MemoryStore(Memories):
         """Delete idle memories and prune old versions, as the settings say. With `dry_run`, only report them.
 
         If the clock is more than 7 days ahead of the last sweep and of all changes since then, the clock may be wrong.
-        Nothing is then removed, and `clock_jump` is set in the result. If the clock is right, pass `accept_clock`, or
-        sweep again after a day. On a database server, the server's clock is used without this check.
+        In this case nothing is removed, and `clock_jump` is set in the result. If the clock is right, pass
+        `accept_clock`, or sweep again after a day. On a database server, the server's clock is used without this check.
         """
         from retentive.history.expiry import sweep  # noqa: PLC0415 - see above
 
@@ -379,11 +379,11 @@ class MemoryStore(Memories):
 
         With `redact`, values that are certainly sensitive are removed from the texts of memories. With `redact` and
         `likely`, values that are likely to be sensitive are removed too. Paths are never changed: a person must rename
-        a memory whose path contains a value.
+        a memory whose path contains a sensitive value.
 
         With `history`, older versions and their paths are scanned too, and `redact` redacts each version that contains
-        a value. Without `history`, older versions keep the values. Raises `InvalidInput` if memories cannot be
-        rewritten.
+        a sensitive value. Without `history`, older versions keep the values. Raises `InvalidInput` if memories cannot
+        be rewritten.
         """
         from retentive.history.scan import scan  # noqa: PLC0415 - see above
 
@@ -406,7 +406,7 @@ def core_of(store: MemoryStore) -> StoreCore:
 
 
 def for_request(store: MemoryStore, request: RequestKey) -> MemoryStore:
-    """Return an object for the same memory store. It serves one client request.
+    """Return an object for the same memory store. This object serves one client request.
 
     If the client repeats the request, the operations of the returned object do not run again.
     """
@@ -414,7 +414,7 @@ def for_request(store: MemoryStore, request: RequestKey) -> MemoryStore:
 
 
 def limited_to(store: MemoryStore, paths: tuple[str, ...]) -> MemoryStore:
-    """Return an object for the same memory store. It shows and changes only memories at some paths.
+    """Return an object for the same memory store. This object shows and changes only memories at some paths.
 
     `paths` are patterns of these paths. If `paths` is empty, access is not limited.
     """
@@ -422,7 +422,7 @@ def limited_to(store: MemoryStore, paths: tuple[str, ...]) -> MemoryStore:
 
 
 def recording_key(store: MemoryStore, api_key_id: str) -> MemoryStore:
-    """Return an object for the same memory store. Its changes are recorded with the id of this API key."""
+    """Return an object for the same memory store. This object records changes with the id of this API key."""
     return store._again(store._core.again(api_key_id=api_key_id))  # noqa: SLF001 - as above
 
 

@@ -176,7 +176,7 @@ class SyncRound:
         return []
 
     def _was_offered(self, path: str) -> bool:
-        """Return whether the current text of the file was already sent for review. If so, add an outcome for it."""
+        """Return whether the file's current text was already sent for review. If so, add an outcome for the path."""
         if self.state.offered.get(path) != self.files[path].sha256:
             return False
         self._say(path, "proposed", "store", "the change was sent for review")

@@ -16,7 +16,7 @@ class FileChanged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Attributes of a file that change when its content changes. They are compared without reading the file."""
+    """File attributes that change when the content of the file changes. They are compared without reading the file."""
 
     size_bytes: int
     mtime_ns: int

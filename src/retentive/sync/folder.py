@@ -1,4 +1,4 @@
-"""Reads and changes the synchronised directory. A change never overwrites a text that the plan does not expect.
+"""Reads and changes the synchronised directory. A change overwrites only a text that the plan expects.
 
 Paths are opened one component at a time, starting from an open directory, and links are never followed. To replace a
 file, a new file is written, synced to disk and exchanged with the old file. Only then is the old file compared with the
@@ -97,7 +97,7 @@ class Folder:
         return FolderScan(files, skipped, frozenset(waiting))
 
     def stamps(self) -> FileStamps:
-        """Return the size, time and inode of all files, including ignored files. Reads only the ignore file."""
+        """Return the size, time and inode of all files, including ignored files. Only the ignore file is read."""
         stamps = {name: None if entry is None else _stamp(entry) for name, entry in self._walk("")}
         return FileStamps(self.patterns(), stamps)
 

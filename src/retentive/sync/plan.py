@@ -139,7 +139,7 @@ def _first_of_each(steps: list[SyncStep]) -> list[SyncStep]:
 
 
 def alike(paths: Iterable[str], known: Iterable[str]) -> set[str]:
-    """Return the paths that differ only in upper and lower case from another path or a directory of another path.
+    """Return the paths that differ only in letter case from another path, or from a directory above another path.
 
     Some file systems can store only one of two such paths. Paths in `known` are not returned, because they were
     synchronised before.

@@ -73,7 +73,8 @@ class SyncReport:
 class SyncSession:
     """Synchronisation of a directory with a memory store. The function `opened` creates a session.
 
-    `newest` is the id of the newest version in the store. It was read right before the last round listed the memories.
+    `newest` is the id of the newest version in the store. It was read in the last round, right before the memories were
+    listed.
     """
 
     folder: Folder
@@ -260,7 +261,7 @@ def watch(session: SyncSession, hints: Callable[[float], bool], report: Callable
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """Summary of both sides that is quick to get: the newest version in the store, and the stamps of the files."""
+    """Quick summary of both sides: the newest version in the store, and the stamps of the files."""
 
     newest: str = ""
     files: FileStamps | None = None

@@ -99,7 +99,7 @@ def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool)
 
 
 def saved_state(folder: Folder, states: str, store_id: str) -> tuple[SyncState | None, float | None]:
-    """Return the saved state, and the time of saving in seconds since 1970. Takes no lock.
+    """Return the saved state, and the time when it was saved, in seconds since 1970. Takes no lock.
 
     Return None for both if no state was saved for this directory and memory store.
     """
@@ -125,8 +125,8 @@ def save(state: SyncState, states: str) -> None:
 def _token(folder: Folder, states: str, store_id: str, directory: str) -> str | None:
     """Return the token that names the state file, or None if the directory has no marker.
 
-    Return a new token if the state file of the marker is missing, belongs to another memory store, or belongs to
-    another directory that still exists.
+    Return a new token if the state file that the marker names is missing, belongs to another memory store, or belongs
+    to another directory that still exists.
     """
     token = _marked(folder)
     found = None if token is None else _load(states, token)

@@ -31,10 +31,10 @@ class Joined:
 def join(path: str, base: str | None, ours: str, theirs: str) -> Joined:
     """Merge the text of a file (`ours`) with the text of a memory (`theirs`).
 
-    Both texts are edits of the text `base`. `base` is None if no earlier common text is known. If the edits
-    conflict, the result is the text of the memory. In the index of Claude Code's auto memory (MEMORY.md), edits
-    never conflict: all lines that either side added are kept. The lines `modified` and `originSessionId` of the front
-    matter, which every client rewrites, are taken from the later edit.
+    Both texts are edits of the text `base`. `base` is None if no earlier common text is known. If the edits conflict,
+    the result is the text of the memory. In the index of Claude Code's auto memory (MEMORY.md), edits never conflict:
+    all lines that either side added are kept. Every client rewrites the lines `modified` and `originSessionId` of the
+    front matter. These two lines are taken from the later edit.
     """
     ours, theirs = _with_later_front(ours, theirs)
     merged = merge(base or "", ours, theirs)

@@ -202,7 +202,7 @@ class SectionWriter:
 def record_external_edits(backend: Backend, store_id: str) -> None:
     """Read the memory store once.
 
-    After the read, a backend that is a directory records external edits in a short transaction of its own.
+    If the backend is a directory, it records external edits after this read, in a short transaction of its own.
     """
     backend.read(store_id, lambda snapshot: deque(snapshot.sizes(ROOT), maxlen=0))
 

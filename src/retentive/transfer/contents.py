@@ -63,7 +63,8 @@ class Contents:
     def _apply(self, tx: Transaction) -> None:
         """Write settings, properties, seal and records. Remove memories that the source no longer has.
 
-        Such a memory remains in the copy if the version that deleted it was removed from the history.
+        The copy can have such a memory if the version that deleted it was removed from the history: this version cannot
+        be copied.
         """
         extra = [memory for memory in tx.memories(ROOT) if memory.id not in self.memories]
         if extra:

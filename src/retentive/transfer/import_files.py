@@ -143,7 +143,7 @@ class Import:
     """Import of files into the directory `under` of a memory store.
 
     All files are written in one transaction. With `dry_run`, the transaction is rolled back at its end. The provenance
-    of each change has the `source` and the `session`. If the changes of the actor are reviewed, the import
+    of each change has the `source` and the `session`. If changes by the actor need a review, the import
     becomes a proposal, and `is_proposed` is True after the run. For a memory store on a server, the actor is the actor
     of the requests.
     """
@@ -231,7 +231,7 @@ _NOT_KEPT = "refused in the first attempt; the reason is no longer known"
 
 
 def _without_path(why: str | None, one: ReadyFile) -> Sequence[str | None]:
-    """Return the parts of a reason before and after the path of the file.
+    """Split a reason at the path of the file, and return the parts.
 
     If the reason contains another path, return [].
     """

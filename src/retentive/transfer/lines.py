@@ -53,7 +53,10 @@ def header_line(header: Header, about: Mapping[str, object]) -> str:
 
 
 def value_line(value: Memory | Version, text_of: str | None) -> str:
-    """Return a memory or version as a line. `text_of` is the id of the version under which its text is stored."""
+    """Return a memory or version as a line.
+
+    Its text is stored under `text_of`, which is the id of a version.
+    """
     names = _VERSION if isinstance(value, Version) else _MEMORY
     return line({name: getattr(value, name, text_of) for name in names})
 
@@ -84,14 +87,14 @@ def parse_header(text: bytes) -> Header:
 
 
 def parse_memory(text: bytes) -> tuple[Memory, str | None]:
-    """Return the memory in a line, and the id of the version under which its text is stored. Raises `Damaged`."""
+    """Return the memory in a line, and the version id under which its text is stored. Raises `Damaged`."""
     given = _parsed(text, _MEMORY, "a memory")
     text_of = given.pop("text")
     return Memory(**given), text_of
 
 
 def parse_version(text: bytes) -> tuple[Version, str | None]:
-    """Return the version in a line, and the id of the version under which its text is stored. Raises `Damaged`."""
+    """Return the version in a line, and the version id under which its text is stored. Raises `Damaged`."""
     given = _parsed(text, _VERSION, "a version")
     text_of = given.pop("text")
     if not given["path"] and given["redacted_at"] is None:

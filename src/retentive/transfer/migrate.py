@@ -1,7 +1,7 @@
 """Copies memory stores to another location, with their ids, versions and times. The stores may be in use.
 
 A migration can be killed at any time and run again. It then continues after the newest version in the target. Each run
-also copies versions that are new since the last run.
+also copies the versions that were added to the source after the previous run.
 """
 
 from __future__ import annotations

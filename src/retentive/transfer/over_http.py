@@ -1,4 +1,7 @@
-"""Exports and imports memory stores on a server. Request and response bodies are streamed to and from files."""
+"""Exports and imports memory stores on a server.
+
+The bodies of requests are streamed from files, and the bodies of responses are streamed to files.
+"""
 
 from __future__ import annotations
 

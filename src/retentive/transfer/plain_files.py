@@ -70,7 +70,7 @@ def data_of(snapshot: Snapshot, memory: Memory) -> bytes | None:
 
 
 def write_file(part: str, name: str, data: bytes) -> str | None:
-    """Write a file below a directory. If the file system cannot store its name, return the reason, else None."""
+    """Write a file below a directory. Return None, or the reason why the file system cannot store its name."""
     path = os.path.join(part, name)
     try:
         os.makedirs(os.path.dirname(path), DIRECTORY_MODE, exist_ok=True)

@@ -11,8 +11,9 @@ class Replay:
     """Paths of the memories after versions were imported one by one, oldest first.
 
     Two paths conflict if they are equal or if one is below the other. If the path of a new memory conflicts with the
-    path of an earlier memory, the earlier memory is removed, as in `versions.record_imported`. The version that deleted
-    the earlier memory may have been removed from the history. A complete history has no such conflicts.
+    path of an earlier memory, the earlier memory is removed, as in `versions.record_imported`. Such a
+    conflict is possible if the version that deleted the earlier memory was removed from the history. A complete history
+    has no such conflicts.
     """
 
     def __init__(self) -> None:

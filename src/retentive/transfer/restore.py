@@ -1,4 +1,4 @@
-"""Restores backups, and imports exports with their history.
+"""Restores backups, and imports exported memory stores with their history.
 
 Restored and imported memory stores keep their ids, versions and times.
 """
@@ -41,8 +41,8 @@ def restore(
     """Restore the memory stores of a backup. `stores` lists ids or keys. Without it, all stores are restored.
 
     An interrupted restore can be run again and then continues. In all other cases, the target must not have these
-    memory stores. Encrypted memory stores stay encrypted, and no keys are needed. If the target has a memory store with
-    other versions, raises `InvalidInput` before anything is written.
+    memory stores. Encrypted memory stores stay encrypted, and no keys are needed. Raises `InvalidInput` before anything
+    is written if the target has one of the memory stores with other versions.
     """
     if not archive.is_backup:
         raise InvalidInput(
@@ -145,7 +145,8 @@ def _chosen(archive: Archive, stores: Sequence[str]) -> list[Section]:
 def _check_target(target: Backend, section: Section, key: str | None) -> None:
     """Raise `InvalidInput` if the memory store of a section cannot be imported into the target.
 
-    Its id or its key may belong to another memory store there, or the target may have other versions of it.
+    For example, another memory store in the target has the same id or key, or the target has the memory store with
+    other versions.
     """
     header = section.header
     if header.id == SYSTEM_STORE:

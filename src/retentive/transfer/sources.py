@@ -271,7 +271,7 @@ class GitSource:
             yield _Entry(mode, number, int(size) if size != "-" else 0, os.fsdecode(name))
 
     def _run(self, *arguments: str, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        """Return a context with a running git process.
+        """Return a running git process, for use in a `with` block.
 
         When the block ends, the input of git is closed. This ends git too.
         """

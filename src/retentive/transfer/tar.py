@@ -183,5 +183,5 @@ def _header(name: str, size: int, mtime: float) -> bytes | None:
 
 
 def shown(name: str) -> str:
-    """Return the name of an entry with unsafe characters escaped for printing."""
+    """Escape the unsafe characters in the name of an entry, so that the name can be printed."""
     return ascii(name[:200])

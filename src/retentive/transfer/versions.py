@@ -155,7 +155,7 @@ def _change(tx: Transaction, one: ImportedVersion) -> Change:
 
 
 def _free_path(tx: Transaction, version: Version) -> None:
-    """Remove memories that conflict with a version, because they are at, above or below its path.
+    """Remove the memories that are in conflict with a version: those at, above or below its path.
 
     The versions that deleted these memories are in a gap of the history.
     """

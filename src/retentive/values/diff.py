@@ -126,7 +126,7 @@ def unified(
 ) -> list[DiffLine]:
     """Return a unified diff with `context` unchanged lines around each change. Equal texts give an empty list.
 
-    None means that a text does not exist. The diff then treats the text as empty, with the name `/dev/null`. Other
+    If `old` or `new` is None, this text does not exist. The diff shows it as empty, with the name `/dev/null`. Other
     names, such as `a/notes.md` and `b/notes.md`, are printed as given. Raises `InvalidInput` for an empty name, a name
     with a control character or a negative `context`.
 
@@ -153,7 +153,7 @@ def as_text(diff: Iterable[DiffLine]) -> str:
 
 
 def blame(texts: Sequence[tuple[K, str]]) -> list[K]:
-    """Return, for each line of the last text, the key of the version that added the line.
+    """Return one key for each line of the last text: the key of the version that added the line.
 
     `texts` contains the key and the text of each version, oldest first. The text of a deletion is empty. If a line was
     removed and later added again, its key is the key of the later version.
@@ -299,7 +299,7 @@ def _words(rows: Sequence[str]) -> list[_Word]:
 
 
 def _by_line(rows: Sequence[str], words: Iterable[_Word]) -> _LineMarks:
-    """Return the spans of words by line. Words that are separated only by white space share a span."""
+    """Return the spans of the words, grouped by line. Words that are separated only by white space share a span."""
     marks: dict[int, list[LineSpan]] = {}
     for number, group in groupby(words, key=attrgetter("line")):
         spans = marks[number] = []

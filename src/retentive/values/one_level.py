@@ -23,7 +23,7 @@ P = TypeVar("P", bound=HasPath)
 
 
 def directory_of(under: str, path: str) -> str | None:
-    """Return the directory directly in `under` that contains `path`. The result ends with `/`.
+    """Return the directory that contains `path` and is directly in `under`. The result ends with `/`.
 
     Return None if `path` itself is directly in `under`.
     """

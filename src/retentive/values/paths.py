@@ -91,7 +91,7 @@ class MemoryPath:
     def within(self, mount: str) -> MemoryPath:
         """Return this path as a path inside the memory store mounted at `mount`.
 
-        `mount` is the canonical path of this path or of a directory above it.
+        `mount` is this path or the path of a directory above it, in canonical form.
         """
         return MemoryPath(ROOT + self.text[len(mount) :], self.written, mount)
 

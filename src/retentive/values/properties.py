@@ -20,7 +20,7 @@ _TIMES = ("updated_at", "archived_at")
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """Properties of a memory store. A name of None means the name given when the store was created."""
+    """Properties of a memory store. If `name` is None, the store has the name that it got at its creation."""
 
     name: str | None = None
     description: str = ""
@@ -29,7 +29,7 @@ class Properties:
     archived_at: datetime | None = None
 
     def to_text(self) -> str:
-        """Return the properties as JSON, without empty ones."""
+        """Return the properties as JSON. Empty properties are left out."""
         times = {name: None if (at := getattr(self, name)) is None else to_us(at) for name in _TIMES}
         given = {"name": self.name, "description": self.description, "metadata": dict(self.metadata), **times}
         return json.dumps({name: value for name, value in given.items() if value}, separators=(",", ":"))

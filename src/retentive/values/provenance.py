@@ -115,9 +115,9 @@ def _stored(text: str) -> Sequence[Sequence[str]]:
 
 
 def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
-    """Return whether `earlier` is the provenance of exactly one text whose only contributor is `own`.
+    """Return whether `earlier` has exactly one provenance, and the only contributor in it is `own`.
 
-    The revisions `at` may differ. `earlier` are stored provenances. They are compared as strings, without parsing.
+    The revisions `at` may differ. The stored provenances in `earlier` are compared as strings, without parsing.
     """
     if len(earlier) != 1 or earlier[0] is None:
         return False
@@ -144,7 +144,7 @@ def _rest_of(contributor: tuple[str, ...]) -> str:
 
 
 def joined(earlier: Sequence[str | None], own: Sequence[str]) -> list[Sequence[str]]:
-    """Return the contributors to store with a change: those of the earlier texts without duplicates, then `own`.
+    """Return the contributors that a change records: those of the earlier texts, without duplicates, and then `own`.
 
     `earlier` are stored provenances. If the list gets too long, the oldest contributors are dropped.
     """

@@ -307,8 +307,8 @@ class Change:
 
     If `origin` is set, the change imports this version from elsewhere. The id, memory, operation, time, revision, actor
     and provenance of the version are kept. In two cases the version is recorded but no memory changes: if the version
-    is redacted, or if it deletes a memory that does not exist. The memory does not exist if its other versions were
-    removed.
+    is redacted, or if it deletes a memory that does not exist. This second case is possible if the
+    other versions of the memory were removed.
     Imported versions of a store must be recorded in the order of their ids, after all existing versions.
     """
 
@@ -375,7 +375,7 @@ def to_datetime(time_us: int) -> datetime:
 
 
 def to_us(at: datetime) -> int:
-    """Convert a time to microseconds since 1970, exactly."""
+    """Convert a time to microseconds since 1970, without rounding errors."""
     return (at - EPOCH) // timedelta(microseconds=1)
 
 

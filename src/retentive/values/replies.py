@@ -200,7 +200,7 @@ class Replies:
         return f"<Replies, replaced: {', '.join(replaced) or 'none'}>"
 
     def phrase(self, key: str, values: Mapping[str, object]) -> str:
-        """Fill in the values of the template named `key`. String values are truncated after 2,000 characters."""
+        """Return the template named `key`, filled with `values`. String values are truncated after 2,000 characters."""
         template: str = getattr(self, key)
         return template.format(**{name: self._shown(value) for name, value in values.items()})
 

@@ -75,7 +75,7 @@ def connection(base_url: str | None) -> Iterator[LazyClient]:
 
 
 def import_in_background() -> None:
-    """Import the SDK and the modules that render Markdown, in a thread, while the user types the first message."""
+    """In a thread, import the SDK and the modules that render Markdown, while the user types the first message."""
 
     def work() -> None:
         for name in _SLOW_IMPORTS:

@@ -1,4 +1,4 @@
-"""Handles Ctrl-C during an answer. It interrupts a read from the network immediately."""
+"""Handles Ctrl-C during an answer. Ctrl-C interrupts a read from the network immediately."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _woken() -> Iterator[None]:
     """Interrupt a blocked read of the main thread after each Ctrl-C, so that Python runs the signal handler.
 
     Python runs a signal handler only between two instructions. If Ctrl-C arrives just before the system call of a read,
-    the read blocks, and the handler runs only after the answer of the API. The answer can take 10 minutes. To prevent
+    the read blocks, and the handler runs only after the API has answered. The answer can take 10 minutes. To prevent
     this, a thread waits for signals: the C code of Python writes each signal to the wake-up descriptor at once. The
     thread then sends SIGURG to the main thread several times. This interrupts the read, and Python runs the handler of
     Ctrl-C before it continues to read.

@@ -104,7 +104,7 @@ class Commands:
             return _error(str(error))
 
     def completions(self, line: str) -> list[str]:
-        """Return possible completions of an incomplete line: slash commands, or after `/view` the paths of memories."""
+        """Return possible completions of an incomplete line: slash commands or, after `/view`, paths of memories."""
         if line.startswith("/view "):
             typed = line.removeprefix("/view ")
             below = "" if typed.startswith("/") else f"{ROOT}/"
@@ -169,7 +169,7 @@ _COMMANDS: Mapping[str, Callable[[Commands, str], Answer]] = {
 def tree(memories: Sequence[Memory]) -> Iterator[str]:
     """Yield a line for each directory and memory, with its size, indented as a tree.
 
-    The size of a directory is the sum of its memories.
+    The size of a directory is the sum of the sizes of its memories.
     """
     sizes: dict[str, int] = {ROOT: 0}
     for memory in memories:

@@ -165,7 +165,7 @@ def _run_session(
 
 
 def _follow(screen: Screen, figures: Figures, process: Process, window: int | None) -> str | None:
-    """Show and count the events of a session. Kill it after the event `Stopped`.
+    """Show and count the events of a session. Kill the session after the event `Stopped`.
 
     Returns the last text of Claude. Returns None if the session failed.
     """

@@ -15,7 +15,7 @@ EventRecord = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One reply of Claude, with the context edits that the API made before it and with numbers of tokens.
+    """One reply of Claude, the context edits that the API made before the reply, and numbers of tokens.
 
     - `cleared`: number of newly cleared tool results, and number of their tokens.
     - `compacted`: tokens of the prompt before a compaction, and tokens of the summary.
@@ -64,7 +64,8 @@ class Figures:
 class Steps:
     """Groups the events of one session into replies.
 
-    With each reply, the API reports all results cleared so far. This class counts only the newly cleared results.
+    With each reply, the API reports all results that it has cleared so far. This class counts only the newly cleared
+    results.
     """
 
     def __init__(self) -> None:

@@ -87,7 +87,7 @@ def _memory(served: dict[str, str] | None, url: str, actor: str) -> Iterator[Sup
 
 
 def read_week(week: int) -> str:
-    """Read the tickets about returned lamps of one week.
+    """Read one week's tickets about returned lamps.
 
     Args:
         week: the number of the week, from 1
@@ -96,7 +96,7 @@ def read_week(week: int) -> str:
 
 
 def _converse(agent: Agent, stop_at: int | None) -> bool:
-    """Run the agent and print its events. Stop when it has read the week `stop_at`.
+    """Run the agent and print its events. Stop when the agent has read the week `stop_at`.
 
     Returns True if the agent was stopped, and False if it finished its task.
     """

@@ -78,7 +78,7 @@ def _ticket(number: str, chance: random.Random) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Progress of the work. `str` returns it in the format in which the memory stores it."""
+    """Progress of the work. `str` returns the text that is stored in the memory."""
 
     done: int
     total: int
@@ -89,7 +89,7 @@ class Notes:
         return f"Weeks done: {self.done} of {self.total}. {then}\nSo far: {named(self.counts)}."
 
     def after(self, tickets: str) -> Notes:
-        """Return the notes after one more week. They include the returns in `tickets`, the text of this week."""
+        """Return the notes after one more week. They include the returns in `tickets`, the tickets of that week."""
         return Notes(self.done + 1, self.total, self.counts + counted(tickets))
 
 

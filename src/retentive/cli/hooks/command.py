@@ -119,7 +119,7 @@ def _digest(store: MemoryStore, hook: Hook, before: str) -> str:
 
 
 def _index_file(directory: str | None) -> str:
-    """Return the text of the file MEMORY.md before the directory is synchronised.
+    """Read the file MEMORY.md before the directory is synchronised, and return its text.
 
     The session has this text in its context, because Claude Code reads the file before it runs hooks.
     """

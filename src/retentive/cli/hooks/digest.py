@@ -65,10 +65,10 @@ _INDEX = "read the file to see all"
 
 
 def change_lines(versions: Iterable[Version], *, actor: str, since: str | None) -> list[str]:
-    """Return a line for each memory that others changed after the version with the id `since`, newest first.
+    """Return a line for each memory that others changed after the version `since`. The newest change comes first.
 
-    `versions` are the versions of the store, newest first. Changes by `actor` are left out. If `since` is None, all
-    changes by others are included.
+    `versions` are the versions of the store, newest first. Changes by `actor` are left out. `since` is the id of a
+    version. If it is None, all changes by others are included.
     """
     lines: dict[str, str] = {}
     for version in versions:
@@ -89,7 +89,7 @@ def listed(view: str) -> list[str]:
 
 
 def new_lines(view: str, before: str) -> list[str]:
-    """Return the lines of a memory that the text `before` does not contain. `view` is the memory with line numbers."""
+    """Return those lines of a memory that are not in the text `before`. `view` is the memory with line numbers."""
     known = set(before.splitlines())
     rows = [line.partition("\t") for line in view.splitlines()]
     return [line for number, tab, line in rows if tab and number.strip().isdigit() and line and line not in known]

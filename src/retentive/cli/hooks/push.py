@@ -1,4 +1,4 @@
-"""Synchronises the directory of notes in a process that continues when the hook and the session have ended."""
+"""Synchronises the directory of notes in a process that continues after the hook and the session have ended."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def start(location: Location, directory: str) -> subprocess.Popen[bytes]:
 
 
 def is_done(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Wait at most `timeout_s` for the end of a process, and return whether it has ended."""
+    """Wait at most `timeout_s` seconds for the end of a process, and return whether it has ended."""
     try:
         process.wait(timeout_s)
     except subprocess.TimeoutExpired:

@@ -106,7 +106,10 @@ def _heading(change: str, actor: str, session: str) -> str:
 
 
 def _may_match(store: MemoryStore, operation: Undo) -> bool:
-    """Return whether the preview may be streamed. If not, it may be an error, whose status must be sent first."""
+    """Return whether the preview may be streamed.
+
+    A preview that could be an error is not streamed, so that the answer has the status of the error.
+    """
     try:
         return core_of(store).peek(Read("log", operation.may_match, needs_external_edits=True))
     except RetentiveError:

@@ -79,9 +79,10 @@ def _conflict(
 
     The page shows both changes, the conflicting places with a choice for each, and the merged text.
 
-    `mine` is the text of the person. `is_shown` is true if the person has seen this page before and made choices on it;
-    `mine` is then the text that results from the choices. The page compares `mine` with the newest text. `edited` is
-    the merged text as the person edited it, or None. With `edited`, the page asks again, so that no choice is lost.
+    `mine` is the text of the person. `is_shown` is true if the person has seen this page before and made choices on it.
+    In this case, `mine` is the text that results from the choices. The page compares `mine` with the newest text.
+    `edited` is the merged text as the person edited it, or None. If it is given, the page asks whether to save this
+    text or the choices, so that neither is lost.
     """
     memory, theirs = _present(visit, path, base_id)
     text, picks = mine, list[str]()

@@ -177,7 +177,7 @@ def _erase(visit: Visit, chosen: Sequence[ToErase], query: str) -> PageAnswer:
 
 
 def _checked(visit: Visit, done: Sequence[ToErase], query: str) -> Receipt:
-    """Check whether the erased ids, texts and search words can still be found. Return a receipt with the results."""
+    """Return a receipt that says whether the erased ids and texts, and the words of `query`, can still be found."""
     core = core_of(visit.store)
     ids = {each.memory_id for each in done}
     versions = [version for each in done for version in each.versions]

@@ -121,7 +121,11 @@ def show_change(visit: Visit) -> PageAnswer:
 
 
 def _is_known(store: MemoryStore, change: Revision) -> bool:
-    """Return whether the history has the change. If not, the comparison raises an error, whose status must be sent."""
+    """Return whether the history has the change.
+
+    If it does not, the comparison raises an error. The page is then not streamed, so that the answer has the status of
+    the error.
+    """
     try:
         return core_of(store).peek(Read("log", lambda found: moment_of(found, change, None).version is not None))
     except RetentiveError:

@@ -29,8 +29,8 @@ FATES: tuple[Fate, ...] = ("new", "changed", "gone")
 class EntryRow:
     """Row of a listing. For a directory, `below` is the path of its last change, relative to the directory.
 
-    On a page of an earlier state, `marks` has the number of memories that are new, changed or gone since that time. If
-    `is_new` is true, the entry did not exist at that time, and the row links to the current entry.
+    On a page of an earlier state, `marks` has the numbers of memories that are new, changed and gone since that time.
+    If `is_new` is true, the entry did not exist at that time, and the row links to the current entry.
     """
 
     path: str
@@ -42,7 +42,10 @@ class EntryRow:
 
     @property
     def is_directory(self) -> bool:
-        """True for a directory. A row with `is_new` never has a `memory`, because only its newest version is read."""
+        """True for a directory.
+
+        A row with `is_new` has no `memory`, because only a version is read for it. It is a directory if it has `below`.
+        """
         return self.memory is None and (not self.is_new or bool(self.below))
 
     @property
@@ -53,7 +56,7 @@ class EntryRow:
 
 @dataclass(frozen=True, slots=True)
 class RecentChanges:
-    """Newest versions of a store, newest first. `oldest` is the last of them, or None if there are no older ones."""
+    """Newest versions of a store, newest first. `oldest` is the last of them, or None if no older versions exist."""
 
     versions: Sequence[Version]
     oldest: Version | None
@@ -69,7 +72,10 @@ class RecentChanges:
 
 
 def recent_changes(store: MemoryStore, at: Named | None) -> RecentChanges:
-    """Return the newest versions of a store, now or in an earlier state. Writes no audit entry; the listing does."""
+    """Return the newest versions of a store, now or in an earlier state.
+
+    Writes no audit entry, because the listing of the directory writes one.
+    """
     operation = Read("list", lambda snapshot: list(snapshot.versions(limit=RECENT + 1)))
     found = core_of(store).peek(operation if at is None else AsOf(operation, at))
     return RecentChanges(found[:RECENT], found[RECENT - 1] if len(found) > RECENT else None)

@@ -50,7 +50,7 @@ class DayRow:
 
 
 def stats(visit: Visit) -> PageAnswer:
-    """Show the limits, the changes and the size on each of the last days (UTC), and the use of memories.
+    """Show the limits, the use of memories, and the changes and the size on each of the last days (UTC).
 
     With `format=csv`, the changes per day are sent as a file. With `format=size.csv`, the sizes are sent as a file. For
     a key that is limited to some paths, only the newest versions that it may see are counted. The file then leaves out
@@ -116,7 +116,10 @@ def _pieces(head: str, lines: Sequence[str]) -> Iterator[bytes]:
 
 
 def _often(store: MemoryStore, versions: Sequence[Version]) -> list[OftenChanged]:
-    """Return the existing memories that have the most of the versions, at least two. `versions` is newest first."""
+    """Return the existing memories that occur most often in `versions`, and more than once.
+
+    `versions` is sorted, newest first.
+    """
     newest = {each.memory_id: each for each in reversed(versions)}
     counts = Counter(each.memory_id for each in versions if newest[each.memory_id].operation != "deleted")
 

@@ -59,8 +59,8 @@ def _places(text: str, word: str) -> Iterator[int]:
 def flags_of(text: str, before: str) -> tuple[list[tuple[int, str]], list[str]]:
     """For each flagged line of `text`, return its line number and the kind of its flag.
 
-    `before` is the previous text. The second result lists the kinds of the flags of lines that `before`
-    does not contain.
+    `before` is the previous text. The second result lists the kinds of the new flags. A flag is new if `before` does
+    not contain the flagged line.
     """
     lines, found = text.split("\n"), flagged_lines(text)
     known = set(before.split("\n")) if found else set[str]()

@@ -111,7 +111,7 @@ def _conflicting(found: Conflicting | None) -> Json:
 def _written(core: StoreCore, outcome: Outcome[CommandResult]) -> Json:
     """Return the fields of a response that describe the versions that a change recorded.
 
-    The response to a repeated request lists at most eight versions, because no more were stored for it.
+    At most eight versions are stored for a repeated request, so its response lists at most eight versions.
     """
     recorded = outcome.recorded
     last = recorded[-1] if recorded else Recorded("", "")

@@ -74,7 +74,7 @@ def undo_change(
 ) -> Json:
     """Undo one change, all changes of an actor, or one of the caller's own changes.
 
-    `memory_version_id` or `revision` names the one change. `actor` selects all changes of an actor. With `own`, one of
+    `memory_version_id` or `revision` names a single change. `actor` selects all changes of an actor. With `own`, one of
     the caller's own changes is undone.
     """
     history, origin = call.store.history, origin_of(source, session)

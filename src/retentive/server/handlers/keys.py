@@ -24,7 +24,7 @@ def create_api_key(
     rate_limit: str | None,
     max_body_bytes: int | None,
 ) -> Json:
-    """Create a key in the workspace of the caller. Only this response contains the text of the key."""
+    """Create a key in the workspace of the caller. Only the response to this call contains the text of the key."""
     own = call.caller.key
     if own.stores and not (stores and set(stores) <= set(own.stores)):  # as in `_manages`
         raise forbidden("stores: the new key can have only patterns that the API key of the request has too")

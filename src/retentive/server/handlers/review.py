@@ -35,7 +35,7 @@ def retrieve_proposal(call: RouteCall) -> Json:
 
 
 def accept_proposal(call: RouteCall, *, merge: bool, force: bool) -> Json:
-    """Apply a proposal. The versions it creates name the actor who proposed it."""
+    """Apply a proposal. The actor of the new versions is the actor who made the proposal."""
 
     def decide(review: Review, proposal_id: str) -> DecisionOutcome:
         return review.accept([proposal_id], actor=call.caller.actor, merge=merge, force=force)

@@ -15,8 +15,8 @@ def run_tool(call: RouteCall, *, type: str, id: str, name: object, input: object
     """Run the command in a tool_use block.
 
     If a change is sent again with the same `id` within 24 hours, the first result is returned and nothing is changed.
-    Raises `HttpError` 503 if the storage was unavailable or the outcome is unknown. The client then sends the request
-    again, and the model need not see the failure.
+    Raises `HttpError` 503 if the storage was unavailable or the outcome is unknown. In this case, the client
+    sends the request again, so the model need not see the failure.
     """
     is_view = isinstance(input, Mapping) and input.get("command") == "view"
     scope: Scope = "read" if is_view else "write"

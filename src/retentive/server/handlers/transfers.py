@@ -50,7 +50,7 @@ def export_store(call: RouteCall, *, format: str, notes: bool) -> Streamed:  # n
 
 
 def pieces_of(raw: IO[bytes]) -> Generator[bytes]:
-    """Return a generator of the bytes of a file. The generator closes the file when it ends or is closed."""
+    """Return a generator of the bytes of a file. The file is closed when the generator ends or is closed."""
     found = _pieces(raw)
     next(found)
     return found

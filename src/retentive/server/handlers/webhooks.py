@@ -15,7 +15,7 @@ from retentive.server.webhooks import Delivery, Endpoint, EndpointState, List, c
 def create_webhook_endpoint(
     call: RouteCall, *, url: str, enabled_events: tuple[str, ...], name: str | None, description: str | None
 ) -> Json:
-    """Create an endpoint. Only this response contains the secret that signs its deliveries."""
+    """Create an endpoint. Only the response to this call contains the secret that signs the deliveries."""
     made = call.location.webhooks.create(
         call.caller.workspace_id,
         _checked(call, url),

@@ -5,8 +5,8 @@
 
 Files are written after the commit of the database (`observer.py`). After a crash, recovery must distinguish stale
 files from external edits. A file is stale if it is missing or empty, or if it contains the text of any recorded version
-of its path. The text in the file may be cut off, or some bytes of the text may be zero. Stale files are rewritten. Any
-other text is an external edit and becomes a version.
+of its path. This includes a text that is cut off, or in which some bytes are zero. Stale files are rewritten. Any other
+text is an external edit and becomes a version.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ def _edited(found: Snapshot) -> list[str]:
 
 
 def _look_at_all(found: Snapshot) -> None:
-    """Read every memory to record edits from outside retentive. In an encrypted store, they are reversed instead."""
+    """Read every memory, so that external edits are recorded. In an encrypted store, the edits are reversed instead."""
     for memory in found.memories(ROOT):
         found.get(memory.path)
 

@@ -121,7 +121,7 @@ class CachedState:
     def of(self, store_id: str, head: StoreHead) -> CachedRecords | None:
         """Return the cached records of a store, or None if they belong to another state of the store.
 
-        `head` is the row of the store in the caller's state. Each commit that changes a memory changes this row.
+        `head` is the row of the store that the caller has read. Each commit that changes a memory changes this row.
         """
         records = self.stores.setdefault(store_id, CachedRecords(store_id, head, self))
         return records if records.head == head else None
@@ -178,8 +178,8 @@ class RecordCache:
     def load(self, state: CachedState, query: Callable[[SqliteConnection], T]) -> T:
         """Run a query and return its result.
 
-        Raises `NotCached` unless the database was in the state `state` before and after the query. A transaction would
-        take twice the time, because it would have to read the row of the store again.
+        The database must be in the state `state` before and after the query, otherwise `NotCached` is raised. A
+        transaction would take twice the time, because it would have to read the row of the store again.
         """
         with self._lock, suppress(RetentiveError):  # the read that follows reports the error
             if self._state is state and self._connection is not None:

@@ -81,7 +81,7 @@ def examine_plain(root: str) -> Iterator[Finding]:
 def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
     """Yield at most 1,000 findings of each code.
 
-    If there are more, one more finding of this code shows how many findings were left out.
+    If a code has more findings, an extra finding with this code shows how many were left out.
     """
     counts: Counter[str] = Counter()
     for one in findings:

@@ -153,8 +153,8 @@ class Comparison:
     def holds(self, path: str, version: str, mark: str | None, found: Found, entry: Entry) -> bool:
         """Return True if the file at a path contains the text of `entry`.
 
-        `version` is the version of `entry`, `mark` is the file mark that is stored with it, and `found` is the state of
-        the file. The file is not read if its mark (inode, size and times) already gives the result.
+        `version` is the version of `entry`, `mark` is the file mark that is stored with `entry`, and `found` is the
+        state of the file. The file is not read if its mark (inode, size and times) already gives the result.
         """
         if not self.known.trusts(path, version, mark, found):
             if found.kind is not FileKind.FILE or found.size_bytes not in _sizes(entry):
@@ -200,7 +200,7 @@ class Comparison:
         return found.kind is FileKind.OTHER or (found.kind is FileKind.FILE and self._text(path, found) is None)
 
     def _text(self, path: str, found: Found) -> bytes | None:
-        """Return the text of a file that could be a new memory, otherwise None.
+        """Return the text of a file if it could be a new memory, otherwise None.
 
         In an encrypted store, no file can be a new memory.
         """

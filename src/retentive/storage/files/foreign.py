@@ -1,4 +1,4 @@
-"""Directory of memories that has no bookkeeping of retentive. The SDK's local tool creates such directories.
+"""Directory of memories without the bookkeeping of retentive. The SDK's local tool creates such directories.
 
 A read creates nothing in the directory. When the directory is opened, its files become versions in a temporary
 database. Each version has the time of its file, and an id that is computed from the path and the text. Therefore every
@@ -154,7 +154,7 @@ class ForeignDirectory(Backend):
 
 
 class _FileOrigin:
-    """Clock and source of ids for versions that are made from files. Times and ids depend only on the file."""
+    """Source of the times and ids of versions that are made from files. Times and ids depend only on the file."""
 
     def __init__(self, now: int) -> None:
         self._now = now
@@ -198,7 +198,7 @@ class _FileOrigin:
 
 
 def _oldest_ns(root: str, default_us: int) -> int:
-    """Return the modification time of the oldest memory file in nanoseconds. Raises OSError.
+    """Return the modification time, in nanoseconds, of the oldest memory file. Raises OSError.
 
     If there are no files, `default_us` (in microseconds) is converted and returned.
     """
@@ -208,7 +208,7 @@ def _oldest_ns(root: str, default_us: int) -> int:
 
 
 def _move(temporary: str, root: str) -> None:
-    """Move the bookkeeping from the directory `temporary` into `root`, durably. Its database must be closed.
+    """Move the bookkeeping durably from the directory `temporary` into `root`. The database must be closed.
 
     Raises OSError, for example if the directory already has a bookkeeping folder.
     """

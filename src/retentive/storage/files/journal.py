@@ -5,8 +5,8 @@ number of the version up to which the files are durable. The journal records the
 files are written. These files may not be durable yet.
 
 The journal is the file `journal`. It is never synced, so it may be outdated after a crash of the system. The journal
-is not used if there was a moment after its last write at which no process had the directory open. The lock file `live`
-shows whether another process has the directory open. The journal file is also the lock for the whole directory.
+is not used if, at any time after its last write, no process had the directory open. The lock file `live` shows whether
+another process has the directory open. The journal file is also the lock for the whole directory.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class JournalFile(LockFile):
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Sync the file system that contains the file `descriptor` to disk. Raises OSError.
+    """Sync a file system to disk. `descriptor` is an open file on this file system. Raises OSError.
 
     Only Linux can sync a single file system (`syncfs`). On other systems, all file systems are synced.
     """

@@ -24,7 +24,7 @@ class KnownFiles:
     """State of the files of one store. Threads may share it, because entries are replaced and never modified.
 
     `unwritten` has the paths whose files could not be written after the commit. `pending` has the paths of the running
-    batch. At, above and below the paths in both sets, the database has the current state, and the files are older.
+    batch. At, above and below each path in these two sets, the database has the current state, and the files are older.
     `folds` is true if the file system ignores case or changes the Unicode form of names.
     """
 
@@ -103,7 +103,7 @@ class KnownFiles:
         return any(one == path or one.startswith(path + "/") or path.startswith(one + "/") for one in waiting)
 
     def text(self, path: str, found: Found) -> bytes | None:
-        """Return the text of a file that can be a memory, otherwise None.
+        """Return the text of a file if it can be a memory, otherwise None.
 
         The text must be UTF-8 without NUL. A file with a second hard link may belong to another application, so it
         cannot become a memory.

@@ -1,6 +1,6 @@
 """Layout of a location that is a directory: names of its files, and the format number of the bookkeeping folder.
 
-The format number covers the layout of the folder, the journal and the quarantine. The database has its own format.
+The format number covers the journal, the quarantine and the layout of the folder. The database has its own format.
 """
 
 from __future__ import annotations

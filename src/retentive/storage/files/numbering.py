@@ -52,7 +52,10 @@ def keep_numbering(connection: Connection) -> None:
 
 
 def paths_changed_since(connection: Connection, seq: int) -> dict[str, set[str]]:
-    """Return, for each store id, the paths that versions with numbers above `seq` wrote, deleted or renamed."""
+    """Return the paths of changed memories by store id.
+
+    A memory is changed if a version with a number above `seq` wrote, deleted or renamed it.
+    """
     paths: dict[str, set[str]] = defaultdict(set)
     found = connection.rows(
         "SELECT s.id, v.path, (SELECT p.path FROM versions p WHERE p.store = v.store AND p.memory = v.memory"

@@ -188,7 +188,7 @@ class FilesObserver(CommitObserver):
         return all(whole)
 
     def _recover(self, connection: SqliteConnection) -> None:
-        """Write the files that were not written after a commit because a process was killed or had an error."""
+        """Complete the writes after a commit if a process was killed, or had an error, before it wrote all files."""
         synced = synced_number(connection)
         whole = True
         for store_id, paths in paths_changed_since(connection, max(self._journal.applied, synced)).items():

@@ -51,9 +51,10 @@ class SyncPlan:
         self.expected = later.expected | self.expected
 
     def moves(self) -> dict[str, str]:
-        """Map the new path to the old path of each memory that was renamed once and not changed otherwise.
+        """Return the new paths of renamed memories, each with the old path.
 
-        The files of these memories can be renamed instead of rewritten.
+        Includes only memories that were renamed once and not changed otherwise. Their files can be renamed instead of
+        rewritten.
         """
         moves: dict[str, str] = {}
         known = self.expected.keys() - self.touched_twice
@@ -99,8 +100,8 @@ def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Seq
     """Write the files at `paths` again if they lack a committed change. Returns True if every step succeeded.
 
     Only stale files are changed. A file is stale if it is missing or empty, or if it contains the text of any recorded
-    version of its path. The text in the file may be cut off, or some bytes of the text may be zero. In tests with power
-    failures, hundreds of files had an earlier version and dozens were empty; no file had any other text.
+    version of its path. This includes a text that is cut off, or in which some bytes are zero. In tests with power
+    failures, hundreds of files contained an earlier version and dozens were empty; no file contained any other text.
     """
     snapshot = SqlSnapshot(connection, store_id)
     tree = known.tree
@@ -123,7 +124,7 @@ def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Seq
 
 
 def _recorded_texts(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[str, bytes | None], set[str]]:
-    """Return the recorded text by path, and the set of paths whose text is damaged in the database.
+    """Return the recorded text of each path, and the set of paths whose text is damaged in the database.
 
     The files at the paths in this set may be the only good copies, so they must not be overwritten.
     """
@@ -140,7 +141,7 @@ def _recorded_texts(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[s
 def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:
     """Return the paths whose files contain the text of any recorded version of the same path.
 
-    The text in the file may be cut off, or some of its bytes may be zero. `present` maps each path to the contents of
+    This includes a text that is cut off, or in which some bytes are zero. `present` maps each path to the contents of
     its file.
     """
     stale: set[str] = set()

@@ -62,8 +62,8 @@ Mark: TypeAlias = tuple[int, ...]
 class Found(NamedTuple):
     """State of an entry on disk.
 
-    `settled` is true if the last change is older than a clock tick. Only then is it certain that the next change will
-    change `mark`.
+    `settled` is true if the last change is older than a clock tick. If it is false, the next change may leave `mark`
+    as it is.
     """
 
     kind: FileKind

@@ -1,4 +1,4 @@
-"""Object storage backend for S3 and compatible services, Google Cloud Storage, Azure Blob Storage and memory.
+"""Object storage backend: S3 or a compatible service, Google Cloud Storage, Azure Blob Storage, or process memory.
 
 Any number of threads, processes and hosts may write to a memory store, because its manifest (`manifest.py`) is replaced
 by compare-and-swap. A read fetches the manifest with If-None-Match. A manifest refers to pages and texts, which never
@@ -145,8 +145,8 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
 
         Orphans are objects of crashed writers, and pages that compaction has replaced. Other writers may write to the
         store meanwhile. Raises `InvalidInput` if `older_than_s` is less than two hours, because a slow writer may still
-        commit such young objects. The age is measured with the clock of the storage, so a wrong clock of this host does
-        no harm.
+        commit objects that are younger than that. The age is measured with the clock of the storage, so a wrong clock
+        of this host does no harm.
         """
         self._begin(store_id)
         if older_than_s < 2 * WRITTEN_IS_GOOD_FOR_S:

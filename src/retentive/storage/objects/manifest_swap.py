@@ -115,8 +115,8 @@ class ManifestSwap:
     def _after_attempt(self, store_id: str, *, doubtful: bool) -> Held | None:
         """Read the manifest of a store after an attempt to replace it.
 
-        `doubtful` is true if the storage did not reply to the attempt. In this case, a manifest that cannot be read is
-        no error, and the result is None.
+        `doubtful` is true if the storage did not reply to the attempt. In this case, the result is None if the
+        manifest cannot be read.
         """
         try:
             return self.now(store_id)

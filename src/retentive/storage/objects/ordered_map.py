@@ -113,7 +113,7 @@ class OrderedMap:
     def _leaves(
         self, refs: Sequence[Ref], depth: int, low: str, high: str, *, reverse: bool
     ) -> Iterator[tuple[Ref, str, str]]:
-        """Yield references to the leaves that may have keys with `low <= key < high`, below the pages `refs`.
+        """Yield references to those leaves below the pages `refs` that may have keys with `low <= key < high`.
 
         A leaf covers a part of this range. The lower and upper bounds of this part are yielded with the reference.
         `depth` is the number of levels between `refs` and the leaves.
@@ -137,8 +137,8 @@ def _index(refs: Sequence[Ref], key: str) -> int:
 class Rebuild:
     """Result of applying edits to a tree: the new tree and its new pages. Pages without edits are reused.
 
-    `written` has the new pages and their bytes, by name. `began` is the time when this work began. The new pages are
-    uploaded later. `generation` is the number of compactions of the store so far.
+    `written` has the new pages and their bytes, by name. `began` is the time when this object was made. The new pages
+    are uploaded later. `generation` is the number of compactions of the store so far.
     """
 
     def __init__(self, tree: Tree, edits: Edits, *, pages: Pages, sizes: Sizes, generation: int) -> None:

@@ -1,10 +1,11 @@
 """Reachability of objects: finds orphans, and erases texts and pages that are no longer needed.
 
-An object is an orphan if it cannot be reached from the manifest of its store. A commit that redacts or removes a
-version records its text as garbage in the map. This entry is removed after the text has been erased.
+An object is an orphan if it cannot be reached from the manifest of its store. When a commit redacts or removes
+a version, it adds an entry to the map that marks the text of the version as garbage. This entry is removed after the
+text has been erased.
 
 A writer can crash before it has erased the text. Before a commit that redacts or prunes, it therefore writes a *mark*,
-a small object outside the store. `purge` lists the marks to find the stores that may have texts to erase. It need not
+a small object outside the store. `purge` lists the marks to find the stores that may have texts to erase, and need not
 read every manifest.
 """
 
@@ -184,7 +185,10 @@ def corrected(manifest: Manifest, reader: Reader) -> Manifest:
 
 
 def put_mark(requests: Requests, store_id: str) -> str:
-    """Write a small object (a mark) with which `purge` finds a store that has data to erase. Returns its key."""
+    """Write a mark, a small object with which `purge` finds a store that has data to erase.
+
+    Returns the object key of the mark.
+    """
     key = f"{_MARKS}/{store_id}/{os.urandom(8).hex()}"
     requests.put(key, b"1")
     return key

@@ -91,7 +91,7 @@ def encode_pack(texts: Mapping[int, bytes]) -> bytes:
 def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
     """Return the texts of a pack, by their references. Raises `Damaged` or `UnknownSchema`.
 
-    The digest of the table is checked. Otherwise a damaged table could make the erasure of one text destroy the others.
+    The digest of the table is checked. With a damaged table, the erasure of one text could destroy other texts.
     """
     check_head("pack", data)
     body, length, expected = data[:-_TAIL_CHARS], data[-_TAIL_CHARS:-DIGEST_CHARS], data[-DIGEST_CHARS:]
@@ -255,7 +255,10 @@ class Reader:
         return "/".join(("stores", self.store_id, *names))
 
     def listed(self, *kinds: str) -> dict[str, datetime]:
-        """Return the time of the last write of each object of the store, by `kind/name`. `kinds` selects one kind."""
+        """Return the time of the last write of each object of the store, by `kind/name`.
+
+        If `kinds` names a kind, only objects of this kind are returned.
+        """
         skipped = len(self.key()) + 1
         return {key[skipped:]: modified for key, modified in self.storage.requests.names(self.key(*kinds))}
 
@@ -277,7 +280,7 @@ class Reader:
         return page
 
     def keep_pages(self, pages: Mapping[str, tuple[bytes, Page]]) -> None:
-        """Put pages that were just read or uploaded into the cache. `pages` has their bytes and contents by name."""
+        """Cache pages that were just read or uploaded. `pages` has their bytes and contents by name."""
         for name, (data, page) in pages.items():
             self.storage.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
 
@@ -303,7 +306,7 @@ class Reader:
         return [cast("bytes", found[ref]) for ref in refs]
 
     def keep_texts(self, texts: Mapping[str, bytes]) -> None:
-        """Put texts that were just read or uploaded into the cache. `texts` has them by reference."""
+        """Cache texts that were just read or uploaded. `texts` has them by reference."""
         for ref, data in texts.items():
             self.storage.cache.put((self.store_id, ref), data, len(data))
 

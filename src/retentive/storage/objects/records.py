@@ -234,7 +234,7 @@ def is_obsolete(name: str, generation: int) -> bool:
 
 
 def check_name(name: str, data: bytes) -> bytes:
-    """Return `data`, the bytes of an object. Raises `Damaged` if they do not match the digest in its name."""
+    """Return `data`, the bytes of an object. Raises `Damaged` if the digest in `name` does not match."""
     if name[-DIGEST_CHARS:] != digest(data):
         raise Damaged("an object of the memory store is truncated or was modified")
     return data

@@ -105,7 +105,7 @@ class SideRecords:
     def _read(self, under: str, names: Sequence[str]) -> list[Part] | None:
         """Read the objects `names` below the prefix `under`.
 
-        Returns None if one of them no longer exists, because another process has merged it.
+        Returns None if one of the objects was deleted after another process had merged it.
         """
         parts = together([partial(self._part, under, name) for name in names])
         return None if None in parts else cast("list[Part]", parts)

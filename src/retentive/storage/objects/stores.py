@@ -1,8 +1,9 @@
 """Creates, finds, lists and erases memory stores in object storage.
 
 For each store key there is an object, which has the id of the store with this key. When the store is erased, this
-object is not deleted. It is replaced, by compare-and-swap, with a value that marks the key as free. A request to delete
-has no condition. It could therefore delete the object of a new store that has just been created with the same key.
+object is not deleted. Instead, compare-and-swap replaces it with a value that marks the key as free. A request to
+delete the object would have no condition, so it could delete the object of a new store that has just been created with
+the same key.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class StoresBackend(Backend):
     def _begin(self, store_id: str | None = None) -> None:
         """Raise an exception if the backend cannot be used. Every method calls this first.
 
-        Checks the process, the format of the location and the store id, and that the backend is not closed.
+        Checks the process, the store id and the format of the location, and that the backend is not closed.
         """
         check_process(self._process)
         if self._is_closed:
@@ -189,9 +190,9 @@ class StoresBackend(Backend):
         self._manifests.change(store_id, emptied)
 
     def _clear(self, store_id: str) -> int:
-        """Delete the remaining objects of an erased store, and make its key free. Returns the number of these objects.
+        """Delete the remaining objects of an erased store, and make its store key free.
 
-        If this method fails, call it again.
+        Returns the number of deleted objects. If this method fails, call it again.
         """
         manifest = self._manifests.now(store_id).manifest
         keys = [key for key, _ in self._requests.names(f"stores/{store_id}")]

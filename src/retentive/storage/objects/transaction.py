@@ -30,7 +30,8 @@ _LONG_LOG = 4  # a transaction that adds this many times `Sizes.log` keys to the
 class ObjectsTransaction(ObjectsSnapshot, Transaction):
     """Transaction that starts from the state in `manifest`. `finished` returns the manifest to commit.
 
-    It adds new texts to `texts` and new pages to `pages`. They must be uploaded before the manifest is committed.
+    The transaction adds new texts to `texts` and new pages to `pages`. These texts and pages must be uploaded before
+    the manifest is committed.
     """
 
     def __init__(self, manifest: Manifest, reader: Reader, texts: NewTexts, pages: NewPages) -> None:

@@ -225,7 +225,7 @@ class StoreStatus:
 
 @dataclass(slots=True, kw_only=True)
 class Rotated:
-    """Result of a key rotation: numbers of memory stores.
+    """Result of a key rotation: how many memory stores had each outcome.
 
     In `rewrapped` stores, the data key was encrypted again with the current key-encryption key. In `current` stores,
     this was not necessary. The other stores were skipped: their keys are missing (`locked`), their data key was

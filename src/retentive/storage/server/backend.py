@@ -6,7 +6,7 @@ concurrent edits were lost on PostgreSQL, and 702 of 1,000 on Galera.
 The writers of a store in one process share a queue. Their changes are committed together. The writers therefore need
 only one connection and do not wait for each other's row lock.
 
-After a conflict, or if the connection is lost before the commit, the transaction is retried. If the connection is lost
+The transaction is retried after a conflict, or if the connection is lost before the commit. If the connection is lost
 during the commit, the backend does not repeat the commit at once. It first looks up whether the new versions exist.
 """
 
@@ -55,7 +55,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 1.0
 
 @dataclass(slots=True, eq=False)
 class _TimedJob(StoreJob):
-    """Job with a deadline, which also limits the time that the job waits in the queue."""
+    """Job with a deadline. The deadline also limits the time that the job waits in the queue."""
 
     deadline: float = field(kw_only=True)
 
@@ -103,7 +103,7 @@ class ServerBackend(SqlBackend, Clocked):
         self.migrate(only_new=True)
 
     def migrate(self, *, partitions: int = 0, only_new: bool = False) -> list[int]:
-        """Upgrade the schema and return the numbers of the applied migrations.
+        """Upgrade the schema, and return a list with the number of each applied migration.
 
         If the database is empty, the tables are created. Each table except `stores` is then split into `partitions`
         parts, by the hash of the store number. If `partitions` is 0, tables are not split. With `only_new`, the method

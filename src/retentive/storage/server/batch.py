@@ -106,7 +106,7 @@ class BatchTransaction(ServerTransaction):
         return super().record(changes, actor)
 
     def _forget(self, changed: str) -> None:
-        """Remove the entries at, above and below a changed path from `ahead`, because the change affects them."""
+        """Remove entries from `ahead` that a change affects: the entries at, above and below the path `changed`."""
         self.ahead.pop(changed, None)
         for path in tuple(self.ahead):
             if path.startswith(f"{changed}/") or changed.startswith(f"{path}/"):

@@ -36,7 +36,8 @@ T = TypeVar("T")
 class SqlBackend(Backend, Checkable, Discarding):
     """Backend that keeps memory stores in the tables of `schema`.
 
-    `lock` is the SQL clause that makes a query lock the rows it reads, such as ` FOR UPDATE`. It is empty for SQLite.
+    `lock` is the SQL clause that makes a query lock the rows that it reads, such as ` FOR UPDATE`. It is empty for
+    SQLite.
     """
 
     lock = ""

@@ -18,8 +18,8 @@ class Connection(Protocol):
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
         """Run a statement that returns no rows.
 
-        The statement may be queued and sent together with the next call of `rows` or the commit. That call then raises
-        the errors of the statement.
+        The statement may be queued, and sent later together with the commit or with the next call of `rows`. The later
+        call then raises the errors of the statement.
         """
 
     def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:

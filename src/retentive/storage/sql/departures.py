@@ -90,10 +90,10 @@ class Departures:
     ) -> _Below | None:
         """Return the departures (deletions and renames of memories) from paths in the range `bounds`.
 
-        Only departures by the version `before` and later versions are returned. `store` is the number of the store in
-        the tables. Returns None if the departures are not known. One reason is that too many versions would have to be
-        read. The next call then reads these versions. Another reason is that the cache is newer than the state that the
-        connection sees.
+        Departures that were caused by versions earlier than `before` are left out. `store` is the number of the store
+        in the tables. Returns None if the departures are not known. One reason is that too many versions would have to
+        be read. In this case, the next call reads these versions. Another reason is that the cache is newer than the
+        state that the connection sees.
         """
         newest = connection.rows("SELECT max(id) FROM versions WHERE store = ?", (store,))[0][0]
         with self._lock:
@@ -130,7 +130,7 @@ class Departures:
 
 
 class _Below:
-    """Departures from paths in the range `bounds` by the version `before` and later versions.
+    """Departures from paths in the range `bounds`. Each was caused by the version `before` or a later version.
 
     In the state before the version `before`, the memories were still at these paths. `by_path` has all departures of
     the store, sorted by path.

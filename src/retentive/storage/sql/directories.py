@@ -1,4 +1,4 @@
-"""SQLite queries for current and earlier contents of a directory. They do not read memories that are not shown.
+"""SQLite queries for current and earlier contents of a directory. They read only memories that are shown.
 
 To list the entries directly in a directory, a recursive query jumps from one entry to the next and skips the contents
 of subdirectories. To read an earlier state, two lists are merged. The first list has the memories that are still at the

@@ -155,8 +155,8 @@ class _StoreRepair:
     def _is_text_wrong(self, version: _Version) -> bool:
         """Return True if the text of a version is missing or damaged. Return False if the hash may be damaged instead.
 
-        A text that does not match its hash counts as damaged if its size is wrong too, or if another row has the same
-        hash for this text.
+        A text that does not match its hash counts as damaged if its size is wrong too, or if another row refers to this
+        text with the same hash.
         """
         text, expected = self._text(version.text_of), (version.text_of, version.sha256)
         if (
@@ -252,7 +252,10 @@ def _plausible(counter: int) -> int:
 
 
 def _in_order(versions: Sequence[_Version]) -> Iterator[_Version]:
-    """Yield the versions, newest first. A version with a higher time or revision than a later version is left out."""
+    """Yield the versions, newest first, without those whose time or revision is too high.
+
+    A time or revision is too high if it does not fit below those of the versions with higher ids.
+    """
     at = revision = HIGHEST_COUNTER
     for version in reversed(versions):
         if version.is_on_time and version.at < at and version.revision <= revision:

@@ -73,10 +73,10 @@ class Schema:
         return done == self.newest
 
     def upgrade(self, connection: Connection, at: int, *, partitions: int = 0) -> list[int]:
-        """Upgrade the schema and return the numbers of the applied migrations. The caller holds a lock and commits.
+        """Upgrade the schema, and return the number of each applied migration. The caller holds a lock and commits.
 
-        `at` is the current time in microseconds. If this creates the tables, each table except `stores` is split into
-        `partitions` parts, by the hash of the store number. 0 means no partitions.
+        `at` is the current time in microseconds. If the upgrade creates the tables, each table except `stores` is split
+        into `partitions` parts, by the hash of the store number. 0 means no partitions.
         """
         done = self.version(connection)
         refuse_newer(done, self.newest)

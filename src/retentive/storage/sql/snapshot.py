@@ -70,7 +70,7 @@ def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Sto
 
 
 def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[StoreHead, Entry]:
-    """Read the row of a store and the entry at a path with one statement, to save a round trip to a database server.
+    """Read the row of a store and the entry at a path. One statement reads both, to save a round trip.
 
     Raises `NotFound` if there is no such store, and `Damaged` if the text is damaged.
     """

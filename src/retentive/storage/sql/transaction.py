@@ -283,7 +283,8 @@ class SqlTransaction(SqlSnapshot, Transaction):
     def _tick(self, change: Change, head: StoreHead) -> tuple[int, str]:
         """Return the time and the id of the next version.
 
-        The time is the current time. If the clock went back, the time is one microsecond after the previous version.
+        The time is the current time. If the clock went back, the time is that of the previous version plus one
+        microsecond.
         """
         if change.origin is None:
             head.last_at = at = max(int(self._clock() * 1_000_000), head.last_at + 1)
@@ -324,7 +325,7 @@ _IS_PRESENT = (
 def was_committed(connection: Connection, changed: SqlTransaction, *, lock: str) -> bool:
     """Return True if the changes of a transaction were committed although the reply to the commit was lost.
 
-    Locks the row of the store; the caller commits. If the transaction contained only records, the result is False,
+    Locks the row of the store. The caller commits. If the transaction contained only records, the result is False,
     because it does no harm to write records twice.
     """
     head = select_head(connection, changed.store_id, lock=lock)

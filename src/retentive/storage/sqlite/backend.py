@@ -81,7 +81,7 @@ class ReadSnapshot(SqlSnapshot):
 
 
 class CommitObserver:
-    """Base class of observers, which update a copy of the memories (such as plain files) after each commit.
+    """Base class of observers. After each commit, an observer updates its copy of the memories, such as plain files.
 
     The methods of the base class update nothing. A batch is a group of jobs that are committed together. All methods
     except `snapshot` are called by the thread that runs the batch. If an observer raises an error before the commit,

@@ -1,8 +1,8 @@
 """Format and integrity of a SQLite file.
 
 The header of the file contains its format: the application id of retentive and the schema version. retentive refuses a
-file that belongs to another application or has a newer schema. The file is refused before it is changed and before
-other files are created next to it. Even setting the journal mode would change the file.
+file that belongs to another application or has a newer schema. It checks this before it changes the file, and before it
+creates other files next to it. Even setting the journal mode would change the file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Test suite for storage backends. Write a subclass of it that opens your backend, and run pytest.
+"""Test suite for storage backends. Write a subclass of `BackendSuite` that opens your backend, and run pytest.
 
     from retentive.testing.backend_suite import BackendSuite
 
@@ -9,7 +9,7 @@
 `place` is a directory for one test. If `open_backend` is called twice with the same directory, both backends must have
 the same memories. Set the class attribute `lasting = False` for a backend that loses its memories when it is closed;
 the tests of durability are then skipped. Set `seals = False` for an encryption layer, which seals memories itself and
-does not store the seals of other layers. Needs pytest.
+does not store the seals of other layers. The suite needs pytest.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ def sealing(data: bytes | None, size: int | None) -> Sealing:
 
 
 def damaged(text: bytes, stored: bytes) -> Sealing:
-    """Return the sealing of a damaged change: the bytes `stored` with the size and hash of `text`."""
+    """Return the sealing of a damaged change. The bytes are `stored`, but the size and hash are those of `text`."""
     kept = Kept(stored, hashlib.sha256(text).hexdigest(), None)
     return Sealing(len(text), lambda memory, version: kept)
 

@@ -148,7 +148,7 @@ class PromisesSuite(SuiteOpening):
                 call()
 
     def test_reads_add_nothing(self, store: Opened) -> None:
-        """Reads, writes without changes, and repeated creation of a store add no versions or stores."""
+        """No version or store is added by a read, a write without changes, or the repeated creation of a store."""
         store.create({A: b"one"})
         before = store.state()
         store.write(lambda tx: list(tx.memories("/memories")))

@@ -140,7 +140,7 @@ class SharingSuite(SuiteOpening):
         assert store.tree() == {A: b"2", B: b"2"}
 
     def test_a_finished_write_is_visible_to_all_threads(self, store: Opened) -> None:
-        """A read that starts after the write has returned sees the change."""
+        """If a read starts after the write has returned, the read sees the change."""
         store.create({A: b"0"})
         written = [0]
 

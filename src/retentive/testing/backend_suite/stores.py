@@ -107,7 +107,7 @@ class StoresSuite(SuiteOpening):
         assert erased.properties is None
 
     def test_a_failed_write_keeps_the_properties(self, backend: Backend) -> None:
-        """A write that raises does not change the properties that later writes see."""
+        """A write that raises an exception does not change the properties that later writes see."""
         made = backend.create_store(key="k", name="n", properties="{}")
 
         def fail(tx: Transaction) -> None:
@@ -148,7 +148,7 @@ class StoresSuite(SuiteOpening):
         assert backend.list_stores(before="memstore_") == backend.list_stores(after="memstore_~") == []
 
     def test_stores_are_listed_oldest_first_with_their_sizes(self, backend: Backend) -> None:
-        """For each store, the list has its current size and its current number of memories."""
+        """Each store in the list comes with its current size and its current number of memories."""
         first, second = Opened(backend, "z"), Opened(backend, "a")
         first.create({A: b"12345"})
         first.create({"/memories/b": b"1"})
@@ -160,7 +160,7 @@ class StoresSuite(SuiteOpening):
         assert backend.get_store("z") == listed[0]
 
     def test_an_id_takes_precedence_over_a_key(self, tmp_path: Path) -> None:
-        """A store can have the id of another store as its key. The id then still finds the other store."""
+        """A store can have the id of another store as its key. This id still finds the other store."""
         ids = iter(["memstore_1", "memstore_2"])
         backend = self.opened(tmp_path, new_id=lambda prefix, time_us: next(ids))
         backend.create_store(key="memstore_2", name="one")

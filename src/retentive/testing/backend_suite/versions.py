@@ -244,7 +244,7 @@ class VersionsSuite(SuiteOpening):
         assert times == sorted(times)
 
     def test_a_memory_that_was_moved_and_edited_can_be_changed_further(self, store: Opened) -> None:
-        """A memory that one change renamed and edited can then be edited, moved back and deleted.
+        """One change renames and edits a memory. After that, the memory can be edited, moved back and deleted.
 
         Another memory can be created at its old path.
         """

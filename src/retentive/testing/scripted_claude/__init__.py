@@ -17,10 +17,10 @@ there are several scripts, the server uses the first script whose `when` occurs 
 also be a function. The function gets a `Prompt` (the request as the model would see it) and returns the next turn.
 
 **Failures.** The test fails if a check fails, if a turn calls a tool that is not in the request, if the client changes
-earlier tool calls, if the client sends a request after the last turn, or if no script matches the conversation. The
-server then returns HTTP 400 with an error that names the turn, the expected value and the actual value. It also appends
-the failure to `server.failures`. `server.verify()` raises an `AssertionError` if there are failures or unplayed turns.
-The fixture of `retentive.testing.pytest_plugin` calls `verify` at the end of each test.
+earlier tool calls, if the client sends a request after the last turn, or if no script matches the conversation. In each
+of these cases, the server returns HTTP 400 with an error that names the turn, the expected value and the actual value.
+It also appends the failure to `server.failures`. `server.verify()` raises an `AssertionError` if there are failures or
+unplayed turns. The fixture of `retentive.testing.pytest_plugin` calls `verify` at the end of each test.
 
 **Invalid requests** get the status and the error message of the API. `rules.RULES` lists the rules.
 docs/testing-your-agent.md lists the supported and the unsupported features.

@@ -46,7 +46,7 @@ class PromptCache:
         self._stored: set[str] = set()
 
     def use(self, conversation: Conversation, cache_control: object) -> CacheUse:
-        """Look up a prompt, store its prefixes, and return the numbers of tokens read and written."""
+        """Look up a prompt, store its prefixes, and return how many tokens were read and how many were written."""
         positions = list(_positions(conversation))
         marked = [at for at, (_, _, block) in enumerate(positions) if block.get("cache_control")]
         if cache_control and positions:

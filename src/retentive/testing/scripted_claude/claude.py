@@ -76,7 +76,7 @@ class ScriptedClaude:
     - `threads=False` rejects message threads, as the API does for some organisations.
     - `context_window` is the maximum size of a prompt, in tokens. A request with a longer prompt is rejected.
     - `summarize` is a function that returns the summary of a compaction. If it returns None, the compaction fails.
-    - `strict=True` rejects models, betas and fields that the installed SDK does not know, as the API does. By default
+    - `strict=True` rejects unknown models, betas and fields (unknown to the installed SDK), as the API does. By default
       they are only added to `warnings` and logged.
     - `faults` defines which requests fail, and how they fail.
     - `keep_requests=False` turns off recording of requests.
@@ -167,7 +167,7 @@ class ScriptedClaude:
         return counted
 
     def state(self) -> dict[str, object]:
-        """Return a JSON object with the numbers of requests, context edits and warnings, and with the failures."""
+        """Return a JSON object with the failures, and with the numbers of requests, context edits and warnings."""
         names = ("requests", "cleared_tool_uses", "cleared_thinking_turns", "compactions", "warnings")
         counts: dict[str, object] = {name: self._tally[name] for name in names}
         return {**counts, "largest_prompt": self.largest_prompt, "failures": [str(failed) for failed in self.failures]}

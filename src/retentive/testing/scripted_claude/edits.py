@@ -1,4 +1,4 @@
-"""Parses the context edits of a request, in its field `context_management`.
+"""Parses the context edits in the field `context_management` of a request.
 
 The modules `shape` and `checks` have already validated the field. Sources: "Context editing"
 (configuration options), "Compaction" (parameters).
@@ -53,8 +53,8 @@ class ClearThinkingEdit:
 class CompactEdit:
     """Edit `compact_20260112`, which replaces the conversation with a summary.
 
-    `trigger` is a number of input tokens. `pause` ends the reply after the summary. `instructions` replace the default
-    prompt for the summary.
+    `trigger` is a number of input tokens. If `pause` is true, the reply ends after the summary. `instructions` replace
+    the default prompt for the summary.
     """
 
     trigger: int = 150_000
@@ -90,7 +90,10 @@ def _edit(edit: Block) -> ContextEdit:
 
 
 def _value(amount: object, default: int) -> int:
-    """Return `value` of an object such as `{"type": "tool_uses", "value": 3}`. If it is missing, return `default`."""
+    """Return the value in an object such as `{"type": "tool_uses", "value": 3}`.
+
+    If the object or its value is missing, return `default`.
+    """
     value = amount.get("value") if isinstance(amount, Mapping) else None
     return value if isinstance(value, int) else default
 

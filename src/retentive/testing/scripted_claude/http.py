@@ -112,7 +112,10 @@ class Site:
         return _json(200, answered.reply.message())
 
     def _cut_off(self, pieces: Sequence[bytes] | None, *, media_type: str = EVENTS) -> ASGIApp:
-        """Return a response that sends `pieces` and closes the connection. If `pieces` is None, it sends nothing."""
+        """Return a response that sends `pieces` and then closes the connection.
+
+        If `pieces` is None, the response only closes the connection.
+        """
 
         async def respond(scope: Scope, receive: Receive, send: Send) -> None:
             if pieces is not None:
@@ -141,7 +144,8 @@ def _listen(port: int) -> socket.socket:
     """Return a listening socket with an explicit protocol.
 
     asyncio turns off Nagle's algorithm only for a socket with an explicit protocol. With Nagle's algorithm, each
-    response would wait 40 ms for a delayed acknowledgement, because its header and body are sent separately.
+    response would wait 40 ms for a delayed acknowledgement, because the header and the body of a response are sent
+    separately.
     """
     listener = socket.create_server(("127.0.0.1", port))
     return socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, listener.detach())

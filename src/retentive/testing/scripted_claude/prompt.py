@@ -36,8 +36,8 @@ class Prompt(Conversation):
 
     `input_tokens` is the size of the prompt. `warning` is the text that warns the model that tool results will soon be
     cleared, or None if there is no warning. `placeholder` is the text that replaces a cleared tool result.
-    `instructions` is the request's own prompt for the summary. It is None if the request has no such prompt, and in
-    every `Prompt` that is not for `summarize`.
+    `instructions` is the request's own prompt for the summary. It is None if the request has no such prompt. It
+    is also None in every `Prompt` that is not for `summarize`.
     """
 
     input_tokens: int

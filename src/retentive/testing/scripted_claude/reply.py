@@ -89,7 +89,7 @@ class ScriptedReply:
         return message
 
     def usage(self, output_tokens: int) -> dict[str, object]:
-        """Return the token usage with this number of output tokens. A stream starts with a lower number."""
+        """Return the token usage with this number of output tokens. At the start of a stream, the number is lower."""
         usage: dict[str, object] = {
             **_usage(self.input_tokens, output_tokens, self.cached),
             "service_tier": "standard",

@@ -90,7 +90,7 @@ class Threads:
     def keep(self, request: Request, conversation: Conversation, reply_id: str, reply: Sequence[Block]) -> None:
         """Store the conversation with its reply, if the request uses a thread.
 
-        The next request of the thread must then continue from this reply.
+        After that, the next request of the thread must continue from this reply.
         """
         if request.thread is None:
             return

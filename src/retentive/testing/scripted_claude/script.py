@@ -21,8 +21,8 @@ class Check:
     """Conditions for the result of a tool call. The check fails if one of them is not met.
 
     `text` is the expected text of the result. Each string in `contains` must occur in the text. `is_error` is the
-    expected flag of the result; None accepts both values. If the other conditions are met, `holds` is called with the
-    text. The check fails if `holds` returns a false value or raises an exception.
+    expected flag of the result. If it is None, both values are accepted. If the other conditions are met, `holds` is
+    called with the text. The check fails if `holds` returns a false value or raises an exception.
     """
 
     text: str | None = None

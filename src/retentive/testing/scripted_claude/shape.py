@@ -92,8 +92,8 @@ KNOWN_MODELS = frozenset(_values(ModelParam))
 class Shape:
     """Compares one request with the types of the SDK.
 
-    If the SDK does not know a field, an error is raised if `strict` is true. If `strict` is false, the same error is
-    added to `unknown`.
+    For a field that the SDK does not know, an error is raised if `strict` is true. If `strict` is false, the same
+    error is only added to `unknown`.
     """
 
     def __init__(self, betas: frozenset[str], *, strict: bool) -> None:

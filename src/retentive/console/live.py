@@ -117,7 +117,7 @@ class Live:
 
     @contextmanager
     def counted(self, token: str) -> Iterator[None]:
-        """Count a stream of a sign-in while the context is open."""
+        """Count one more open stream of a sign-in until the `with` block ends."""
         self._streams[token] += 1
         try:
             yield

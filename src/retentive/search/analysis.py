@@ -119,8 +119,8 @@ def is_dense(surface: str) -> bool:
 def parts(surface: str) -> tuple[str, ...]:
     """Return the folded words that a surface stands for, such as the parts of an identifier.
 
-    An ordinary word stands for itself. An identifier such as `parseDate` or `max_size` stands for each of its parts, and
-    for all its parts as one word: `parsedate` or `maxsize`.
+    An ordinary word stands for itself. An identifier such as `parseDate` or `max_size` stands for each of its parts,
+    and for all its parts as one word: `parsedate` or `maxsize`.
     """
     if surface.islower() and "_" not in surface and surface.isascii():
         return (surface,)

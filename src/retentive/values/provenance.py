@@ -52,7 +52,7 @@ class Provenance:
     The application passed `source` and `session` with the change. `flags` contains, for each flagged line, the line
     number and the kind of the flag. `contributors` lists the contributions that the text builds on, newest last.
     `cause` names the undo or restore that made the version, such as `undo of r3`. If a request to a server made the
-    change, `api_key_id` is the API key of the request. The field is empty if the actor of the version is this key.
+    change, `api_key_id` is the id of the API key of the request, unless the actor of the version is this API key.
     """
 
     integration: str = ""

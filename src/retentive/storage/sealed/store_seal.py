@@ -89,7 +89,7 @@ class StoreSeal:
         return StoreKeys(self.data_key(store_id, keys), store_id, seal_paths=self.paths)
 
     def holding(self, data_key: bytes, store_id: str, keys: KeyWrapper) -> StoreSeal:
-        """Return a copy of the seal that has `data_key`, wrapped with the current key-encryption key, as its data key."""
+        """Return a copy of the seal, with a new data key: `data_key`, wrapped with the current key-encryption key."""
         result = call_wrapper(lambda: keys.wrap(data_key, self._context(store_id)))
         kek_id, wrapped = cast("tuple[str, bytes]", result)
         return replace(self, kek_id=kek_id, wrapped=wrapped)

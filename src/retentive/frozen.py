@@ -2,9 +2,9 @@
 
 `dataclass` does the same as `dataclasses.dataclass`, which compiles six methods for each frozen class. A command
 imports some fifty such classes, and compiling their methods took a third of the time to start the command. Here only
-`__init__` is compiled; all classes share the other methods. This `__init__` sets slots directly. It takes only about
-60 % of the time that the `__init__` of the standard library takes.
-`fields`, `replace` and `asdict` of the standard library work with these classes.
+`__init__` is compiled; all classes share the other methods. This `__init__` sets slots directly, and takes about 60 %
+of the time that the `__init__` of the standard library takes. The functions `fields`, `replace` and `asdict` of the
+standard library work with these classes.
 
 There are two differences. Attributes of an object cannot be assigned, even if they are not fields. And
 `dataclasses.dataclass(frozen=True)` refuses to derive a class from one of these classes; use this function instead.
@@ -40,17 +40,17 @@ def _dataclass(cls: Any = None, /, *, frozen: bool = False, eq: bool = True, **o
     if not frozen:
         return dataclasses.dataclass(cls, eq=eq, **options)
     has_init, has_repr = options.pop("init", True), options.pop("repr", True)
-    own = set(cls.__dict__)
+    own = dict(cls.__dict__)
     made: Any = dataclasses.dataclass(cls, init=False, repr=False, eq=False, **options)
     if has_init:
         made.__init__ = _init(made)
     if has_repr and "__repr__" not in own:
         made.__repr__ = _repr
-    if eq and "__eq__" not in own:
+    if eq:
         names = [each.name for each in fields(made) if each.compare]
         made._compared = staticmethod(attrgetter(*names) if names else _nothing)  # noqa: SLF001 - for `_eq` and `_hash`
-        made.__eq__ = _eq
-        if "__hash__" not in own:
+        made.__eq__ = own.get("__eq__", _eq)
+        if "__hash__" not in own or ("__eq__" in own and own["__hash__"] is None):  # Python sets None beside `__eq__`
             made.__hash__ = _hash
     made.__setattr__, made.__delattr__ = _setattr, _delattr
     made.__getstate__, made.__setstate__ = _getstate, _setstate

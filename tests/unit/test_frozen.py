@@ -81,10 +81,19 @@ def family(decorator: Callable[..., Any]) -> dict[str, Any]:
             return "own"
 
     @decorator(frozen=True, slots=True)
+    class Near:  # noqa: PLW1641 - the decorator adds the method
+        """Has an `__eq__` of its own, and gets a `__hash__`."""
+
+        a: int
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, type(self)) and abs(self.a - other.a) <= 1
+
+    @decorator(frozen=True, slots=True)
     class Empty:
         """No fields."""
 
-    return {each.__name__: each for each in (Plain, Derived, Named, Mixed, Bare, Own, Empty)}
+    return {each.__name__: each for each in (Plain, Derived, Named, Mixed, Bare, Own, Near, Empty)}
 
 
 OURS, THEIRS = family(dataclass), family(dataclasses.dataclass)
@@ -100,6 +109,8 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("Mixed", (1, [1]), {"c": 2}),
     ("Own", (-3,), {}),
     ("Own", (3,), {}),
+    ("Near", (4,), {}),
+    ("Near", (5,), {}),
     ("Empty", (), {}),
 ]
 WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
@@ -158,6 +169,7 @@ def test_equal_objects_have_equal_hashes(a: int, b: str, c: int, d: str) -> None
     assert (one == other) == ((a, b) == (c, d))
     assert hash(one) == hash(OURS["Mixed"]((a, b), [1]))
     assert hash(OURS["Own"](a)) == hash(OURS["Own"](-a))
+    assert hash(OURS["Near"](a)) == hash(OURS["Near"](a))
 
 
 def test_a_factory_is_called_for_each_object() -> None:

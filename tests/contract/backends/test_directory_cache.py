@@ -15,8 +15,12 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
+from retentive.storage.contract import Version
 from retentive.storage.files import cache, tree
 from retentive.storage.files.backend import DirectoryBackend
+from retentive.storage.files.cache import NotCached
+from retentive.storage.files.known import KnownFiles, MemoryRow
+from retentive.storage.files.transaction import CachedSnapshot
 from retentive.storage.sql import snapshot
 from support.second_process import SecondProcess
 
@@ -105,6 +109,42 @@ def test_files_that_this_process_wrote_are_not_read(store: MemoryStore) -> None:
     for command in commands:
         called = functions_called(lambda command=command: store.execute(command))  # type: ignore[misc]
         assert tree._read.__code__ not in called, command
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Paths below which all files were compared with their records."""
+    found: list[str] = []
+    original = KnownFiles.is_listed
+
+    def is_listed(known: KnownFiles, under: str, rows: list[MemoryRow]) -> bool:
+        found.append(under)
+        return original(known, under, rows)
+
+    monkeypatch.setattr(KnownFiles, "is_listed", is_listed)
+    return found
+
+
+def test_a_read_of_the_history_compares_the_files_once(store: MemoryStore, compared: list[str]) -> None:
+    """Although it begins with the records in memory, and then needs the database."""
+    assert len(store.history.log()) == len(NAMES)
+    assert compared == ["/memories"]
+
+
+def test_files_are_compared_again_after_a_commit_in_between(
+    place: Path, root: Path, store: MemoryStore, compared: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with retentive.open(place) as other:
+
+        def versions(*_: object, **__: object) -> Iterator[Version]:
+            other.store().execute({"command": "create", "path": "/memories/other", "file_text": "by another handle"})
+            (root / "a.txt").write_text("edited\n", "utf-8")
+            raise NotCached
+
+        monkeypatch.setattr(CachedSnapshot, "versions", versions)
+        changed = [version.path for version in store.history.log()]
+    assert changed[:2] == ["/memories/a.txt", "/memories/other"]
+    assert compared.count("/memories") > 1
 
 
 def test_other_handles_and_processes_are_seen_at_once(place: Path, store: MemoryStore) -> None:

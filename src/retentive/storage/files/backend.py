@@ -137,14 +137,17 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             try:
                 state = self._cache.now()
                 known = self._files.known(store_id)
+                clean_below: set[str] = set()
                 if state is not None and known is not None:
                     with suppress(NotCached):
-                        return work(CachedSnapshot(state.records(store_id), known))
+                        cached = CachedSnapshot(state.records(store_id), known)
+                        clean_below = cached.clean_below
+                        return work(cached)
             finally:
                 self._turns.release(turn)
             if state is None:
                 return super().read(store_id, work)
-            return super().read(store_id, partial(_keep_in, state, work))
+            return super().read(store_id, partial(_keep_in, state, clean_below, work))
         except ExternalEdit:  # recording the edit needs a write transaction
             return self.write(store_id, work)
 
@@ -275,9 +278,9 @@ def _folds(root: str) -> bool:
     return os.path.lexists(os.path.join(root, "MEMORIES")) and "MEMORIES" not in os.listdir(root)
 
 
-def _keep_in(state: CachedState, work: Callable[[Snapshot], T], found: Snapshot) -> T:
+def _keep_in(state: CachedState, clean_below: set[str], work: Callable[[Snapshot], T], found: Snapshot) -> T:
     assert isinstance(found, DirectorySnapshot)
-    found.keep_in(state)
+    found.keep_in(state, clean_below)
     return work(found)
 
 

@@ -72,7 +72,8 @@ class Comparison:
     known: KnownFiles
     differs: Callable[[str], None]
     verified: VerifiedFiles | None = None
-    _clean_below: set[str] = field(default_factory=set)
+    clean_below: set[str] = field(default_factory=set)
+    """Paths below which the files match the records. They are not compared again."""
 
     def get(self, path: str) -> Entry:
         """Return the entry at a path after comparing its file with the record. The text is verified."""
@@ -139,7 +140,7 @@ class Comparison:
     def rows_checked(self, under: str) -> list[MemoryRow]:
         """Compare the files below a path with their records, and return the recorded memories."""
         rows = self.rows(under)
-        if under in self._clean_below or self.known.database_wins(under):
+        if under in self.clean_below or self.known.database_wins(under):
             return rows
         if not self._is_clean_below(under, rows):
             self.differs(under)
@@ -209,7 +210,7 @@ class Comparison:
     def _is_clean_below(self, under: str, rows: list[MemoryRow]) -> bool:
         known = self.known
         if self.verified is None and known.is_listed(under, rows):
-            self._clean_below.add(under)
+            self.clean_below.add(under)
             return True
         files, listing = known.tree.scan(under, known.marks)
         if not self._hold_all(rows, files):
@@ -218,7 +219,7 @@ class Comparison:
             added = files.keys() - {row[0] for row in rows}
             if any(self._text(path, found_of(files[path])) is not None for path in added):
                 return False
-        self._clean_below.add(under)
+        self.clean_below.add(under)
         if self.verified is not None:
             self.verified.marks |= {path: mark_of(status) for path, status in files.items()}
         elif len(files) == len(rows):

@@ -52,9 +52,15 @@ class DirectorySnapshot(SqlSnapshot):
         self._comparison = Comparison(self, known, _raise)
         self._kept: CachedRecords | None = None
 
-    def keep_in(self, state: CachedState) -> None:
-        """From now on, copy each record into the cache `state` when this snapshot reads it."""
+    def keep_in(self, state: CachedState, clean_below: set[str]) -> None:
+        """From now on, copy each record into the cache `state` when this snapshot reads it.
+
+        `clean_below` has the paths below which this call has just compared the files with the records in `state`. If
+        the store is still in this state, they are not compared again.
+        """
         self._kept = state.of(self.store_id, self.head)
+        if self._kept is not None:
+            self._comparison.clean_below |= clean_below
 
     @property
     def state(self) -> Hashable:
@@ -110,12 +116,18 @@ class CachedSnapshot(Snapshot):
     def __init__(self, records: CachedRecords, known: KnownFiles) -> None:
         self._records = records
         self._known = known
+        self._comparison = Comparison(records, known, _raise)
         head = records.head
         self._head = head
         self.settings, self.properties = head.settings, head.properties  # attributes, since every read uses them
 
     settings: str | None = None
     properties: str | None = None
+
+    @property
+    def clean_below(self) -> set[str]:
+        """Paths below which the files match the records."""
+        return self._comparison.clean_below
 
     @property
     def revision(self) -> int:
@@ -132,11 +144,10 @@ class CachedSnapshot(Snapshot):
         entry, _ = self._records.get_marked(path)
         if entry.memory is not None and self._known.is_unchanged(path, entry.memory.version_id):
             return entry
-        return Comparison(self._records, self._known, _raise).compared(path)[0]
+        return self._comparison.compared(path)[0]
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        rows = Comparison(self._records, self._known, _raise).rows_checked(under)
-        return iter([(row[0], row[2]) for row in rows])
+        return iter([(row[0], row[2]) for row in self._comparison.rows_checked(under)])
 
     def memories(self, under: str) -> Iterator[Memory]:
         raise NotCached

@@ -3,20 +3,23 @@
 `dataclass` does the same as `dataclasses.dataclass`, which compiles six methods for each frozen class. A command
 imports some fifty such classes, and compiling their methods took a third of the time to start the command. Here only
 `__init__` is compiled; all classes share the other methods. This `__init__` sets slots directly, and takes about 60 %
-of the time that the `__init__` of the standard library takes. The functions `fields`, `replace` and `asdict` of the
-standard library work with these classes.
+of the time that the `__init__` of the standard library takes. Functions of the standard library such as `fields`,
+`replace` and `asdict` work with these classes, and other dataclasses can be derived from them.
 
-There are two differences. Attributes of an object cannot be assigned, even if they are not fields. And
-`dataclasses.dataclass(frozen=True)` refuses to derive a class from one of these classes; use this function instead.
+There are two differences. Attributes of an object cannot be assigned, even if they are not fields. Options and methods
+that this library does not need, such as `order` and an own `__init__`, raise `TypeError`.
 """
 
 from __future__ import annotations
 
+import abc
 import dataclasses
+import sys
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, fields
 from functools import partial
 from operator import attrgetter
+from reprlib import recursive_repr
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
@@ -31,30 +34,34 @@ class _FromFactory:
 
 
 _FROM_FACTORY = _FromFactory()
+_REFUSED = {"__setattr__", "__delattr__", "__getstate__", "__setstate__"}
 
 
-def _dataclass(cls: Any = None, /, *, frozen: bool = False, eq: bool = True, **options: bool) -> Any:
+def _dataclass(cls: Any = None, /, *, frozen: bool = False, **options: bool) -> Any:
     """Do the same as `dataclasses.dataclass`. A class that is not frozen is passed to that function."""
     if cls is None:
-        return partial(_dataclass, frozen=frozen, eq=eq, **options)
+        return partial(_dataclass, frozen=frozen, **options)
     if not frozen:
-        return dataclasses.dataclass(cls, eq=eq, **options)
-    has_init, has_repr = options.pop("init", True), options.pop("repr", True)
+        return dataclasses.dataclass(cls, **options)
+    init, shows, eq = (options.pop(name, True) for name in ("init", "repr", "eq"))
     own = dict(cls.__dict__)
-    made: Any = dataclasses.dataclass(cls, init=False, repr=False, eq=False, **options)
-    if has_init:
+    if options.get("order") or own.keys() & (_REFUSED | ({"__init__"} if init else set())):
+        raise TypeError("frozen.dataclass does not support this class; use dataclasses.dataclass")
+    is_derived = any(map(dataclasses.is_dataclass, cls.__mro__[1:]))  # the standard library compares with the bases
+    made = dataclasses.dataclass(cls, init=False, repr=False, eq=False, frozen=is_derived, **options)
+    params = made.__dataclass_params__
+    params.init, params.repr, params.eq, params.frozen = init, shows, eq, True
+    if init:
         made.__init__ = _init(made)
-    if has_repr and "__repr__" not in own:
+    if shows and "__repr__" not in own:
+        made._shown = [each.name for each in fields(made) if each.repr]  # noqa: SLF001 - for `_repr`
         made.__repr__ = _repr
     if eq:
-        names = [each.name for each in fields(made) if each.compare]
-        made._compared = staticmethod(attrgetter(*names) if names else _nothing)  # noqa: SLF001 - for `_eq` and `_hash`
-        made.__eq__ = own.get("__eq__", _eq)
-        if "__hash__" not in own or ("__eq__" in own and own["__hash__"] is None):  # Python sets None beside `__eq__`
-            made.__hash__ = _hash
+        _add_comparison(made, own)
     made.__setattr__, made.__delattr__ = _setattr, _delattr
-    made.__getstate__, made.__setstate__ = _getstate, _setstate
-    return made
+    if options.get("slots"):
+        made.__getstate__, made.__setstate__ = _getstate, _setstate
+    return abc.update_abstractmethods(made)
 
 
 if TYPE_CHECKING:
@@ -63,12 +70,24 @@ else:
     dataclass = _dataclass
 
 
+def _add_comparison(made: Any, own: dict[str, object]) -> None:
+    """Add `__eq__` and `__hash__` to a class, as the standard library does. `own` has the attributes of the class."""
+    if any(each.hash is not None for each in fields(made)):
+        raise TypeError("frozen.dataclass does not support `hash` in fields; use dataclasses.dataclass")
+    names = [each.name for each in fields(made) if each.compare]
+    # With one name, `attrgetter` would return the value itself, not a tuple.
+    made._compared = staticmethod(attrgetter(*names, *names[:1]) if names else _nothing)  # noqa: SLF001 - for `_eq`
+    made.__eq__ = own.get("__eq__", _eq)
+    if "__hash__" not in own or ("__eq__" in own and own["__hash__"] is None):  # Python sets None beside `__eq__`
+        made.__hash__ = _hash
+
+
 def _nothing(_: object) -> tuple[()]:
     return ()
 
 
 def _init(made: Any) -> Callable[..., None]:
-    """Compile the method `__init__` of a class."""
+    """Compile the method `__init__` of a class, with the globals of its module."""
     names: dict[str, object] = {"_FROM_FACTORY": _FROM_FACTORY}
     arguments: dict[bool, list[str]] = {False: ["self"], True: []}
     body: list[str] = []
@@ -82,17 +101,21 @@ def _init(made: Any) -> Callable[..., None]:
         body.append("self.__post_init__()")
     star = ["*"] if arguments[True] else []
     header = ", ".join((*arguments[False], *star, *arguments[True]))
-    exec(f"def __init__({header}):\n " + ("\n ".join(body) or "pass"), names)  # noqa: S102 - only names of fields
-    init: Any = names["__init__"]
+    text = f"def __init__({header}):\n  " + ("\n  ".join(body) or "pass")
+    found: dict[str, Any] = {}
+    module = sys.modules.get(made.__module__)
+    maker = f"def _make({', '.join(names)}):\n {text}\n return __init__"
+    exec(maker, {} if module is None else vars(module), found)  # noqa: S102 - the text has only names of fields
+    init = found["_make"](**names)
     init.__qualname__ = f"{made.__qualname__}.__init__"
     init.__annotations__ = {each.name: each.type for each in fields(made) if each.init} | {"return": None}
     return init  # type: ignore[no-any-return]
 
 
 def _default_in(names: dict[str, object], field: Field[Any]) -> str | None:
-    """Add the default of a field to the globals of `__init__`, and return the name of this global.
+    """Add the default of a field to the names that `__init__` can use, and return its name there.
 
-    If the field has no default, return None.
+    Returns None if the field has no default.
     """
     if field.default_factory is not MISSING:
         names[f"_new_{field.name}"] = field.default_factory
@@ -137,8 +160,9 @@ def _hash(self: Any) -> int:
     return hash(self._compared(self))
 
 
+@recursive_repr()
 def _repr(self: Any) -> str:
-    shown = (f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
+    shown = (f"{name}={getattr(self, name)!r}" for name in self._shown)
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 

@@ -9,7 +9,7 @@ import pickle
 import re
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, asdict, field, fields, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -191,6 +191,51 @@ def test_objects_can_be_pickled() -> None:
     one = Actor("user", "ann")
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
         assert pickle.loads(pickle.dumps(one, protocol)) == one
+
+
+@pytest.mark.parametrize("outer", [dataclass, dataclasses.dataclass])
+@pytest.mark.parametrize("inner", [dataclass, dataclasses.dataclass])
+def test_classes_of_both_kinds_can_be_derived_from_each_other(inner: Any, outer: Any) -> None:
+    @inner(frozen=True, slots=True)
+    class Base:
+        a: int
+
+    @outer(frozen=True, slots=True, repr=False)
+    class More(Base):
+        secret: str = ""
+
+    more: Any = More
+    assert more(1) == copy.copy(more(1)) != more(1, "x")
+    assert hash(more(1)) == hash(more(1))
+    assert repr(more(1, "x")).endswith("(a=1)")
+    with pytest.raises(FrozenInstanceError):
+        more(1).secret = "x"
+    with pytest.raises(TypeError, match="cannot inherit non-frozen"):
+        outer(type("Open", (Base,), {"__annotations__": {"b": int}}))
+    with pytest.raises(TypeError, match="cannot inherit frozen"):
+        outer(type("Closed", (dataclasses.make_dataclass("Open", ["a"]),), {}), frozen=True)
+
+
+def test_hints_of_the_constructor_can_be_resolved() -> None:
+    assert get_type_hints(Actor.__init__)["id"] is str
+    assert inspect.signature(Actor, eval_str=True).parameters["id"].annotation is str
+
+
+def test_a_value_that_contains_itself_can_be_printed() -> None:
+    inside: list[Any] = []
+    one = OURS["Mixed"](inside)
+    inside.append(one)
+    assert repr(one).endswith("Mixed(a=[...], b=[], c=0)")
+
+
+@pytest.mark.parametrize("method", ["__init__", "__setattr__", "__getstate__"])
+def test_what_is_not_supported_is_refused(method: str) -> None:
+    with pytest.raises(TypeError, match="does not support this class"):
+        dataclass(frozen=True)(type("Own", (), {method: lambda *_: None}))
+    with pytest.raises(TypeError, match="does not support this class"):
+        dataclass(frozen=True, order=True)(type("Ordered", (), {}))
+    with pytest.raises(TypeError, match="does not support `hash`"):
+        dataclass(frozen=True)(type("Hashed", (), {"__annotations__": {"a": int}, "a": field(hash=False)}))
 
 
 def test_a_class_that_is_not_frozen_is_one_of_the_standard_library() -> None:

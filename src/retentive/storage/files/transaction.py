@@ -111,23 +111,19 @@ class CachedSnapshot(Snapshot):
     """Snapshot that uses cached records instead of the database, and compares the files with them.
 
     Methods raise `NotCached` if they need the database, and `ExternalEdit` if a file differs from its record.
+    `clean_below` has the paths below which the files match the records.
     """
 
     def __init__(self, records: CachedRecords, known: KnownFiles) -> None:
         self._records = records
         self._known = known
-        self._comparison = Comparison(records, known, _raise)
+        self.clean_below: set[str] = set()
         head = records.head
         self._head = head
         self.settings, self.properties = head.settings, head.properties  # attributes, since every read uses them
 
     settings: str | None = None
     properties: str | None = None
-
-    @property
-    def clean_below(self) -> set[str]:
-        """Paths below which the files match the records."""
-        return self._comparison.clean_below
 
     @property
     def revision(self) -> int:
@@ -144,10 +140,13 @@ class CachedSnapshot(Snapshot):
         entry, _ = self._records.get_marked(path)
         if entry.memory is not None and self._known.is_unchanged(path, entry.memory.version_id):
             return entry
-        return self._comparison.compared(path)[0]
+        return self._comparison().compared(path)[0]
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        return iter([(row[0], row[2]) for row in self._comparison.rows_checked(under)])
+        return iter([(row[0], row[2]) for row in self._comparison().rows_checked(under)])
+
+    def _comparison(self) -> Comparison:
+        return Comparison(self._records, self._known, _raise, clean_below=self.clean_below)
 
     def memories(self, under: str) -> Iterator[Memory]:
         raise NotCached

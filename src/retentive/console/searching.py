@@ -12,7 +12,7 @@ from retentive.frozen import dataclass
 from retentive.history.searching import StoreSearch
 from retentive.pipeline import StoreCore
 from retentive.search.ranking import Statistics, order
-from retentive.search.results import Hit, Results
+from retentive.search.results import Hit, Results, unknown_everywhere
 from retentive.storage.contract import StoreInfo
 from retentive.store import MemoryStore, core_of
 
@@ -120,15 +120,6 @@ class SearchAll:
             hits[: self._query.limit],
             sum(each.total for _, each in kept),
             relaxed,
-            _unknown_everywhere([each for _, each in found]),
+            unknown_everywhere([each for _, each in found]),
             self._problems,
         )
-
-
-def _unknown_everywhere(found: Sequence[Results]) -> dict[str, tuple[str, ...]]:
-    """Return the query words that occur in no store, each with at most three similar words from the stores."""
-    if not found:
-        return {}
-    first, *others = (each.unknown for each in found)
-    shared = [word for word in first if all(word in each for each in others)]
-    return {word: tuple(dict.fromkeys(near for each in (first, *others) for near in each[word]))[:3] for word in shared}

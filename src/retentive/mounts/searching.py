@@ -8,7 +8,7 @@ from typing import Literal
 from retentive.history.searching import StoreSearch
 from retentive.mounts.mount import Mount
 from retentive.search.ranking import Statistics, order
-from retentive.search.results import Results
+from retentive.search.results import Results, unknown_everywhere
 from retentive.storage.contract import Actor
 from retentive.values.patterns import covers
 
@@ -40,7 +40,7 @@ def search_mounts(
         relaxed = {hit.path for each in found if each.relaxed for hit in each.hits}
         hits = [hit for hit in hits if hit.path not in relaxed]
     hits.sort(key=lambda hit: order(hit.score, hit.updated_at, hit.path))
-    unknown = _unknown_everywhere(found)
+    unknown = unknown_everywhere(found)
     return Results(
         tuple(hits[:limit]),
         len(hits),
@@ -48,10 +48,3 @@ def search_mounts(
         unknown,
         not exact and any(each.relaxed for each in found),
     )
-
-
-def _unknown_everywhere(found: Sequence[Results]) -> dict[str, tuple[str, ...]]:
-    """Return the words of the query that no store contains, each with up to three similar words from the stores."""
-    first, *others = (each.unknown for each in found)
-    shared = [word for word in first if all(word in each for each in others)]
-    return {word: tuple(dict.fromkeys(near for each in (first, *others) for near in each[word]))[:3] for word in shared}

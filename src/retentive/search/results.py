@@ -103,6 +103,15 @@ class Results:
         return f"<Results {len(self.hits)} of {self.total} memories>"
 
 
+def unknown_everywhere(found: Sequence[Results]) -> dict[str, tuple[str, ...]]:
+    """Return the query words that occur in no store, each with at most three similar words from the stores."""
+    if not found:
+        return {}
+    first, *others = (each.unknown for each in found)
+    shared = [word for word in first if all(word in each for each in others)]
+    return {word: tuple(dict.fromkeys(near for each in (first, *others) for near in each[word]))[:3] for word in shared}
+
+
 _UNITS = (("year", 365 * 86_400), ("month", 30 * 86_400), ("day", 86_400), ("hour", 3_600), ("minute", 60))
 
 

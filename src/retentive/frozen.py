@@ -7,7 +7,7 @@ of the time that the `__init__` of the standard library takes. Functions of the 
 `replace` and `asdict` work with these classes, and other dataclasses can be derived from them.
 
 There are two differences. Attributes of an object cannot be assigned, even if they are not fields. Options and methods
-that this library does not need, such as `order` and an own `__init__`, raise `TypeError`.
+that this library does not need, such as `order` and a custom `__init__`, raise `TypeError`.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Shown:
 
 
 def shown(path: str, old: str | None, new: str | None, *, note: str = "", ignores_space: bool = False) -> Shown:
-    """Return the difference between two texts, as rows for a page. None stands for a text that does not exist.
+    """Return the difference between two texts, as rows for a page. A text that is None does not exist.
 
     With `ignores_space`, lines that differ only in white space count as equal. If no other lines differ, a note says
     so.

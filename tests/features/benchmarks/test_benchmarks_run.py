@@ -205,6 +205,13 @@ def test_guard_cost_measures_small_and_large_writes(tmp_path: Path) -> None:
     assert all({"share", "more_ms", "guarded", "free"} <= record.keys() for record in records)
 
 
+def test_frozen_classes_are_measured_with_both_decorators(tmp_path: Path) -> None:
+    """Each of the three costs has a figure for each decorator."""
+    _, records = tiny("frozen_classes.py", tmp_path)
+    assert [record["what"] for record in records] == ["define a class", "make an object", "compare two objects"]
+    assert all({"ratio", "retentive.frozen", "dataclasses"} <= record.keys() for record in records)
+
+
 def test_the_call_path_is_deterministic_and_limited(tmp_path: Path) -> None:
     """Each function is listed once, by file. Exceeding a limit is reported and fails the run."""
     runs = []

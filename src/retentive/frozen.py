@@ -105,7 +105,8 @@ def _init(made: Any) -> Callable[..., None]:
     found: dict[str, Any] = {}
     module = sys.modules.get(made.__module__)
     maker = f"def _make({', '.join(names)}):\n {text}\n return __init__"
-    exec(maker, {} if module is None else vars(module), found)  # noqa: S102 - the text has only names of fields
+    # The text has only names of fields, as in the standard library's own decorator.
+    exec(maker, {} if module is None else vars(module), found)  # noqa: S102  # nosec B102
     init = found["_make"](**names)
     init.__qualname__ = f"{made.__qualname__}.__init__"
     init.__annotations__ = {each.name: each.type for each in fields(made) if each.init} | {"return": None}

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 import retentive
 from retentive.cli.app import app, run
+from retentive.cli.hooks import push
 from retentive.cli.hooks.digest import MAX_CHARS
 from retentive.cli.hooks.session import WAIT
 from support.command_line import RETENTIVE, environment, texts
@@ -25,6 +26,16 @@ from support.waiting import until
 
 EVENTS = ("session-start", "prompt", "edited", "stop", "pre-compact", "session-end")
 OPTION = "CLAUDE_PLUGIN_OPTION_"
+
+
+@pytest.fixture(autouse=True)
+def _stop_pushes() -> Iterator[None]:
+    """End the processes that outlive a hook. Without a connection, they try again for 15 s."""
+    yield
+    for process in push._STARTED:
+        process.kill()
+        process.wait()
+    push._STARTED.clear()
 
 
 class Machine:

@@ -40,7 +40,10 @@ X_TO_Y = {"command": "rename", "old_path": "/memories/x", "new_path": "/memories
 
 
 def run_together(store: MemoryStore, commands: list[Any]) -> None:
-    """Run the commands in this order in one commit. All of them wait while another write holds the lock."""
+    """Run the commands in this order in one commit. All of them wait while another write holds the lock.
+
+    A command can also be a function of the transaction.
+    """
     backend = store._core.backend
     assert isinstance(backend, DirectoryBackend)
     begun, go = threading.Event(), threading.Event()
@@ -53,7 +56,8 @@ def run_together(store: MemoryStore, commands: list[Any]) -> None:
     threads[0].start()
     assert begun.wait(PATIENCE_S)
     for number, command in enumerate(commands, start=1):
-        threads.append(threading.Thread(target=store.execute, args=(command,)))
+        job = partial(backend.write, store.id) if callable(command) else store.execute
+        threads.append(threading.Thread(target=job, args=(command,)))
         threads[-1].start()
         until(partial(is_waiting, backend, number), pause_s=0.0002)
     go.set()
@@ -92,3 +96,16 @@ def test_files_match_any_batch(commands: list[Any]) -> None:
     """The files agree with the store after any batch of random commands."""
     with tempfile.TemporaryDirectory() as directory:
         check(commands, Path(directory))
+
+
+def test_an_edit_by_hand_between_two_commands_of_a_batch_is_kept(tmp_path: Path) -> None:
+    """The second command does not compare the file, which is about to be written, so the old mark counts."""
+    with retentive.open(tmp_path / "memory") as opened:
+        store = opened.store()
+        store.execute({"command": "create", "path": "/memories/d/e", "file_text": "e\n"})
+        edited = tmp_path / "memory" / "memories" / "d" / "e"
+        insert = {"command": "insert", "path": "/memories/d/e", "insert_line": 0, "insert_text": "more"}
+        rename = {"command": "rename", "old_path": "/memories/d", "new_path": "/memories/g"}
+        run_together(store, [insert, lambda _: edited.write_text("by hand\n"), rename])
+        found = {memory.path: store.read(memory.path) for memory in store.memories()}
+    assert found == {"/memories/d/e": "by hand\n", "/memories/g/e": "more\ne\n"}

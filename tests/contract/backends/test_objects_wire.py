@@ -19,8 +19,6 @@ from support import servers
 
 from .wire import BUCKET, HOST, Asked, Reply, Rule, Wire, cut_after, cut_before, failed, is_commit, nth
 
-pytestmark = pytest.mark.long
-
 PREFIX = {"at": ""}
 
 
@@ -54,6 +52,7 @@ def test_a_commit_with_a_lost_reply_is_made_once(wire: Wire, harm: Rule) -> None
     assert len(beside.versions()) == beside.revision() == 13
 
 
+@pytest.mark.long
 def test_many_writers_with_lost_replies_lose_nothing(wire: Wire) -> None:
     """No write is lost, even if other writers commit before a writer checks the outcome."""
     stores = [Opened(opened(wire)) for _ in range(3)]
@@ -64,6 +63,7 @@ def test_many_writers_with_lost_replies_lose_nothing(wire: Wire) -> None:
     assert len(stores[0].versions()) == 49
 
 
+@pytest.mark.long
 def test_a_lost_reply_is_settled_after_many_other_commits(wire: Wire) -> None:
     """A manifest lists a limited number of commit ids. Later, the versions of the commit show its outcome."""
     store, other = Opened(opened(wire)), Opened(opened(None))
@@ -122,6 +122,7 @@ def test_a_late_commit_changes_nothing(wire: Wire) -> None:
     assert len(store.versions()) == 4
 
 
+@pytest.mark.long
 def test_an_unsettled_commit_is_reported_as_unknown(wire: Wire) -> None:
     """The commit and every check of its outcome fail until the deadline."""
     store = Opened(opened(wire, timeout_s=1.5))
@@ -138,6 +139,7 @@ def test_an_unsettled_commit_is_reported_as_unknown(wire: Wire) -> None:
     assert Opened(opened(None)).get(A).data == b"1"
 
 
+@pytest.mark.long
 def test_an_unreachable_storage_changes_nothing(wire: Wire) -> None:
     """Reads and writes raise `Unavailable` without a URL or the name of an object.
 
@@ -176,6 +178,7 @@ def test_a_creation_with_a_lost_reply_is_made_once(wire: Wire) -> None:
 # -- round trips ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_view_is_one_round_trip_and_a_write_three_at_most(wire: Wire) -> None:
     """The page and the text are cached already."""
     store = Opened(opened(wire))
@@ -211,6 +214,7 @@ def wants_unquoted(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
     return forward(asked.raw)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", ["", "&quirk=unquoted-etag"])
 def test_a_server_that_wants_etags_unquoted_gets_them(wire: Wire, options: str) -> None:
     """The backend detects this with a trial object, which it deletes, or reads it from the URL of the location."""
@@ -224,6 +228,7 @@ def test_a_server_that_wants_etags_unquoted_gets_them(wire: Wire, options: str) 
     assert all(b" 404 " in wire.forward(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % path)[:20] for path in tried)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("header", ["if-match", "if-none-match"])
 def test_a_server_that_ignores_conditions_is_refused(wire: Wire, header: str) -> None:
     """The server is refused before any write."""
@@ -233,6 +238,7 @@ def test_a_server_that_ignores_conditions_is_refused(wire: Wire, header: str) ->
     assert opened(None).list_stores() == []
 
 
+@pytest.mark.long
 def test_a_forbidden_request_is_permission_denied(wire: Wire) -> None:
     """Reads and writes raise the error, which contains no part of the server's answer."""
     store = Opened(opened(wire))
@@ -252,6 +258,7 @@ def test_a_forbidden_request_is_permission_denied(wire: Wire) -> None:
         assert "secret" not in str(caught.value)
 
 
+@pytest.mark.long
 def test_a_missing_bucket_is_reported(wire: Wire) -> None:
     """A missing bucket is an error and is not treated as an empty location."""
     backend = opened(wire, bucket="nobody-made-it", timeout_s=2)
@@ -265,6 +272,7 @@ def test_a_missing_bucket_is_reported(wire: Wire) -> None:
             call()
 
 
+@pytest.mark.long
 def test_plain_http_needs_permission(wire: Wire) -> None:
     """Without permission, a mistaken URL would send texts unencrypted."""
     backend = open_objects(f"s3://wired?endpoint=http://{HOST}:{wire.port}&timeout_s=1")

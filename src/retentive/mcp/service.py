@@ -211,14 +211,19 @@ class McpService:
 async def _called(
     ctx: Context, params: t.CallToolRequestParams, target: McpTarget, tool: ToolSpec, call: McpCall
 ) -> t.CallToolResult | t.InputRequiredResult:
-    """Run a tool. If it deletes many memories, ask for confirmation first."""
-    asked = None
-    if deletes(tool.name, call.arguments):
-        asked = await target.run(lambda: mass_delete(target.store, call.arguments), is_read=True)
-    if asked is not None:
+    """Run a tool. If it deletes many memories, ask for confirmation first.
+
+    If their number changes before the confirmation arrives, ask again.
+    """
+    count = partial(target.run, partial(mass_delete, target.store, call.arguments), is_read=True)
+    asked = await count() if deletes(tool.name, call.arguments) else None
+    confirmed_count = None
+    while asked is not None and asked.count != confirmed_count:
         refusal = await confirmed(ctx, params, asked)
         if refusal is not None:
             return _result(refusal) if isinstance(refusal, ToolAnswer) else refusal
+        confirmed_count, asked = asked.count, await count()
+    if asked is not None:
         await ctx.session.report_progress(0, asked.count, f"Deleting {asked.count} memories")
     writes = tool.writes(call.arguments)
     is_quick = tool.name == "memory_view" or (not writes and tool.name == ONE_TOOL)

@@ -180,6 +180,21 @@ def test_tampering_is_found_and_named(case: str, tmp_path: Path) -> None:
         assert [entry.operation for entry in store.audit.entries()][-1] == "view"
 
 
+def test_an_entry_removed_with_its_detail_is_missing(tmp_path: Path) -> None:
+    """The next entry shows the gap."""
+    with opened("sqlite", tmp_path, audit=True) as place:
+        store = place.store()
+        use(store)
+        log = Log(tmp_path)
+        for kind in (ENTRY, DETAIL):
+            records = log.records(kind)
+            removed(2, 3)(records)
+            log.put(records, kind)
+        problem = store.audit.verify().problem
+        assert problem is not None
+        assert (problem.what, problem.seq) == ("missing", 2)
+
+
 def test_a_deeply_nested_entry_is_named(tmp_path: Path) -> None:
     """The depth is near the recursion limit: JSON that can just be parsed may be too deep to be written."""
     with opened("sqlite", tmp_path, audit=True) as place:

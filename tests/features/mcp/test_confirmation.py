@@ -73,6 +73,21 @@ def test_a_client_without_forms_needs_the_number(filled: MemoryStore, mode: str)
     assert delete(filled, mode, None, expected_count=6) == (f"Successfully deleted {FOLDER}", False)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_the_person_is_asked_again_if_the_number_changes(filled: MemoryStore, mode: str) -> None:
+    """A memory is created while the person reads the first question."""
+
+    class Slow(Person):
+        async def __call__(self, context: Any, params: Any) -> types.ElicitResult:
+            if not self.asked:
+                filled.create(f"{FOLDER}/new", "x")
+            return await super().__call__(context, params)
+
+    person = Slow("accept", {"confirm": True})
+    assert delete(filled, mode, person) == (f"Successfully deleted {FOLDER}", False)
+    assert person.asked == [f"Delete {count} memories below {FOLDER}?" for count in (6, 7)]
+
+
 def test_one_tool_asks_too(filled: MemoryStore) -> None:
     async def run() -> tuple[str, bool]:
         async with connected(filled, one_tool=True, asked=None) as client:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import anthropic
@@ -25,12 +25,13 @@ import retentive
 from retentive.errors import InvalidInput
 from retentive.server.background import Background
 from retentive.server.calls import ServedLocation
-from retentive.server.deliveries import MAX_DELIVERIES, PAUSES_S, Deliverer
+from retentive.server.deliveries import AT_ONCE, MAX_DELIVERIES, PAUSES_S, PER_ENDPOINT, Deliverer
 from retentive.server.leader import Leader
 from retentive.server.webhooks import DEAD, PENDING, SEEN, Delivery, Webhooks, check_url, is_public
 from retentive.store.location_records import LocationRecords
 from support.command_line import here
 from support.http_api import Api, serving
+from support.waiting import until
 
 ALL = ["memory_store.created", "memory_store.archived", "memory_store.deleted"]
 Received = tuple[str, dict[str, str], str]
@@ -38,11 +39,13 @@ Received = tuple[str, dict[str, str], str]
 
 
 class Receiver:
-    """HTTP server that keeps its requests. It answers with the next of `statuses`, then with 200."""
+    """HTTP server that keeps its requests. It answers with the next of `statuses`, then with 200, while `go` is set."""
 
     def __init__(self) -> None:
         self.got: Queue[Received] = Queue()
         self.statuses: list[int] = []
+        self.go = Event()
+        self.go.set()
 
         receiver = self
 
@@ -50,6 +53,7 @@ class Receiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"])).decode()
                 receiver.got.put((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+                receiver.go.wait()
                 self.send_response(receiver.statuses.pop(0) if receiver.statuses else 200)
                 self.send_header("location", "/elsewhere")
                 self.end_headers()
@@ -65,15 +69,22 @@ class Receiver:
         return [self.got.get() for _ in range(self.got.qsize())]
 
 
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
+@contextmanager
+def running() -> Iterator[Receiver]:
     found = Receiver()
     thread = Thread(target=found.server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield found
+    found.go.set()
     found.server.shutdown()
     thread.join()
     found.server.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with running() as found:
+        yield found
 
 
 class Rounds:
@@ -349,6 +360,39 @@ def test_workspaces_patterns_and_disabled_endpoints(api: Api, receiver: Receiver
     seen = api.post("/v1/memory_stores", {"name": "t", "key": "team-a"}).body["id"]
     rounds()
     assert data_of(receiver.events()) == [("memory_store.created", seen)]
+
+
+def test_a_disabled_endpoint_gets_nothing_that_was_pending(api: Api, receiver: Receiver, rounds: Rounds) -> None:
+    """Its pending deliveries are removed, and do not arrive when it is enabled again."""
+    at = f"/v1/webhook_endpoints/{endpoint(api, receiver)['id']}"
+    receiver.statuses = [500]
+    api.post("/v1/memory_stores", {"name": "s"})
+    rounds()
+    assert len(receiver.events()) == len(api.get(f"{at}/deliveries?state=pending").body["data"]) == 1
+    api.post(at, {"state": "disabled"})
+    rounds(after_s=100_000)
+    assert api.get(f"{at}/deliveries?state=pending").body["data"] == []
+    api.post(at, {"state": "enabled"})
+    rounds(after_s=100_000)
+    assert receiver.events() == []
+
+
+def test_a_slow_endpoint_does_not_delay_the_others(api: Api, receiver: Receiver, rounds: Rounds) -> None:
+    """It has more events than can be sent at once, but only two of them are sent until it answers."""
+    with running() as slow:
+        slow.go.clear()
+        endpoint(api, slow, "memory_store.created")
+        endpoint(api, receiver, "memory_store.deleted")
+        made = [api.post("/v1/memory_stores", {"name": "s"}).body["id"] for _ in range(AT_ONCE + 1)]
+        api.delete(f"/v1/memory_stores/{made[0]}")
+        rounds.deliverer(lambda: True)
+        until(lambda: receiver.got.qsize() == 1 and slow.got.qsize() == PER_ENDPOINT)
+        rounds.deliverer(lambda: True)
+        assert slow.got.qsize() == PER_ENDPOINT
+        slow.go.set()
+        for _ in made:
+            rounds()
+        assert {store for _, store in data_of(slow.events())} == set(made)
 
 
 def test_a_crash_before_the_record_of_the_announcement(

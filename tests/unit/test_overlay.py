@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import retentive
+from retentive.engine import reach
 from retentive.engine.reach import ReachedSnapshot
 from retentive.engine.trust.overlay import TrustedSnapshot
 from retentive.history.past import PastSnapshot
@@ -59,6 +60,25 @@ def test_an_overlay_answers_as_the_snapshot_below(tmp_path: Path) -> None:
 
         assert store._core.read(lambda snapshot: answers(Overlay(snapshot)) == answers(snapshot))
         assert store._core.read(lambda snapshot: Overlay(snapshot).text(memory.version_id)) == b"text of /memories/a\n"
+
+
+@pytest.mark.parametrize("oldest_first", [False, True])
+def test_a_reached_snapshot_reads_versions_in_pages(monkeypatch: pytest.MonkeyPatch, *, oldest_first: bool) -> None:
+    """In both directions, its versions are those of the snapshot below whose paths match, and the limit counts them."""
+    monkeypatch.setattr(reach, "_PAGE", 3)
+    with retentive.open("sqlite://") as opened:
+        store = opened.store()
+        for number in range(10):
+            store.write(f"/memories/{'ab'[number % 2]}", str(number))
+
+        def check(snapshot: Snapshot) -> None:
+            found = ReachedSnapshot(snapshot, ("/memories/a",))
+            wanted = [one for one in snapshot.versions(oldest_first=oldest_first) if one.path == "/memories/a"]
+            assert len(wanted) == 5
+            for limit in (None, 0, 1, 4, 5, 9):
+                assert list(found.versions(oldest_first=oldest_first, limit=limit)) == wanted[:limit]
+
+        store._core.read(check)
 
 
 def check_versions(found: Snapshot) -> None:

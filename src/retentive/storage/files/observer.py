@@ -138,8 +138,9 @@ class FilesObserver(CommitObserver):
     def transaction(
         self, connection: Connection, store_id: str, head: StoreHead | None, clock: Clock, new_id: NewId
     ) -> SqlTransaction:
-        head, known = head or select_head(connection, store_id), self._known(connection, store_id)
-        return DirectoryTransaction(connection, store_id, head, known, clock=clock, new_id=new_id)
+        return DirectoryTransaction(
+            connection, store_id, head, self._known(connection, store_id), clock=clock, new_id=new_id
+        )
 
     def begin(self, writer: Writer) -> None:
         synced = self._journal.synced

@@ -179,7 +179,14 @@ class DirectoryTransaction(SqlTransaction):
     """
 
     def __init__(
-        self, connection: Connection, store_id: str, head: StoreHead, known: KnownFiles, *, clock: Clock, new_id: NewId
+        self,
+        connection: Connection,
+        store_id: str,
+        head: StoreHead | None,
+        known: KnownFiles,
+        *,
+        clock: Clock,
+        new_id: NewId,
     ) -> None:
         super().__init__(connection, store_id, head, clock=clock, new_id=new_id)
         self.known = known

@@ -1,8 +1,8 @@
 """File tree of a memory store: examines, reads and writes the files below one directory, and no others.
 
 Paths are opened one component at a time, relative to descriptors, and never through a symbolic link. If a directory is
-replaced with a link during a command, the command does not follow the link. An entry that is neither a regular file nor
-a directory has the kind `OTHER`. It is not followed, read, listed or removed.
+replaced with a link during a command, the command reads and writes nothing behind the link. An entry that is neither a
+regular file nor a directory has the kind `OTHER`. It is not followed, read, listed or removed.
 
 People cannot edit the files of an encrypted store. If such a file differs from its record in the database, it was
 tampered with or damaged. It is then moved to `.retentive/quarantine`, and the recorded text is written to its path.
@@ -96,35 +96,40 @@ class FileTree:
 
     def state(self, path: str) -> Found:
         """Return the state of the entry on disk at a memory path."""
-        *above, name = self._names(path)
         try:
-            with self._opened(above) as directory:
-                return found_of(os.stat(name, dir_fd=directory, follow_symlinks=False))
+            return found_of(self._status(path))
         except FileNotFoundError:
             return MISSING
         except NotADirectoryError:
-            return self._obstacle(above)
+            return self._obstacle(self._names(path)[:-1])
         except OSError as error:
             raise os_error(error) from None
 
     def has_mark(self, path: str, mark: Mark) -> bool:
         """Return True if the file at `path` has the mark `mark` (inode, size, times) and no symbolic link is above it.
 
-        Returns False if in doubt. The kernel resolves the whole path. If a directory is replaced with a link during the
-        call, the link may be followed. This is harmless, because only the mark is read, and a file with this mark is
-        the expected file.
+        Returns False if in doubt.
         """
-        found = self._root + path[_ROOT_LENGTH:]
-        end, base = found.find("/"), self._base
         try:
-            while end > 0:
-                if not stat.S_ISDIR(os.stat(found[:end], dir_fd=base, follow_symlinks=False).st_mode):
-                    return False
-                end = found.find("/", end + 1)
-            status = os.stat(found, dir_fd=base, follow_symlinks=False)
+            status = self._status(path)
         except (OSError, ValueError):
             return False
         return stat.S_ISREG(status.st_mode) and mark_of(status) == mark
+
+    def _status(self, path: str) -> os.stat_result:
+        """Return the stat result of the entry at a path. Raises OSError, also if an entry above it is no directory.
+
+        The kernel resolves the whole path, which takes less time than opening each directory. If a directory is
+        replaced with a link during the call, the link may be followed. This is harmless, because only the stat result
+        is read: files are opened and renamed relative to the descriptors of their directories.
+        """
+        found = self._root + path[_ROOT_LENGTH:]
+        end, base = found.find("/"), self._base
+        while end > 0:
+            if not stat.S_ISDIR(os.stat(found[:end], dir_fd=base, follow_symlinks=False).st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            end = found.find("/", end + 1)
+        return os.stat(found, dir_fd=base, follow_symlinks=False)
 
     def _obstacle(self, names: Sequence[str]) -> Found:
         """Return the state of a path below an entry that is not a directory.

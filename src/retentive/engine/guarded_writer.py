@@ -176,43 +176,41 @@ class GuardedWriter(WriteRules):
         the start of the text and at its end, if these numbers are known.
         """
         data = text.encode()
+        present = "" if entry.memory is None else entry.memory.version_id
         if data == entry.data:
-            return Stored(text, "" if entry.memory is None else entry.memory.version_id)
+            return Stored(text, present)
         self._check_writable(path, again)
-        if not is_removal:  # checked first, because examining a long text takes long
-            self._check_bytes(entry, len(data))
+        if is_removal:
+            examined = Examined(text)
+        else:
+            self._check_bytes(entry, len(data))  # first, because examining a long text takes long
+            examined = self._examined(entry, path, text, same)
+        notes: list[Phrase] = []
+        if kinds := examined.removed:
+            data = examined.text.encode()
+            notes = [Phrase("redacted", {"count": len(kinds), "kinds": _listed(kinds)})]
+        if data == entry.data:  # without its sensitive values, the new text is the current one
+            if entry.memory is not None and entry.memory.path != path.text:
+                self.move([Change(entry.memory, path.text)])
+                present = self.version_id
+            return Stored(examined.text, present, altered=True, notes=tuple(notes))
+        notes += [Phrase("flagged", {"line": line, "kind": kind}) for line, kind in examined.flagged[:MAX_NAMED_LINES]]
+        usage = self._tx.usage()
+        if not is_removal:
+            self._check_size(entry, len(data), usage)
+        flagged = self._flags(examined, entry) if self.settings.flag_instructions else (examined.flagged, ())
+        made = self._provenance(entry.memory, lineage, flagged)
+        self._record([Change(entry.memory, path.text, data, again=again, provenance_text=made)])
+        notes += self._near_limits(entry, path, len(data), usage)
+        return Stored(examined.text, self.version_id, altered=bool(kinds), notes=tuple(notes))
+
+    def _examined(self, entry: Entry, path: MemoryPath, text: str, same: SameEnds) -> Examined:
+        """Return the new text of the memory in `entry` without its sensitive values. Raises `Refused`."""
         before = "" if entry.data is None else entry.data.decode("utf-8", "replace")
-        examined = (
-            Examined(text)
-            if is_removal
-            else self._examiner.examine(self.settings, text, path=path.text, before=before, same=same)
-        )
+        examined = self._examiner.examine(self.settings, text, path=path.text, before=before, same=same)
         if examined.refused:
             raise Refused("sensitive", kinds=_listed(examined.refused))
-        kinds = examined.removed
-        if kinds:
-            data = examined.text.encode()
-        version_id = "" if entry.memory is None else entry.memory.version_id
-        notes = [Phrase("redacted", {"count": len(kinds), "kinds": _listed(kinds)})] if kinds else []
-        if data != entry.data:
-            notes += [
-                Phrase("flagged", {"line": line, "kind": kind}) for line, kind in examined.flagged[:MAX_NAMED_LINES]
-            ]
-            usage = self._tx.usage()
-            if not is_removal:
-                self._check_size(entry, len(data), usage)
-            flagged = self._flags(examined, entry) if self.settings.flag_instructions else (examined.flagged, ())
-            made = self._provenance(entry.memory, lineage, flagged)
-            change = Change(entry.memory, path.text, data, again=again, provenance_text=made)
-            if self._is_limited or self.hidden:
-                self._check_changes([change])
-            self.tried = True
-            self.recorded += self._tx.record([change], self.actor)
-            version_id = self.recorded[-1].version_id
-            notes += self._near_limits(entry, path, len(data), usage)
-        elif entry.memory is not None and entry.memory.path != path.text:  # the redacted text is the current text
-            self.move([Change(entry.memory, path.text)])
-        return Stored(examined.text, version_id, altered=bool(kinds), notes=tuple(notes))
+        return examined
 
     def _check_writable(self, path: MemoryPath, again: Again | None) -> None:
         """Raise `Refused` if the store is archived, or if the memory that `again` restores still exists.

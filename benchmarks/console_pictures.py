@@ -103,7 +103,7 @@ def all_pages(store: MemoryStore) -> dict[str, str]:
 
 
 def signed_in(browser: Browser, api: Api, key: str, scheme: Literal["light", "dark"], size: tuple[int, int]) -> Page:
-    """A page of a person who has signed in."""
+    """A page of a signed-in person."""
     width, height = size
     view = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": height}, base_url=api.url)
     view.goto("/console/")

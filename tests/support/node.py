@@ -35,7 +35,7 @@ def executable(folder: Path) -> str:
 
 
 def output(program: Path, directory: Path, folder: Path, **variables: str) -> str:
-    """Copy a program to a directory and run it there. Return what it printed."""
+    """Copy a program to a directory and run it there. Return its output."""
     (directory / "node_modules").symlink_to(folder)
     copy = directory / program.name
     copy.write_text(program.read_text("utf-8"), "utf-8")

@@ -36,7 +36,7 @@ def assert_prints(command: str, expected: str | None, directory: Path, url: str,
 
 
 def assert_examples_run(page: Path, directory: Path, url: str) -> None:
-    """Run the examples of a page in order, in one directory, and compare what they print."""
+    """Run the examples of a page in order, in one directory, and compare their output with the page."""
     following = [*blocks(page)[1:], Block("", "", 0)]
     for block, after in zip(blocks(page), following, strict=True):
         where = f"{page.name}, line {block.line}"

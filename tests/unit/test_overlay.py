@@ -93,7 +93,7 @@ def check_versions(found: Snapshot) -> None:
 
 @pytest.mark.parametrize("kind", ["trusted", "reached", "proposed", "past"])
 def test_a_walk_of_an_overlay_is_a_part_of_its_listing(kind: str) -> None:
-    """Whatever it hides, adds or replaces, from any path on and with any limit."""
+    """Listings from any path and with any limit, for any memories that are hidden, added or replaced."""
     paths = [f"/memories/{folder}{name}" for folder in ("", "a/", "a!/", "ab/", "b/") for name in ("0", "1", "x", "ä")]
     with retentive.open("sqlite://") as opened:
         store = opened.store()

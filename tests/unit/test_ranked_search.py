@@ -283,7 +283,7 @@ def test_proposals_are_searched_by_reviewers_and_their_authors(store: MemoryStor
 
 
 def test_threads_search_while_others_write(tmp_path: Path) -> None:
-    """A search finds what was there before it, and nothing that was never there."""
+    """A search finds all memories that were written before it, and only memories that exist."""
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
         store = opened.store()
         done: dict[int, int] = dict.fromkeys(range(2), 0)

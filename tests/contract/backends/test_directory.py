@@ -164,7 +164,7 @@ def in_store(store: MemoryStore) -> dict[str, str]:
     return {memory.path.removeprefix("/memories/"): store.read(memory.path) for memory in store.memories()}
 
 
-def by_hand(store: MemoryStore) -> list[str]:
+def external_edits(store: MemoryStore) -> list[str]:
     """Return the recorded external edits, as `operation path`."""
     found = [version for version in store.versions() if str(version.actor) == "job:external"]
     return sorted(f"{version.operation} {version.path.removeprefix('/memories/')}" for version in found)
@@ -203,17 +203,17 @@ def test_the_next_command_detects_every_external_edit(
     command = FIRST_COMMANDS[first]
     said = another.execute(command) if way == "while_another_has_it_open" else store.execute(command).text
     if first == "view_root":
-        assert by_hand(store) == sorted(done.versions)
+        assert external_edits(store) == sorted(done.versions)
     elif done.text is not None and first == "view":
         assert said.split("\n")[1:] == [f"{n:6}\t{line}" for n, line in enumerate(done.text.splitlines(), 1)]
     elif done.text is not None:
-        assert A in by_hand(store)  # a refused command records the detected edit too
+        assert A in external_edits(store)  # a refused command records the detected edit too
     assert in_store(store) == wanted == on_disk(root)
-    assert by_hand(store) == sorted(done.versions)
+    assert external_edits(store) == sorted(done.versions)
     assert before <= texts(store)
     assert set(wanted.values()) <= texts(store)
     assert in_store(store) == wanted
-    assert by_hand(store) == sorted(done.versions)
+    assert external_edits(store) == sorted(done.versions)
     opened.close()
     another.close()
 
@@ -232,7 +232,7 @@ def test_an_edit_right_after_a_command_is_always_detected(store_in: MemoryStore,
         assert store_in.read(f"/memories/{number}") == "0000"
         change_in_place(root / str(number), f"{number:04}", keep_time=True)
         assert store_in.execute({"command": "view", "path": f"/memories/{number}"}).text.endswith(f"\t{number:04}")
-    assert len(by_hand(store_in)) == (999 if LONG else 99)  # the first edit writes the same text again
+    assert len(external_edits(store_in)) == (999 if LONG else 99)  # the first edit writes the same text again
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ def test_the_files_equal_the_store_after_every_command(store_in: MemoryStore, ro
         store_in.execute(command)
         assert on_disk(root) == in_store(store_in)
         assert [path for path in root.rglob("*") if path.is_dir() and not list(path.iterdir())] == []
-    assert by_hand(store_in) == []
+    assert external_edits(store_in) == []
     store_in.clear()
     assert list(root.iterdir()) == []
 
@@ -308,14 +308,14 @@ def test_a_write_records_an_edit_made_just_before(
     assert not store_in.execute(command, actor="session:agent").is_error
     assert {NOW + "by hand\n", "b\nby hand\n"} <= texts(store_in) | set(in_store(store_in).values())
     assert on_disk(root) == in_store(store_in)
-    assert by_hand(store_in) == [A, B]
+    assert external_edits(store_in) == [A, B]
 
 
 def test_a_refused_create_keeps_a_detected_edit(store_in: MemoryStore, root: Path) -> None:
     make(root / "new.txt", "by hand")
     said = store_in.execute({"command": "create", "path": "/memories/new.txt", "file_text": "by the agent"})
     assert said.text == "Error: File /memories/new.txt already exists"
-    assert by_hand(store_in) == ["created new.txt"]
+    assert external_edits(store_in) == ["created new.txt"]
     assert (root / "new.txt").read_text() == "by hand"
 
 
@@ -341,7 +341,7 @@ def test_files_of_the_sdks_local_tool_are_adopted(place: Path, root: Path) -> No
     tool = MemoryTool(base_path=place)
     tool.call({"command": "view", "path": "/memories"})
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
-    assert by_hand(tool.store) == sorted(f"created {path.relative_to(root)}" for path in before)
+    assert external_edits(tool.store) == sorted(f"created {path.relative_to(root)}" for path in before)
     tool.call({"command": "str_replace", "path": "/memories/a.txt", "old_str": "first", "new_str": "1st"})
     assert "1st" in str(local.call({"command": "view", "path": "/memories/a.txt"}))
     local.call({"command": "insert", "path": "/memories/a.txt", "insert_line": 0, "insert_text": "by the local tool\n"})
@@ -366,7 +366,7 @@ def test_two_processes_see_each_others_writes(
         assert store_in.read(f"/memories/{number}.txt") == "two"
         assert on_disk(root) == in_store(store_in)
     another.close()
-    assert by_hand(store_in) == []
+    assert external_edits(store_in) == []
 
 
 def test_one_process_can_open_a_store_twice(place: Path, root: Path, open_place: OpenPlace) -> None:
@@ -378,7 +378,7 @@ def test_one_process_can_open_a_store_twice(place: Path, root: Path, open_place:
     other.execute({"command": "delete", "path": "/memories/d"})
     assert one.execute({"command": "view", "path": "/memories/d"}).is_error
     assert in_store(one) == in_store(other) == on_disk(root)
-    assert by_hand(one) == by_hand(other) == [A]
+    assert external_edits(one) == external_edits(other) == [A]
 
 
 def test_a_listing_of_many_external_files_is_complete(store_in: MemoryStore, root: Path) -> None:
@@ -394,7 +394,7 @@ def test_a_listing_of_many_external_files_is_complete(store_in: MemoryStore, roo
     (root / names[0]).unlink()
     append(root / names[1], "x")
     store_in.execute({"command": "view", "path": "/memories"})
-    assert len(by_hand(store_in)) == len(names) + 2
+    assert len(external_edits(store_in)) == len(names) + 2
 
 
 def test_a_failed_opening_releases_its_lock(place: Path) -> None:

@@ -98,7 +98,7 @@ def test_files_match_any_batch(commands: list[Any]) -> None:
         check(commands, Path(directory))
 
 
-def test_an_edit_by_hand_between_two_commands_of_a_batch_is_kept(tmp_path: Path) -> None:
+def test_an_external_edit_between_two_commands_of_a_batch_is_kept(tmp_path: Path) -> None:
     """The second command does not compare the file, which is about to be written, so the old mark counts."""
     with retentive.open(tmp_path / "memory") as opened:
         store = opened.store()

@@ -19,6 +19,7 @@ from retentive.store.location_records import LocationRecords
 from support.command_line import process
 from support.profiles import LONG
 
+PATIENCE_S = 60  # of a request; the default of 5 s is too short beside other work
 MAIN = "from retentive.cli import main; main()"
 
 
@@ -50,7 +51,7 @@ def test_the_console_of_a_location_takes_its_code_once(tmp_path: Path) -> None:
     with program("--at", at, "--actor", "ann", "console", "--no-browser") as (process, url):
         assert process.stdout is not None
         code = process.stdout.readline().split()[-1]
-        with httpx2.Client(follow_redirects=True, verify=False) as http:
+        with httpx2.Client(follow_redirects=True, verify=False, timeout=PATIENCE_S) as http:
             assert "Stores" in sign_in(http, url, code).text
             page = http.get(f"{url}/console/s/{store.id}/edit/a.md").text
             fields = dict(re.findall(r'name="(csrf|version)" value="([^"]*)"', page))
@@ -58,7 +59,7 @@ def test_the_console_of_a_location_takes_its_code_once(tmp_path: Path) -> None:
                 f"{url}/console/s/{store.id}/edit/a.md", data={**fields, "text": "changed\r\n"}, headers={"origin": url}
             )
             assert "changed" in saved.text
-        with httpx2.Client(follow_redirects=True, verify=False) as stranger:
+        with httpx2.Client(follow_redirects=True, verify=False, timeout=PATIENCE_S) as stranger:
             assert sign_in(stranger, url, code).status_code == 403
             assert "One-time code" in stranger.get(f"{url}/console/").text
     with retentive.open(at) as opened:
@@ -81,15 +82,15 @@ def test_all_workers_of_a_server_know_a_sign_in(tmp_path: Path) -> None:
     with retentive.open(at) as opened:
         key = KeyStore(LocationRecords(opened.backend)).create("ann", scopes=("read",)).text
     with program("--at", at, "serve", "--port", "0", "--workers", "2", "--no-request-log") as (_, url):
-        with httpx2.Client(follow_redirects=True, verify=False) as http:
+        with httpx2.Client(follow_redirects=True, verify=False, timeout=PATIENCE_S) as http:
             sign_in(http, url, key)
             cookies = dict(http.cookies)
         for _ in range(20):  # each on a connection of its own, so both workers answer
-            answer = httpx2.get(f"{url}/console/", cookies=cookies, verify=False)
+            answer = httpx2.get(f"{url}/console/", cookies=cookies, verify=False, timeout=PATIENCE_S)
             assert (answer.status_code, "Stores" in answer.text) == (200, True)
 
 
 @pytest.mark.skipif(not LONG, reason="a whole program: RETENTIVE_PROFILE=long")
 def test_a_server_without_the_console_has_no_pages(tmp_path: Path) -> None:
     with program("--at", f"sqlite:///{tmp_path}/m.db", "serve", "--port", "0", "--no-console") as (_, url):
-        assert httpx2.get(f"{url}/console/", verify=False).status_code == 404
+        assert httpx2.get(f"{url}/console/", verify=False, timeout=PATIENCE_S).status_code == 404

@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip $(INSTALL)
 
 # Many tests wait, so four processes are faster than three on two cores. In the longer profiles, each has larger stores.
 WORKERS ?= 4
-test-long test-full: WORKERS = 3
+test-sample test-long test-full: WORKERS = 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
 # Keeps the results in tests/environments/results.json, from which `make docs` makes the tables of docs/platforms.md.
 RECORDED = RETENTIVE_RECORD=1
@@ -21,7 +21,7 @@ RECORDED = RETENTIVE_RECORD=1
 # Tests start hundreds of interpreters; without bytecode each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run demo test test-long test-full test-clusters test-frameworks test-image test-file-systems \
+.PHONY: run demo test test-sample test-long test-full test-clusters test-frameworks test-image test-file-systems \
 	test-extras test-lowest test-packages newest-python lint types audit fuzz format docs bundles release \
 	bench looks clean
 
@@ -35,6 +35,11 @@ demo: $(DEMO)
 
 test: $(STAMP)
 	$(PYTEST)
+
+# What CI runs after `make test`: the long profile without the tests of features that `make test` has too.
+test-sample: $(STAMP)
+	$(BIN)/python -m pytest --collect-only --quiet > $(VENV)/.quick-tests
+	RETENTIVE_PROFILE=long $(PYTEST) --without=$(VENV)/.quick-tests
 
 # tests/support/profiles.py: all backends, more rounds and longer histories; some 20 minutes, and some hours.
 test-long: $(STAMP)

@@ -40,6 +40,15 @@ _ROOM = 2 << 30  # bytes; the tests of one worker need a tenth of it at a time
 collect_ignore = ["frameworks"]
 
 
+# Where the longer profiles differ most from the quick one: stronger faults, and longer histories on all backends.
+_ALWAYS_LONG = tuple(f"tests/{name}/" for name in ("attacks", "contract", "faults"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    said = "leave out the tests listed in this file, except attacks, contract and faults (`make test-sample`)"
+    parser.addoption("--without", metavar="FILE", type=Path, help=said)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     _keep_files_in_memory()
     if os.environ.pop("RETENTIVE_RECORD", ""):  # not for the runs of pytest that tests start
@@ -79,12 +88,18 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests marked `long`, and report their number."""
-    if LONG:
-        return
-    left_out = [item for item in items if item.get_closest_marker("long")]
-    items[:] = [item for item in items if not item.get_closest_marker("long")]
+    """Deselect the tests marked `long` in the quick profile, and those of `--without`, and report their number."""
+    listed = config.getoption("without")
+    known = set() if listed is None else set(listed.read_text("utf-8").splitlines())
+    left_out = [item for item in items if _is_left_out(item, known)]
+    items[:] = [item for item in items if not _is_left_out(item, known)]
     config.hook.pytest_deselected(items=left_out)
+
+
+def _is_left_out(item: pytest.Item, known: set[str]) -> bool:
+    if item.get_closest_marker("long"):
+        return not LONG
+    return item.nodeid in known and not item.nodeid.startswith(_ALWAYS_LONG)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,4 +1,4 @@
-"""Profile of the tests, set by RETENTIVE_PROFILE: `quick` (as in `make test`), `long` (as in CI) or `full`."""
+"""Profile of the tests, set by RETENTIVE_PROFILE: `quick` (as in `make test`), `long` or `full`."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def shown_in(output: str) -> tuple[str, str]:
 
 def status_of(url: str, key: str) -> int:
     """Send a GET request."""
-    with urlopen(Request(url, headers={"x-api-key": key}), timeout=10) as answer:
+    with urlopen(Request(url, headers={"x-api-key": key}), timeout=60) as answer:
         status: int = answer.status
         return status
 

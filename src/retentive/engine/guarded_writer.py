@@ -184,7 +184,10 @@ class GuardedWriter(WriteRules):
             examined = Examined(text)
         else:
             self._check_bytes(entry, len(data))  # first, because examining a long text takes long
-            examined = self._examined(entry, path, text, same)
+            before = "" if entry.data is None else entry.data.decode("utf-8", "replace")
+            examined = self._examiner.examine(self.settings, text, path=path.text, before=before, same=same)
+        if examined.refused:
+            raise Refused("sensitive", kinds=_listed(examined.refused))
         notes: list[Phrase] = []
         if kinds := examined.removed:
             data = examined.text.encode()
@@ -200,17 +203,13 @@ class GuardedWriter(WriteRules):
             self._check_size(entry, len(data), usage)
         flagged = self._flags(examined, entry) if self.settings.flag_instructions else (examined.flagged, ())
         made = self._provenance(entry.memory, lineage, flagged)
-        self._record([Change(entry.memory, path.text, data, again=again, provenance_text=made)])
+        change = Change(entry.memory, path.text, data, again=again, provenance_text=made)
+        if self._is_limited or self.hidden:  # as in `_record`, without another call in each write
+            self._check_changes([change])
+        self.tried = True
+        self.recorded += self._tx.record([change], self.actor)
         notes += self._near_limits(entry, path, len(data), usage)
-        return Stored(examined.text, self.version_id, altered=bool(kinds), notes=tuple(notes))
-
-    def _examined(self, entry: Entry, path: MemoryPath, text: str, same: SameEnds) -> Examined:
-        """Return the new text of the memory in `entry` without its sensitive values. Raises `Refused`."""
-        before = "" if entry.data is None else entry.data.decode("utf-8", "replace")
-        examined = self._examiner.examine(self.settings, text, path=path.text, before=before, same=same)
-        if examined.refused:
-            raise Refused("sensitive", kinds=_listed(examined.refused))
-        return examined
+        return Stored(examined.text, self.recorded[-1].version_id, altered=bool(kinds), notes=tuple(notes))
 
     def _check_writable(self, path: MemoryPath, again: Again | None) -> None:
         """Raise `Refused` if the store is archived, or if the memory that `again` restores still exists.

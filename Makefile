@@ -36,7 +36,8 @@ demo: $(DEMO)
 test: $(STAMP)
 	$(PYTEST)
 
-# What CI runs after `make test`: the long profile without the tests of features that `make test` has too.
+# What CI runs after `make test`: the long profile without the tests that `make test` has too, except faults and
+# histories.
 test-sample: $(STAMP)
 	$(BIN)/python -m pytest --collect-only --quiet > $(VENV)/.quick-tests
 	RETENTIVE_PROFILE=long $(PYTEST) --without=$(VENV)/.quick-tests

@@ -40,12 +40,16 @@ _ROOM = 2 << 30  # bytes; the tests of one worker need a tenth of it at a time
 collect_ignore = ["frameworks"]
 
 
-# Where the longer profiles differ most from the quick one: stronger faults, and longer histories on all backends.
-_ALWAYS_LONG = tuple(f"tests/{name}/" for name in ("attacks", "contract", "faults"))
+# What CI runs in both profiles, since the long one differs most here: stronger faults, longer histories, all backends.
+_IN_BOTH = tuple(
+    f"tests/{name}/"
+    for name in ("contract/concurrency", "contract/golden", "contract/linearizability", "contract/machine", "faults")
+)
+_SLOW = ("tests/features/packages/", "tests/features/platforms/")  # single tests take up to 3 minutes
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    said = "leave out the tests listed in this file, except attacks, contract and faults (`make test-sample`)"
+    said = "leave out the tests listed in this file, except faults and histories (`make test-sample`)"
     parser.addoption("--without", metavar="FILE", type=Path, help=said)
 
 
@@ -88,18 +92,22 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests marked `long` in the quick profile, and those of `--without`, and report their number."""
+    """Deselect the tests marked `long` in the quick profile, and those of `--without`, and report their number.
+
+    The slowest tests come first, so that no process works long after the others have ended.
+    """
     listed = config.getoption("without")
     known = set() if listed is None else set(listed.read_text("utf-8").splitlines())
     left_out = [item for item in items if _is_left_out(item, known)]
     items[:] = [item for item in items if not _is_left_out(item, known)]
+    items.sort(key=lambda item: not item.nodeid.startswith(_SLOW))
     config.hook.pytest_deselected(items=left_out)
 
 
 def _is_left_out(item: pytest.Item, known: set[str]) -> bool:
     if item.get_closest_marker("long"):
         return not LONG
-    return item.nodeid in known and not item.nodeid.startswith(_ALWAYS_LONG)
+    return item.nodeid in known and not item.nodeid.startswith(_IN_BOTH)
 
 
 @pytest.fixture(scope="session", autouse=True)

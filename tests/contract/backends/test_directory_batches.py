@@ -106,6 +106,6 @@ def test_an_external_edit_between_two_commands_of_a_batch_is_kept(tmp_path: Path
         edited = tmp_path / "memory" / "memories" / "d" / "e"
         insert = {"command": "insert", "path": "/memories/d/e", "insert_line": 0, "insert_text": "more"}
         rename = {"command": "rename", "old_path": "/memories/d", "new_path": "/memories/g"}
-        run_together(store, [insert, lambda _: edited.write_text("by hand\n"), rename])
+        run_together(store, [insert, lambda _: edited.write_text("edited\n"), rename])
         found = {memory.path: store.read(memory.path) for memory in store.memories()}
-    assert found == {"/memories/d/e": "by hand\n", "/memories/g/e": "more\ne\n"}
+    assert found == {"/memories/d/e": "edited\n", "/memories/g/e": "more\ne\n"}

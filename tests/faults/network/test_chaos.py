@@ -1,6 +1,6 @@
 """Clients of a server while workers are killed, and connections to clients and to the database are cut.
 
-The clients repeat what they can repeat safely. Every reply must fit one order of the commands.
+The clients repeat each request that is safe to repeat. Every reply must fit one order of the commands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Turns of processes at a lock file: a killed holder, a wait in vain, forks, and closing during a wait."""
+"""Turns of processes at a lock file: a killed holder, a wait in vain, forks, closing during a wait, and spinning."""
 
 from __future__ import annotations
 
@@ -35,6 +35,16 @@ sys.stdin.read()
 """
 
 
+ONLY_WAITER = """
+import sys
+from retentive.storage.lock_file import LockFile
+assert LockFile(sys.argv[1], may_spin=True)._join_waiters(alone=True)
+print("holds", flush=True)
+sys.stdin.read()
+"""
+spins = pytest.mark.skipif(sys.platform != "linux", reason="waiters spin only on Linux")
+
+
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[tuple[LockFile, LockFile]]:
     """Two openings of one lock file, as in two processes."""
@@ -43,10 +53,19 @@ def two(tmp_path: Path) -> Iterator[tuple[LockFile, LockFile]]:
         yield first, second
 
 
+@pytest.fixture
+def spinning(tmp_path: Path) -> Iterator[tuple[LockFile, LockFile]]:
+    """Two openings of one lock file whose single waiter spins. The first has the lock."""
+    path = str(tmp_path / "m.db-reserve")
+    with closing(LockFile(path, may_spin=True)) as first, closing(LockFile(path, may_spin=True)) as second:
+        first.acquire()
+        yield first, second
+
+
 @contextmanager
-def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
+def holder(path: Path, script: str = HOLDER) -> Iterator[subprocess.Popen[str]]:
     """Process that holds the lock until it is killed."""
-    command = [sys.executable, "-c", HOLDER, str(path)]
+    command = [sys.executable, "-c", script, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -77,7 +96,7 @@ def backend(tmp_path: Path) -> Iterator[SqliteBackend]:
 def test_a_killed_holder_wakes_the_next_process(
     backend: SqliteBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel wakes it; nothing polls."""
+    """The kernel wakes it; nothing polls for longer than `SPIN_S`."""
 
     def polls(_: Backoff) -> bool:
         raise AssertionError("the writer polls")
@@ -195,6 +214,110 @@ def test_a_forked_child_neither_holds_nor_releases_the_lock(two: tuple[LockFile,
     os.waitpid(pid, 0)
     for descriptor in (from_child, to_parent, from_parent, to_child):
         os.close(descriptor)
+
+
+def nobody_waits(lock: LockFile) -> bool:
+    """Return whether no process waits for the lock."""
+    if not lock._join_waiters(alone=True):
+        return False
+    lock._leave_waiters()
+    return True
+
+
+def never() -> None:
+    """Takes the place of `os.sched_yield` where no waiter may spin."""
+    raise AssertionError("this waiter spins")
+
+
+@spins
+def test_a_single_waiter_spins_in_its_own_thread(
+    spinning: tuple[LockFile, LockFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = spinning
+    tries: list[None] = []
+
+    def release_later() -> None:
+        tries.append(None)
+        if len(tries) == 3:
+            first.release()
+
+    monkeypatch.setattr("retentive.storage.lock_file.SPIN_S", 60.0)
+    monkeypatch.setattr(os, "sched_yield", release_later)
+    assert second.acquire_soon()
+    assert len(tries) == 3
+    assert not second._serves
+    assert not first.try_to_acquire()
+    assert nobody_waits(first)
+
+
+@spins
+def test_nobody_spins_while_another_process_sleeps(
+    spinning: tuple[LockFile, LockFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would overtake the process that sleeps."""
+    first, second = spinning
+    monkeypatch.setattr(os, "sched_yield", never)
+    with closing(LockFile(str(tmp_path / "m.db-reserve"), may_spin=True)) as third, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(second.acquire)
+        until(lambda: not nobody_waits(third))
+        assert not third.acquire_soon()
+        first.release()
+        waiting.result()
+        second.release()
+        assert first.try_to_acquire()
+        monkeypatch.setattr(os, "sched_yield", first.release)
+        assert third.acquire_soon()
+
+
+@spins
+def test_a_killed_process_that_spins_lets_others_sleep_and_spin(
+    spinning: tuple[LockFile, LockFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = spinning
+    with monkeypatch.context() as patch, holder(tmp_path / "m.db-reserve", ONLY_WAITER) as process:
+        patch.setattr(os, "sched_yield", never)
+        assert not second.acquire_soon()
+        process.kill()
+    monkeypatch.setattr(os, "sched_yield", first.release)
+    assert second.acquire_soon()
+
+
+@spins
+def test_a_waiter_spins_only_while_the_lock_is_usually_held_for_a_short_time(
+    spinning: tuple[LockFile, LockFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = spinning
+    assert not second.acquire_soon()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "sched_yield", never)
+        assert not second.acquire_soon()
+    monkeypatch.setattr("retentive.storage.lock_file.SPIN_S", 60.0)
+    second._usual_wait_s = 100.0
+    with monkeypatch.context() as patch, ThreadPoolExecutor(1) as pool:
+        patch.setattr(os, "sched_yield", never)
+        waiting = pool.submit(second.acquire)
+        until(lambda: second.descriptor == -1)
+        first.release()
+        waiting.result()
+    second.release()
+    first.acquire()
+    monkeypatch.setattr(os, "sched_yield", first.release)
+    assert second.acquire_soon()
+
+
+@spins
+def test_an_interrupt_of_a_spinning_thread_leaves_the_queue_usable(
+    backend: SqliteBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    store = create(backend)
+    with holder(tmp_path / "m.db-reserve"), monkeypatch.context() as patch:
+        patch.setattr(os, "sched_yield", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            backend.write(store, lambda _: pytest.fail("the write was interrupted"))
+    assert backend.write(store, lambda tx: tx.revision) == 0
 
 
 def test_reading_creates_no_file(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -270,14 +271,24 @@ def test_nobody_spins_while_another_process_sleeps(
 
 
 @spins
-def test_a_killed_process_that_spins_lets_others_sleep_and_spin(
+def test_a_killed_process_that_spun_lets_others_spin(
     spinning: tuple[LockFile, LockFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A stopped one lets them sleep."""
     first, second = spinning
     with monkeypatch.context() as patch, holder(tmp_path / "m.db-reserve", ONLY_WAITER) as process:
         patch.setattr(os, "sched_yield", never)
+        process.send_signal(signal.SIGSTOP)
         assert not second.acquire_soon()
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(second.acquire)
+            until(lambda: second.descriptor == -1)
+            first.release()
+            waiting.result()
+        second.release()
+        first.acquire()
         process.kill()
+    second._usual_wait_s = 0.0
     monkeypatch.setattr(os, "sched_yield", first.release)
     assert second.acquire_soon()
 

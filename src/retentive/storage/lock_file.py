@@ -36,6 +36,7 @@ if sys.platform != "win32":  # Windows has no flock; SQLite's own lock suffices 
 
 IDLE_S = 1.0  # after this time without a wait, the thread ends
 SPIN_S = 0.002  # a batch on a local disk usually takes 0.2 to 1 ms
+_PAUSE_S = 0.0001  # between looks whether another process still spins
 _WAITERS = 1 << 40  # byte behind the contents of the file: a spinning waiter locks it, and sleeping waiters share it
 BUSY = "another process has locked the memory store"
 
@@ -65,7 +66,7 @@ class LockFile:
     ) -> None:
         flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # the name may have been planted, for example as a pipe
         self._open = partial(os.open, path, flags, FILE_MODE, dir_fd=directory)
-        self._may_spin = may_spin
+        self._may_spin = may_spin and sys.platform == "linux"
         self._usual_wait_s = 0.0
         self._renew(self._open())
 
@@ -133,14 +134,17 @@ class LockFile:
     def _join_waiters(self, *, alone: bool) -> bool:
         """Join the waiters that sleep, or, if `alone` is true, be the only waiter.
 
-        Returns False if there is another waiter and `alone` is true, or if the file system has no such locks.
+        Returns False if another process spins, if there is another waiter and `alone` is true, or if waiters do not
+        spin here.
         """
         if sys.platform != "linux" or not self._may_spin:
             return False
-        how, kind = (fcntl.F_OFD_SETLK, fcntl.F_WRLCK) if alone else (fcntl.F_OFD_SETLKW, fcntl.F_RDLCK)
         try:
-            fcntl.fcntl(self._file, how, _on_waiters(kind))
-        except OSError:
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _on_waiters(fcntl.F_WRLCK if alone else fcntl.F_RDLCK))
+        except (BlockingIOError, PermissionError):  # POSIX allows both errors
+            return False
+        except OSError:  # for example, the file system has no such locks
+            self._may_spin = False
             return False
         return True
 
@@ -248,9 +252,12 @@ class LockFile:
             work()
 
     def _sleep(self, operation: int) -> None:
-        """Acquire the lock. Meanwhile, no other process spins."""
-        has_joined = self._join_waiters(alone=False)
+        """Acquire the lock. Meanwhile, no other process spins, unless a process was stopped while it did."""
         began = time.monotonic()
+        has_joined = self._join_waiters(alone=False)
+        while self._may_spin and not has_joined and time.monotonic() - began < 2 * SPIN_S:
+            time.sleep(_PAUSE_S)
+            has_joined = self._join_waiters(alone=False)
         try:
             fcntl.flock(self._file, operation)
             self._note_wait(time.monotonic() - began)

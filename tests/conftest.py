@@ -42,8 +42,7 @@ collect_ignore = ["frameworks"]
 
 # What CI runs in both profiles, since the long one differs most here: stronger faults, longer histories, all backends.
 _IN_BOTH = tuple(
-    f"tests/{name}/"
-    for name in ("contract/concurrency", "contract/golden", "contract/linearizability", "contract/machine", "faults")
+    f"tests/{name}/" for name in ("contract/concurrency", "contract/linearizability", "contract/machine", "faults")
 )
 _SLOW = ("tests/features/packages/", "tests/features/platforms/")  # single tests take up to 3 minutes
 

@@ -363,6 +363,19 @@ def test_a_store_that_is_locked_for_too_long() -> None:
         assert opened.store().read("/memories/a") == "x"
 
 
+def test_an_invalid_command_that_cannot_be_audited() -> None:
+    """It gets 503 too, so that the client sends it again and the audit log gets its entry."""
+    url = servers.postgresql().new_database("server_limits_audit")
+    with retentive.open(f"{url}?timeout_s=1") as opened, serving(opened) as api, psycopg.connect(url) as other:
+        opened.store().change_settings({"audit": True})
+        at, invalid = f"/v1/memory_stores/{opened.store().id}/commands", {"command": {"command": "create"}}
+        other.execute("SELECT 1 FROM stores FOR UPDATE")
+        answer = api.post(at, invalid)
+        assert (answer.status, answer.error["type"], answer.headers["retry-after"]) == (503, "overloaded_error", "1")
+        other.rollback()
+        assert api.post(at, invalid).body["is_error"]
+
+
 def test_many_calls_of_one_client_are_answered(tmp_path: Path) -> None:
     """More calls at once than threads and places: each is done, or refused with 503 and without an effect."""
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened, workers=Workers(1, 2)) as api:

@@ -49,7 +49,8 @@ def run_command(
     try:
         operation = _operation(core, command, name, if_version)
     except Refused as refusal:
-        return _answer(core.reply(AuditOnly(command_name(command), refusal), invocation), None)
+        invalid = AuditOnly(command_name(command), refusal)
+        return _answer(rendered(core, invalid, core.run(invalid, invocation)), None)
     outcome: Outcome[Any] = core.run(operation, invocation)
     found = _answer(rendered(core, operation, outcome), paths_named(operation)[-1].text)
     if outcome.error is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import fcntl
 import os
 import signal
 import subprocess
@@ -19,12 +20,13 @@ import pytest
 
 import retentive
 from retentive.errors import Unavailable
-from retentive.storage import forking, queue
+from retentive.storage import forking, lock_file, queue
 from retentive.storage.backoff import Backoff
 from retentive.storage.lock_file import LockFile
 from retentive.storage.sqlite import SqliteBackend
 from support.waiting import until
 
+SPINS = sys.platform == "linux" and hasattr(fcntl, "F_OFD_SETLK")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="this system has no flock")
 
 HOLDER = """
@@ -36,14 +38,14 @@ sys.stdin.read()
 """
 
 
-ONLY_WAITER = """
-import sys
-from retentive.storage.lock_file import LockFile
-assert LockFile(sys.argv[1], may_spin=True)._join_waiters(alone=True)
+SPINNER = """
+import fcntl, sys
+from retentive.storage.lock_file import _SPINNING, LockFile
+assert LockFile(sys.argv[1])._mark(_SPINNING, fcntl.LOCK_EX)
 print("holds", flush=True)
 sys.stdin.read()
 """
-spins = pytest.mark.skipif(sys.platform != "linux", reason="waiters spin only on Linux")
+spins = pytest.mark.skipif(not SPINS, reason="this Python or system has no locks of bytes for one open file")
 
 
 @pytest.fixture
@@ -58,7 +60,9 @@ def two(tmp_path: Path) -> Iterator[tuple[LockFile, LockFile]]:
 def spinning(tmp_path: Path) -> Iterator[tuple[LockFile, LockFile]]:
     """Two openings of one lock file whose single waiter spins. The first has the lock."""
     path = str(tmp_path / "m.db-reserve")
-    with closing(LockFile(path, may_spin=True)) as first, closing(LockFile(path, may_spin=True)) as second:
+    with closing(LockFile(path)) as first, closing(LockFile(path)) as second:
+        first.spin_on("ext4")
+        second.spin_on("ext4")
         first.acquire()
         yield first, second
 
@@ -217,14 +221,6 @@ def test_a_forked_child_neither_holds_nor_releases_the_lock(two: tuple[LockFile,
         os.close(descriptor)
 
 
-def nobody_waits(lock: LockFile) -> bool:
-    """Return whether no process waits for the lock."""
-    if not lock._join_waiters(alone=True):
-        return False
-    lock._leave_waiters()
-    return True
-
-
 def never() -> None:
     """Takes the place of `os.sched_yield` where no waiter may spin."""
     raise AssertionError("this waiter spins")
@@ -242,93 +238,123 @@ def test_a_single_waiter_spins_in_its_own_thread(
         if len(tries) == 3:
             first.release()
 
-    monkeypatch.setattr("retentive.storage.lock_file.SPIN_S", 60.0)
+    monkeypatch.setattr(lock_file, "SPIN_S", 60.0)
     monkeypatch.setattr(os, "sched_yield", release_later)
     assert second.acquire_soon()
     assert len(tries) == 3
     assert not second._serves
     assert not first.try_to_acquire()
-    assert nobody_waits(first)
+    second.release()
+    second.acquire()
+    monkeypatch.setattr(os, "sched_yield", second.release)
+    assert first.acquire_soon(), "the mark of the first spinner is gone"
 
 
 @spins
-def test_nobody_spins_while_another_process_sleeps(
+def test_a_process_stops_spinning_when_another_one_sleeps(
     spinning: tuple[LockFile, LockFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would overtake the process that sleeps."""
+    """It would overtake the process that sleeps. Afterwards, processes spin again."""
     first, second = spinning
-    monkeypatch.setattr(os, "sched_yield", never)
-    with closing(LockFile(str(tmp_path / "m.db-reserve"), may_spin=True)) as third, ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(second.acquire)
-        until(lambda: not nobody_waits(third))
+    with closing(LockFile(str(tmp_path / "m.db-reserve"))) as third, ThreadPoolExecutor(1) as pool:
+        third.spin_on("ext4")
+        waiting: list[Future[None]] = []
+
+        def sleep() -> None:
+            waiting.append(pool.submit(second.acquire))
+            until(third._another_sleeps)
+
+        monkeypatch.setattr(lock_file, "SPIN_S", 60.0)
+        monkeypatch.setattr(os, "sched_yield", sleep)
         assert not third.acquire_soon()
+        assert not third.acquire_soon(), "it does not even begin"
+        assert len(waiting) == 1
         first.release()
-        waiting.result()
-        second.release()
-        assert first.try_to_acquire()
-        monkeypatch.setattr(os, "sched_yield", first.release)
+        waiting[0].result()
+        monkeypatch.setattr(os, "sched_yield", second.release)
         assert third.acquire_soon()
 
 
 @spins
-def test_a_killed_process_that_spun_lets_others_spin(
+def test_only_one_process_spins(
     spinning: tuple[LockFile, LockFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stopped one lets them sleep."""
+    """Others sleep, even if the one that spins was stopped. After it was killed, another one spins."""
     first, second = spinning
-    with monkeypatch.context() as patch, holder(tmp_path / "m.db-reserve", ONLY_WAITER) as process:
-        patch.setattr(os, "sched_yield", never)
+    with holder(tmp_path / "m.db-reserve", SPINNER) as process, ThreadPoolExecutor(1) as pool:
         process.send_signal(signal.SIGSTOP)
-        assert not second.acquire_soon()
-        with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(second.acquire)
-            until(lambda: second.descriptor == -1)
-            first.release()
-            waiting.result()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "sched_yield", never)
+            assert not second.acquire_soon()
+        waiting = pool.submit(second.acquire)
+        until(lambda: second.descriptor == -1)
+        first.release()
+        waiting.result()
         second.release()
         first.acquire()
         process.kill()
-    second._usual_wait_s = 0.0
+    monkeypatch.setattr(lock_file, "SPIN_S", 60.0)
     monkeypatch.setattr(os, "sched_yield", first.release)
     assert second.acquire_soon()
 
 
 @spins
-def test_a_waiter_spins_only_while_the_lock_is_usually_held_for_a_short_time(
+def test_a_process_spins_only_if_recent_waits_were_short(
     spinning: tuple[LockFile, LockFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A wait that begins with spinning counts as one wait."""
     first, second = spinning
     assert not second.acquire_soon()
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "sched_yield", never)
-        assert not second.acquire_soon()
-    monkeypatch.setattr("retentive.storage.lock_file.SPIN_S", 60.0)
-    second._usual_wait_s = 100.0
-    with monkeypatch.context() as patch, ThreadPoolExecutor(1) as pool:
+    assert second._spun_s >= lock_file.SPIN_S
+    second._spun_s = 100.0
+    with ThreadPoolExecutor(1) as pool, monkeypatch.context() as patch:
+        patch.setattr(lock_file, "SPIN_S", 40.0)
         patch.setattr(os, "sched_yield", never)
         waiting = pool.submit(second.acquire)
         until(lambda: second.descriptor == -1)
         first.release()
         waiting.result()
-    second.release()
-    first.acquire()
-    monkeypatch.setattr(os, "sched_yield", first.release)
-    assert second.acquire_soon()
+        second.release()
+        first.acquire()
+        assert not second.acquire_soon()
+        patch.setattr(lock_file, "SPIN_S", 60.0)
+        patch.setattr(os, "sched_yield", first.release)
+        assert second.acquire_soon()
 
 
 @spins
-def test_an_interrupt_of_a_spinning_thread_leaves_the_queue_usable(
-    backend: SqliteBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step", ["_spin", "_note_wait", "_mark"])
+def test_an_interrupt_while_spinning_leaves_lock_and_queue_usable(
+    backend: SqliteBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
+    """Before and after the lock was acquired."""
     store = create(backend)
-    with holder(tmp_path / "m.db-reserve"), monkeypatch.context() as patch:
-        patch.setattr(os, "sched_yield", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            backend.write(store, lambda _: pytest.fail("the write was interrupted"))
-    assert backend.write(store, lambda tx: tx.revision) == 0
+    with closing(LockFile(str(tmp_path / "m.db-reserve"))) as other:
+        other.acquire()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "sched_yield", other.release)
+            patch.setattr(LockFile, step, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                backend.write(store, lambda _: pytest.fail("the write was interrupted"))
+        other.acquire()
+        monkeypatch.setattr(os, "sched_yield", other.release)
+        assert backend.write(store, lambda tx: tx.revision) == 0
+        assert other.try_to_acquire()
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("file_system", ["", "9p", "fuse.zfs", "nfs"])
+def test_no_process_spins_where_locks_of_bytes_may_affect_flock(
+    two: tuple[LockFile, LockFile], monkeypatch: pytest.MonkeyPatch, file_system: str
+) -> None:
+    first, second = two
+    first.acquire()
+    monkeypatch.setattr(os, "sched_yield", never, raising=False)
+    second.spin_on(file_system)
+    assert not second.acquire_soon()
 
 
 def test_reading_creates_no_file(tmp_path: Path) -> None:

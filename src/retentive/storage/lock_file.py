@@ -9,9 +9,10 @@ Handing the lock over to the caller would cost one more thread switch while othe
 kept for the next wait: waking it takes 15 us of processor time, while starting a new thread takes 80 us.
 
 A sleeping process needs 70 to 100 us to wake up, and then runs slower for a while, because its processor core was idle.
-If only one process waits for a writers' lock, it therefore *spins*: for up to 2 ms it tries again and again, and lets
-other processes use its core between the attempts. It does not spin if the lock was usually held longer. A second lock,
-on one byte of the same file, makes sure that no process spins while another one sleeps: it would overtake the other.
+If only one process waits for the lock of the writers, it therefore *spins*: for up to 2 ms it tries again and again,
+and lets other processes use its core between the attempts. It does not spin if recent waits were longer. It would
+overtake processes that sleep, so it stops spinning as soon as another process sleeps. Locks on two bytes of the same
+file show which processes spin and sleep.
 """
 
 from __future__ import annotations
@@ -36,16 +37,19 @@ if sys.platform != "win32":  # Windows has no flock; SQLite's own lock suffices 
 
 IDLE_S = 1.0  # after this time without a wait, the thread ends
 SPIN_S = 0.002  # a batch on a local disk usually takes 0.2 to 1 ms
-_PAUSE_S = 0.0001  # between looks whether another process still spins
-_WAITERS = 1 << 40  # byte behind the contents of the file: a spinning waiter locks it, and sleeping waiters share it
+# Bytes far behind the contents of the file. A process that spins locks the first one; those that sleep share the other.
+_SPINNING = 1 << 40
+_SLEEPING = _SPINNING + 1
+# File systems of Linux on which locks of bytes and `flock` do not affect each other, as they do on NFS and 9p.
+_SPINS_ON = frozenset({"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
 BUSY = "another process has locked the memory store"
 
 
 class LockFile:
     """Lock between processes. It uses the file at `path`.
 
-    All threads of a process share the lock, so only one thread at a time may use the object. If `may_spin` is true, a
-    single waiter spins. On systems other than Linux, no waiter spins.
+    All threads of a process share the lock, so only one thread at a time may use the object. Waiters spin only after
+    `spin_on`, and only in `acquire_soon`.
 
     `descriptor` is the open file. It is -1 while a separate thread waits for the lock, and after the file was closed.
     After the file was closed, `call_with_lock` calls the work without a lock.
@@ -56,18 +60,11 @@ class LockFile:
         AT_ONCE = fcntl.LOCK_EX | fcntl.LOCK_NB
         UNLOCK = fcntl.LOCK_UN
 
-    def __init__(
-        self,
-        path: str,
-        *,
-        flags: int = os.O_RDWR | os.O_CREAT,
-        directory: int | None = None,
-        may_spin: bool = False,
-    ) -> None:
+    def __init__(self, path: str, *, flags: int = os.O_RDWR | os.O_CREAT, directory: int | None = None) -> None:
         flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # the name may have been planted, for example as a pipe
         self._open = partial(os.open, path, flags, FILE_MODE, dir_fd=directory)
-        self._may_spin = may_spin and sys.platform == "linux"
-        self._usual_wait_s = 0.0
+        self._may_spin = False
+        self._usual_wait_s = self._spun_s = 0.0
         self._renew(self._open())
 
     def _renew(self, file: int) -> None:
@@ -117,59 +114,58 @@ class LockFile:
             self.release()
             raise
 
+    def spin_on(self, file_system: str) -> None:
+        """Let waiters spin, if this is possible on a file system of the type `file_system`."""
+        self._may_spin = file_system in _SPINS_ON and hasattr(fcntl, "F_OFD_SETLK")  # not in Pythons for old systems
+
     def acquire_soon(self) -> bool:
         """Acquire the lock if no other process waits for it and it becomes free within `SPIN_S`.
 
-        Returns False otherwise.
+        Returns False otherwise. Also returns False if waiters do not spin, or if recent waits were longer than
+        `SPIN_S`.
         """
-        if self.descriptor < 0 or not self._join_waiters(alone=True):
+        if not self._may_spin or self.descriptor < 0 or self._usual_wait_s >= SPIN_S:
             return False
         try:
-            return self._spin()
+            return self._mark(_SPINNING, fcntl.LOCK_EX) and self._spin()
         except OSError:  # no memory for the lock
             return False
         finally:
-            self._leave_waiters()
-
-    def _join_waiters(self, *, alone: bool) -> bool:
-        """Join the waiters that sleep, or, if `alone` is true, be the only waiter.
-
-        Returns False if another process spins, if there is another waiter and `alone` is true, or if waiters do not
-        spin here.
-        """
-        if sys.platform != "linux" or not self._may_spin:
-            return False
-        try:
-            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _on_waiters(fcntl.F_WRLCK if alone else fcntl.F_RDLCK))
-        except (BlockingIOError, PermissionError):  # POSIX allows both errors
-            return False
-        except OSError:  # for example, the file system has no such locks
-            self._may_spin = False
-            return False
-        return True
-
-    def _leave_waiters(self) -> None:
-        if sys.platform == "linux":
-            with suppress(OSError):
-                fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _on_waiters(fcntl.F_UNLCK))
+            self._mark(_SPINNING, fcntl.LOCK_UN)
 
     def _spin(self) -> bool:
-        """Try to acquire the lock for up to `SPIN_S`. Returns False if it was not acquired."""
-        if self._usual_wait_s >= SPIN_S:
-            return False
-        began, waited_s = time.monotonic(), 0.0
-        while waited_s < SPIN_S:
+        began, self._spun_s = time.monotonic(), 0.0
+        while self._spun_s < SPIN_S and not self._another_sleeps():
             os.sched_yield()
             with suppress(BlockingIOError):
                 fcntl.flock(self._file, self.AT_ONCE)
-                self._note_wait(waited_s)
+                self._note_wait()
                 return True
-            waited_s = time.monotonic() - began
-        self._note_wait(2 * SPIN_S)  # at least half of it, so that the next wait does not spin
+            self._spun_s = time.monotonic() - began
         return False
 
-    def _note_wait(self, waited_s: float) -> None:
-        self._usual_wait_s = (self._usual_wait_s + waited_s) / 2
+    def _note_wait(self, waited_s: float = 0.0) -> None:
+        """Include a wait in the usual duration of waits. The wait began with spinning, and then took `waited_s`."""
+        self._usual_wait_s = (self._usual_wait_s + self._spun_s + waited_s) / 2
+        self._spun_s = 0.0
+
+    def _mark(self, byte: int, kind: int) -> bool:
+        """Lock or unlock a byte of the file. Returns False if this fails or would wait. `kind` is as in `flock`."""
+        if sys.platform != "linux":
+            return False
+        kinds = {fcntl.LOCK_EX: fcntl.F_WRLCK, fcntl.LOCK_SH: fcntl.F_RDLCK, fcntl.LOCK_UN: fcntl.F_UNLCK}
+        try:
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _lock_of(byte, kinds[kind]))
+        except (OSError, ValueError):  # locked by another process, or the file was closed
+            return False
+        return True
+
+    def _another_sleeps(self) -> bool:
+        if sys.platform != "linux":
+            return False
+        found = fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, _lock_of(_SLEEPING, fcntl.F_WRLCK))
+        kind: int = _FLOCK.unpack(found)[0]
+        return kind != fcntl.F_UNLCK
 
     def release(self) -> None:
         """Release the lock. Does nothing if the file is closed."""
@@ -252,18 +248,16 @@ class LockFile:
             work()
 
     def _sleep(self, operation: int) -> None:
-        """Acquire the lock. Meanwhile, no other process spins, unless a process was stopped while it did."""
+        """Acquire the lock. Meanwhile, no other process spins."""
         began = time.monotonic()
-        has_joined = self._join_waiters(alone=False)
-        while self._may_spin and not has_joined and time.monotonic() - began < 2 * SPIN_S:
-            time.sleep(_PAUSE_S)
-            has_joined = self._join_waiters(alone=False)
+        if self._may_spin:
+            self._mark(_SLEEPING, fcntl.LOCK_SH)
         try:
             fcntl.flock(self._file, operation)
             self._note_wait(time.monotonic() - began)
         finally:
-            if has_joined:
-                self._leave_waiters()
+            if self._may_spin:
+                self._mark(_SLEEPING, fcntl.LOCK_UN)
 
     def _stop_waiting(self, *, acquired: bool) -> Callable[[], object] | None:
         """End the wait for the lock, and return the function to call while the lock is held.
@@ -303,9 +297,11 @@ class LockFile:
             os.close(file)
 
 
-def _on_waiters(kind: int) -> bytes:
-    """Return the argument of `fcntl` that locks or unlocks the byte `_WAITERS`. It is the `struct flock` of Linux."""
-    return struct.pack("hhqqi", kind, os.SEEK_SET, _WAITERS, 1, 0)
+_FLOCK = struct.Struct("hhqqi4x")  # `struct flock` of Linux: kind, start, length and process
+
+
+def _lock_of(byte: int, kind: int) -> bytes:
+    return _FLOCK.pack(kind, os.SEEK_SET, byte, 1, 0)
 
 
 def _operation(*, shared: bool) -> int:
@@ -319,9 +315,9 @@ def writers_lock(path: str) -> LockFile | None:
     """
     if sys.platform == "win32":
         return None
-    try:
-        lock = LockFile(path, flags=os.O_RDWR, may_spin=True)
-    except OSError:
-        return None
-    forking.watch(lock)
-    return lock
+    for flags in (os.O_RDWR, os.O_RDONLY):  # a file that is only readable can be locked, but waiters cannot spin
+        with suppress(OSError):
+            lock = LockFile(path, flags=flags)
+            forking.watch(lock)
+            return lock
+    return None

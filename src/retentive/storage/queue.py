@@ -88,7 +88,14 @@ class WriteQueue(Generic[J]):
             try:
                 lock.flock(lock.descriptor, lock.AT_ONCE)
             except (OSError, ValueError):  # another process has the lock, or a thread of this process waits for it
-                if not self._acquire_soon(lock, job):
+                try:
+                    is_mine = lock.acquire_soon()
+                except BaseException:  # after an interrupt, the queue must still have a leader
+                    lock.release()
+                    job.chosen = True
+                    self._abandon(job)
+                    raise
+                if not is_mine:
                     return self._wait_for(lock, job)
         batch = self._take()
         try:
@@ -98,15 +105,6 @@ class WriteQueue(Generic[J]):
                 lock.flock(lock.descriptor, lock.UNLOCK)
             self._hand_over(done=[other for other in batch if other is not job])
         return job.outcome()
-
-    def _acquire_soon(self, lock: LockFile, job: J) -> bool:
-        try:
-            return lock.acquire_soon()
-        except BaseException:  # after an interrupt, the queue must still have a leader
-            lock.release()
-            job.chosen = True
-            self._abandon(job)
-            raise
 
     def _wait_for(self, lock: LockFile, job: J) -> object:
         """Let a separate thread wait for `lock` and then run a batch.

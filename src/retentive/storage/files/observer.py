@@ -53,7 +53,7 @@ class FilesObserver(CommitObserver):
         self._newest = 0
         self._plans: dict[str, SyncPlan] = {}
         self._closed = False
-        self.lock_file = self._journal_file = JournalFile(os.path.join(private, JournalFile.name), may_spin=True)
+        self.lock_file = self._journal_file = JournalFile(os.path.join(private, JournalFile.name))
         self._open_live()
         forking.watch(self)
 

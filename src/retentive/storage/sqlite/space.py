@@ -29,7 +29,7 @@ class Space:
         self._path = path
         self._reserve = path + RESERVE_SUFFIX
         self.is_reserved = False
-        self._file_system = local_file_system(os.path.dirname(path))
+        self.file_system = local_file_system(os.path.dirname(path))
 
     def keep(self) -> bool:
         """Write the reserve file if the disk has enough space. Returns True if the reserve file is complete."""
@@ -62,7 +62,7 @@ class Space:
     @property
     def is_low(self) -> bool:
         """True if the disk has so little free space that the log must be kept short."""
-        return _free_bytes(self._path, self._file_system) < LOW_SPACE_BYTES
+        return _free_bytes(self._path, self.file_system) < LOW_SPACE_BYTES
 
     def make_room(self, connection: SqliteConnection) -> None:
         """Truncate the write-ahead log and write the reserve file. Called on a full or nearly full disk.
@@ -74,7 +74,7 @@ class Space:
         with suppress(RetentiveError, OSError):
             pages = int(connection.rows("PRAGMA page_count")[0][0] or 0)
             growth = pages * int(connection.rows("PRAGMA page_size")[0][0] or 0) - os.stat(self._path).st_size
-            if growth <= _free_bytes(self._path, self._file_system):
+            if growth <= _free_bytes(self._path, self.file_system):
                 connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         self.keep()
 

@@ -1,4 +1,4 @@
-"""Turns of processes at a lock file: a killed holder, a wait in vain, forks, closing during a wait, and spinning."""
+"""Turns of processes at a lock file: a killed holder, a wait that times out, forks, closing, and spinning."""
 
 from __future__ import annotations
 

@@ -357,6 +357,23 @@ def test_no_process_spins_where_locks_of_bytes_may_affect_flock(
     assert not second.acquire_soon()
 
 
+def test_no_process_spins_in_a_python_without_locks_of_bytes(
+    two: tuple[LockFile, LockFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pythons that were built for old systems lack them."""
+    first, second = two
+    first.acquire()
+    monkeypatch.delattr(fcntl, "F_OFD_SETLK", raising=False)
+    second.spin_on("ext4")
+    with ThreadPoolExecutor(1) as pool:
+        assert not second.acquire_soon()
+        waiting = pool.submit(second.acquire)
+        until(lambda: second.descriptor == -1)
+        first.release()
+        waiting.result()
+    assert not first.try_to_acquire()
+
+
 def test_reading_creates_no_file(tmp_path: Path) -> None:
     location = f"sqlite:///{tmp_path}/m.db"
     with retentive.open(location) as opened:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-AT_MOST = 1.5  # p50 at the most stores over that at the fewest
+AT_MOST = 1.3  # p50 at the most stores over that at the fewest
 ALL = "all"
 KINDS = (ALL, *MIX, OPEN)
 WARM_UP = 0.2  # of the time at each number of stores, before it

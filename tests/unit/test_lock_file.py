@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _thread
-import fcntl
 import os
 import signal
 import subprocess
@@ -26,6 +25,9 @@ from retentive.storage.lock_file import LockFile
 from retentive.storage.sqlite import SqliteBackend
 from support.waiting import until
 
+if sys.platform != "win32":
+    import fcntl
+
 SPINS = sys.platform == "linux" and hasattr(fcntl, "F_OFD_SETLK")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="this system has no flock")
 
@@ -41,7 +43,7 @@ sys.stdin.read()
 SPINNER = """
 import fcntl, sys
 from retentive.storage.lock_file import _SPINNING, LockFile
-assert LockFile(sys.argv[1])._mark(_SPINNING, fcntl.LOCK_EX)
+assert LockFile(sys.argv[1])._mark(_SPINNING, fcntl.F_WRLCK)
 print("holds", flush=True)
 sys.stdin.read()
 """
@@ -221,6 +223,17 @@ def test_a_forked_child_neither_holds_nor_releases_the_lock(two: tuple[LockFile,
         os.close(descriptor)
 
 
+def wait_asleep(first: LockFile, second: LockFile) -> None:
+    """Let `second` sleep until `first` releases the lock. Afterwards, `first` has the lock again."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(second.acquire)
+        until(lambda: second.descriptor == -1)
+        first.release()
+        waiting.result()
+    second.release()
+    first.acquire()
+
+
 def never() -> None:
     """Takes the place of `os.sched_yield` where no waiter may spin."""
     raise AssertionError("this waiter spins")
@@ -281,17 +294,12 @@ def test_only_one_process_spins(
 ) -> None:
     """Others sleep, even if the one that spins was stopped. After it was killed, another one spins."""
     first, second = spinning
-    with holder(tmp_path / "m.db-reserve", SPINNER) as process, ThreadPoolExecutor(1) as pool:
+    with holder(tmp_path / "m.db-reserve", SPINNER) as process:
         process.send_signal(signal.SIGSTOP)
         with monkeypatch.context() as patch:
             patch.setattr(os, "sched_yield", never)
             assert not second.acquire_soon()
-        waiting = pool.submit(second.acquire)
-        until(lambda: second.descriptor == -1)
-        first.release()
-        waiting.result()
-        second.release()
-        first.acquire()
+        wait_asleep(first, second)
         process.kill()
     monkeypatch.setattr(lock_file, "SPIN_S", 60.0)
     monkeypatch.setattr(os, "sched_yield", first.release)
@@ -307,19 +315,13 @@ def test_a_process_spins_only_if_recent_waits_were_short(
     assert not second.acquire_soon()
     assert second._spun_s >= lock_file.SPIN_S
     second._spun_s = 100.0
-    with ThreadPoolExecutor(1) as pool, monkeypatch.context() as patch:
-        patch.setattr(lock_file, "SPIN_S", 40.0)
-        patch.setattr(os, "sched_yield", never)
-        waiting = pool.submit(second.acquire)
-        until(lambda: second.descriptor == -1)
-        first.release()
-        waiting.result()
-        second.release()
-        first.acquire()
-        assert not second.acquire_soon()
-        patch.setattr(lock_file, "SPIN_S", 60.0)
-        patch.setattr(os, "sched_yield", first.release)
-        assert second.acquire_soon()
+    wait_asleep(first, second)
+    monkeypatch.setattr(lock_file, "SPIN_S", 40.0)
+    monkeypatch.setattr(os, "sched_yield", never)
+    assert not second.acquire_soon()
+    monkeypatch.setattr(lock_file, "SPIN_S", 60.0)
+    monkeypatch.setattr(os, "sched_yield", first.release)
+    assert second.acquire_soon()
 
 
 @spins
@@ -365,13 +367,29 @@ def test_no_process_spins_in_a_python_without_locks_of_bytes(
     first.acquire()
     monkeypatch.delattr(fcntl, "F_OFD_SETLK", raising=False)
     second.spin_on("ext4")
-    with ThreadPoolExecutor(1) as pool:
+    assert not second.acquire_soon()
+    wait_asleep(first, second)
+
+
+def test_a_file_that_is_only_readable_is_locked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its waiters sleep. Permissions do not apply to root, so the error is simulated."""
+    path, original = tmp_path / "m.db-reserve", os.open
+    path.touch()
+
+    def open_to_read(name: str, flags: int, mode: int, *, dir_fd: int | None) -> int:
+        if flags & os.O_RDWR:
+            raise PermissionError
+        return original(name, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", open_to_read)
+    first, second = lock_file.writers_lock(str(path)), lock_file.writers_lock(str(path))
+    assert first is not None
+    assert second is not None
+    with closing(first), closing(second):
+        second.spin_on("ext4")
+        first.acquire()
         assert not second.acquire_soon()
-        waiting = pool.submit(second.acquire)
-        until(lambda: second.descriptor == -1)
-        first.release()
-        waiting.result()
-    assert not first.try_to_acquire()
+        wait_asleep(first, second)
 
 
 def test_reading_creates_no_file(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ SPIN_S = 0.002  # a batch on a local disk usually takes 0.2 to 1 ms
 # Bytes far behind the contents of the file. A process that spins locks the first one; those that sleep share the other.
 _SPINNING = 1 << 40
 _SLEEPING = _SPINNING + 1
-# File systems of Linux on which locks of bytes and `flock` do not affect each other, as they do on NFS and 9p.
+# File systems of Linux on which locks of bytes and `flock` do not affect each other. On NFS and 9p, they do.
 _SPINS_ON = frozenset({"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
 BUSY = "another process has locked the memory store"
 
@@ -127,11 +127,11 @@ class LockFile:
         if not self._may_spin or self.descriptor < 0 or self._usual_wait_s >= SPIN_S:
             return False
         try:
-            return self._mark(_SPINNING, fcntl.LOCK_EX) and self._spin()
+            return self._mark(_SPINNING, fcntl.F_WRLCK) and self._spin()
         except OSError:  # no memory for the lock
             return False
         finally:
-            self._mark(_SPINNING, fcntl.LOCK_UN)
+            self._mark(_SPINNING, fcntl.F_UNLCK)
 
     def _spin(self) -> bool:
         began, self._spun_s = time.monotonic(), 0.0
@@ -150,12 +150,14 @@ class LockFile:
         self._spun_s = 0.0
 
     def _mark(self, byte: int, kind: int) -> bool:
-        """Lock or unlock a byte of the file. Returns False if this fails or would wait. `kind` is as in `flock`."""
+        """Lock or unlock a byte of the file. Returns False if this fails or another process has locked the byte.
+
+        `kind` is `F_WRLCK` (exclusive), `F_RDLCK` (shared) or `F_UNLCK`.
+        """
         if sys.platform != "linux":
             return False
-        kinds = {fcntl.LOCK_EX: fcntl.F_WRLCK, fcntl.LOCK_SH: fcntl.F_RDLCK, fcntl.LOCK_UN: fcntl.F_UNLCK}
         try:
-            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _lock_of(byte, kinds[kind]))
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _lock_of(byte, kind))
         except (OSError, ValueError):  # locked by another process, or the file was closed
             return False
         return True
@@ -239,7 +241,7 @@ class LockFile:
         if not self._waits:  # closed
             return
         try:
-            self._sleep(operation)
+            self._acquire_asleep(operation)
         except OSError:  # no memory for the lock; the caller gives up at its deadline
             self._stop_waiting(acquired=False)
             return
@@ -247,17 +249,17 @@ class LockFile:
         if work is not None:
             work()
 
-    def _sleep(self, operation: int) -> None:
-        """Acquire the lock. Meanwhile, no other process spins."""
+    def _acquire_asleep(self, operation: int) -> None:
+        """Sleep until the lock is acquired. Meanwhile, no other process spins."""
         began = time.monotonic()
         if self._may_spin:
-            self._mark(_SLEEPING, fcntl.LOCK_SH)
+            self._mark(_SLEEPING, fcntl.F_RDLCK)
         try:
             fcntl.flock(self._file, operation)
             self._note_wait(time.monotonic() - began)
         finally:
             if self._may_spin:
-                self._mark(_SLEEPING, fcntl.LOCK_UN)
+                self._mark(_SLEEPING, fcntl.F_UNLCK)
 
     def _stop_waiting(self, *, acquired: bool) -> Callable[[], object] | None:
         """End the wait for the lock, and return the function to call while the lock is held.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import sys
 import time
@@ -22,6 +23,8 @@ from retentive.storage.files.cache import NotCached
 from retentive.storage.files.known import KnownFiles, MemoryRow
 from retentive.storage.files.transaction import CachedSnapshot
 from retentive.storage.sql import snapshot
+from retentive.storage.sql.connection import Row
+from retentive.storage.sqlite.connection import SqliteConnection
 from support.second_process import SecondProcess
 
 SETTLED_S = 0.03  # older than a clock tick, so that marks are trusted
@@ -230,3 +233,97 @@ def test_an_erased_store_is_gone_at_once(place: Path, store: MemoryStore) -> Non
         opened.erase("default")
     assert store.execute(view("a.txt")).is_error
     assert "text of" not in store.execute(view("a.txt")).text
+
+
+def number(position: int) -> str:
+    return f"n/{position:03d}.txt"
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Paths that the cache loaded because they were needed; a path twice if it was loaded twice."""
+    found: list[str] = []
+    original = cache.CachedRecords._load
+
+    def load(
+        records: cache.CachedRecords, path: str, connection: SqliteConnection
+    ) -> tuple[cache.MarkedEntry, dict[str, Row]]:
+        found.append(path)
+        return original(records, path, connection)
+
+    monkeypatch.setattr(cache.CachedRecords, "_load", load)
+    return found
+
+
+@pytest.fixture
+def many(place: Path) -> Iterator[MemoryStore]:
+    """A store of 300 memories whose first reads were made, so that the next ones use the cache."""
+    with retentive.open(place) as opened:
+        made = opened.store()
+        for position in range(300):
+            created = {"command": "create", "path": f"/memories/{number(position)}", "file_text": f"text {position}"}
+            assert not made.execute(created).is_error
+        made.execute(view(number(0)))
+        made.execute(view(number(1)))
+        yield made
+
+
+def test_memories_that_are_viewed_in_turn_are_loaded_ahead(many: MemoryStore, loaded: list[str]) -> None:
+    for position in range(300):
+        assert many.execute(view(number(position))).text.endswith(f"\ttext {position}")
+    assert len(loaded) < 30
+
+
+def test_memories_that_are_viewed_at_random_are_loaded_ahead_too(many: MemoryStore, loaded: list[str]) -> None:
+    order = list(range(300))
+    random.Random(1).shuffle(order)
+    for position in order:
+        assert many.execute(view(number(position))).text.endswith(f"\ttext {position}")
+    assert len(loaded) < 250
+
+
+def test_views_of_few_of_many_memories_load_a_quarter_more(many: MemoryStore, loaded: list[str]) -> None:
+    """As long as no memory that was loaded ahead is viewed."""
+    for position in range(0, 300, 9):
+        many.execute(view(number(position)))
+        assert len(records_of(many).ahead) <= len(loaded) / 4
+    assert len(loaded) == 34
+    assert records_of(many).ahead
+
+
+def test_a_text_that_was_loaded_ahead_is_verified(place: Path, many: MemoryStore) -> None:
+    with closing(sqlite3.connect(place / ".retentive" / "memory.db")) as other, other:
+        other.execute("UPDATE versions SET text = CAST('text X' AS BLOB) WHERE path LIKE '%/030.txt'")
+    said = [many.execute(view(number(position))).text for position in range(40)]
+    assert said[30] == f"Error: The memory /memories/{number(30)} is damaged"
+    assert all(text.endswith(f"\ttext {position}") for position, text in enumerate(said) if position != 30)
+
+
+def test_large_texts_are_not_loaded_ahead(many: MemoryStore, loaded: list[str]) -> None:
+    large = "line\n" * 4_000
+    for position in range(20, 30):
+        many.execute({"command": "delete", "path": f"/memories/{number(position)}"})
+        many.execute({"command": "create", "path": f"/memories/{number(position)}", "file_text": large})
+    loaded.clear()
+    for position in range(80):
+        assert not many.execute(view(number(position))).is_error
+    assert {f"/memories/{number(position)}" for position in range(20, 30)} <= set(loaded)
+    assert len(loaded) < 50
+
+
+def test_a_change_of_a_memory_that_was_loaded_ahead_is_seen(place: Path, root: Path, many: MemoryStore) -> None:
+    for position in range(25):
+        many.execute(view(number(position)))
+    ahead = sorted(records_of(many).ahead)
+    assert len(ahead) > 1
+    (root / ahead[0].removeprefix("/memories/")).write_text("edited\n", "utf-8")
+    assert many.execute({"command": "view", "path": ahead[0]}).text.endswith("\tedited")
+    with retentive.open(place) as other:
+        other.store().execute({"command": "delete", "path": ahead[1]})
+    assert many.execute({"command": "view", "path": ahead[1]}).is_error
+
+
+def records_of(store: MemoryStore) -> cache.CachedRecords:
+    backend = store._core.backend
+    assert isinstance(backend, DirectoryBackend)
+    return backend._cache._state.stores[store.id]

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from retentive.errors import Damaged, RetentiveError
 from retentive.storage.contract import Entry, verified
 from retentive.storage.files.known import MemoryRow
 from retentive.storage.sql.connection import Row
-from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, select_head
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, marked_entry, rows_after, select_head
 from retentive.storage.sqlite.connection import SqliteConnection, connect
 
 T = TypeVar("T")
@@ -28,6 +28,10 @@ FIRST_READS = 2  # made without the cache, since opening its connection does not
 _MAX_BYTES = 32 * 1024 * 1024
 _ENTRY_BYTES = 1_024  # size of the objects of an entry, apart from its text
 _ROW_BYTES = 256
+_PRICE = 4  # credits
+_FEWEST_AHEAD, _MOST_AHEAD = 4, 64  # entries
+MarkedEntry: TypeAlias = tuple[Entry, str | None]
+"""Entry of a memory, and the stored mark of its file."""
 
 
 class NotCached(Exception):
@@ -36,13 +40,21 @@ class NotCached(Exception):
 
 @dataclass(slots=True, eq=False)
 class CachedRecords:
-    """Cached records of one memory store in one state of the database. Has some of the methods of `SqlSnapshot`."""
+    """Cached records of one memory store in one state of the database. Has some of the methods of `SqlSnapshot`.
+
+    Rows of memories are also loaded ahead of their use, because one statement that reads 64 rows takes a third of the
+    time of 64 statements. Credits decide how many: a read that finds no row earns one, a read of a row that was loaded
+    ahead earns eight, and each row that is loaded ahead costs four. So a process that reads most memories of a store
+    needs few statements, and one that reads a few of many loads at most a quarter more.
+    """
 
     store_id: str
     head: StoreHead
     cache: CachedState
-    entries: dict[str, tuple[Entry, str | None]] = field(default_factory=dict)
+    entries: dict[str, MarkedEntry] = field(default_factory=dict)
+    ahead: dict[str, Row] = field(default_factory=dict)  # of `rows_after`, by path; not verified yet
     rows: dict[str, list[MemoryRow]] = field(default_factory=dict)
+    credits: int = 0
 
     @property
     def revision(self) -> int:
@@ -54,21 +66,37 @@ class CachedRecords:
         """Data of the encryption layer for the store, or None if the store is not encrypted."""
         return self.head.seal
 
-    def get_marked(self, path: str) -> tuple[Entry, str | None]:
+    def get_marked(self, path: str) -> MarkedEntry:
         """Return the entry at a path with its verified text, and the stored mark of its file.
 
         A mark has the inode, size and times of a file. Raises `NotCached` if the database has changed.
         """
         found = self.entries.get(path)
-        if found is None:
-            entry, mark = found = self.cache.load(lambda connection: self._snapshot(connection).get_marked(path))
-            if entry.memory is not None:
-                try:
-                    verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
-                except Damaged:
-                    raise NotCached from None
-            self.add_entry(path, entry, mark)
+        if found is not None:
+            return found
+        ahead = self.ahead.pop(path, None)
+        if ahead is not None:
+            self.credits += 2 * _PRICE
+            found = marked_entry(ahead)
+            _verify(path, found[0])
+            self.entries[path] = found  # its size is already counted
+            return found
+        found, others = self.cache.load(partial(self._load, path))
+        _verify(path, found[0])
+        self.credits += found[0].memory is not None
+        self.add_entry(path, *found)
+        if others and self.cache.has_room(sum(map(_row_bytes, others.values()))):
+            self.ahead |= others
         return found
+
+    def _load(self, path: str, connection: SqliteConnection) -> tuple[MarkedEntry, dict[str, Row]]:
+        """Read the entry at a path and, if there are enough credits, the rows of the memories that follow it."""
+        found = self._snapshot(connection).get_marked(path)
+        count = min(self.credits // _PRICE, _MOST_AHEAD)
+        if count < _FEWEST_AHEAD:
+            return found, {}
+        self.credits -= count * _PRICE
+        return found, rows_after(connection, self.head.no, path, count)
 
     def rows_below(self, columns: str, under: str) -> list[Row]:
         """Return the path, version and size of each memory below a path. `columns` must name these three columns.
@@ -137,7 +165,7 @@ class CachedState:
         if self._bytes > _MAX_BYTES:
             self._bytes = size
             for records in tuple(self.stores.values()):
-                records.entries, records.rows = {}, {}
+                records.entries, records.ahead, records.rows = {}, {}, {}
         return True
 
 
@@ -205,6 +233,19 @@ class RecordCache:
         with self._lock:
             self._close()
             yield
+
+
+def _verify(path: str, entry: Entry) -> None:
+    """Raise `NotCached` if the text of a memory is damaged. The read from the database then reports it."""
+    if entry.memory is not None:
+        try:
+            verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
+        except Damaged:
+            raise NotCached from None
+
+
+def _row_bytes(row: Row) -> int:
+    return _ENTRY_BYTES + len(cast("bytes", row[0]))
 
 
 def _changes(connection: SqliteConnection) -> int:

@@ -7,7 +7,8 @@ from retentive.storage.capabilities import Keep
 from retentive.storage.findings import Finding
 from retentive.storage.sql.connection import Connection, Value
 from retentive.storage.sql.schema import NOT_NUMBERING, TABLES_OF_STORES
-from retentive.storage.sql.snapshot import VERSION, select_head
+from retentive.storage.sql.snapshot import select_head
+from retentive.storage.sql.versions import VERSION
 
 _ROWS = {
     "memories": "store, path, id, version, text_of, size_bytes, sha256, created_at, updated_at, seal, mark",

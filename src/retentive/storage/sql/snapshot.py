@@ -12,21 +12,19 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import cast
 
-from retentive.errors import Damaged, InvalidInput, NotFound
+from retentive.errors import Damaged, NotFound
 from retentive.storage.contract import (
-    Actor,
     Entry,
     Memory,
-    Operation,
     Snapshot,
     Usage,
     Version,
-    to_datetime,
     verified,
     verify_version,
 )
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Row, Value
+from retentive.storage.sql.versions import SAME_REVISION, VERSION, to_version
 from retentive.values.paths import ancestors, visible
 from retentive.values.records import EPOCH
 
@@ -35,10 +33,7 @@ _from_seconds = datetime.fromtimestamp  # takes half the time of adding a timede
 _MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal, m.provenance"
 # A subquery instead of a join: with outdated statistics, a planner might scan all stored texts.
 _TEXT = "(SELECT v.text FROM versions v WHERE v.store = m.store AND v.id = m.text_of)"
-VERSION = (
-    "id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, seal, redacted_at, redacted_by,"
-    " provenance"
-)
+_SMALL_BYTES = 16 * 1024  # larger texts are read only when they are needed
 _HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settings, s.properties"
 _HEAD_COLUMNS = 8
 _ENTRY_COLUMNS = _HEAD_COLUMNS + 4  # followed by the columns of the memory
@@ -114,13 +109,23 @@ def _entry_sql(above: int, key: str) -> str:
     )
 
 
-_REVISION = "(SELECT revision FROM versions WHERE store = ? AND id = ?)"
-_SAME_REVISION = (
-    f" AND revision = {_REVISION}"
-    # Versions of one revision are adjacent in the order of ids, so the bounds are the neighbouring revisions.
-    f" AND id > COALESCE((SELECT max(id) FROM versions WHERE store = ? AND id < ? AND revision < {_REVISION}), '')"
-    f" AND id < COALESCE((SELECT min(id) FROM versions WHERE store = ? AND id > ? AND revision > {_REVISION}), '~')"
-)
+def rows_after(connection: Connection, store: int, path: str, count: int) -> dict[str, Row]:
+    """Read the `count` memories whose paths follow `path`. Returns their rows by path, for `marked_entry`.
+
+    Memories of more than 16 KB are left out.
+    """
+    found = connection.rows(
+        f"SELECT CASE WHEN m.size_bytes <= {_SMALL_BYTES} THEN {_TEXT} END, m.mark, {_MEMORY} FROM memories m"
+        " WHERE m.store = ? AND m.path > ? ORDER BY m.path LIMIT ?",
+        (store, path, count),
+    )
+    return {cast("str", row[3]): row for row in found if row[0] is not None}
+
+
+def marked_entry(row: Row) -> tuple[Entry, str | None]:
+    """Return the entry of a row of `rows_after`, and the mark of its file. Does not verify the bytes of the entry."""
+    data, mark, *fields = row
+    return Entry(_memory(fields), cast("bytes", data)), cast("str | None", mark)
 
 
 class SqlSnapshot(Snapshot):
@@ -277,7 +282,7 @@ class SqlSnapshot(Snapshot):
         where = "".join(f" AND {clause}" for clause, _ in chosen)
         values: list[Value] = [self.store, *(value for _, value in chosen)]
         if revision_of is not None:
-            where += _SAME_REVISION
+            where += SAME_REVISION
             values += [self.store, revision_of] * 5
         if limit is not None:
             values.append(limit)
@@ -287,7 +292,7 @@ class SqlSnapshot(Snapshot):
             + (" LIMIT ?" if limit is not None else ""),
             values,
         )
-        return map(_version, found)
+        return map(to_version, found)
 
     def scan(
         self,
@@ -314,7 +319,7 @@ class SqlSnapshot(Snapshot):
         if actor is not None:
             where, values = f"{where} AND actor = ?", [*values, actor]
         found = self.connection.rows(f"SELECT {VERSION} FROM versions WHERE {where}{order}", values)
-        return list(map(_version, found)), end
+        return list(map(to_version, found)), end
 
     def as_of(self, before: str) -> Iterator[Version]:
         if not could_be_id(before):
@@ -324,7 +329,7 @@ class SqlSnapshot(Snapshot):
             " (SELECT max(id) FROM versions WHERE store = ? AND id < ? GROUP BY memory)",
             (self.store, self.store, before),
         )
-        return map(_version, found)
+        return map(to_version, found)
 
     def earlier(
         self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
@@ -335,7 +340,7 @@ class SqlSnapshot(Snapshot):
 
         directory = EarlierDirectory(self.connection, self.store, VERSION, below(under), before)
         found = directory.rows(self.store_id, start=start, limit=limit, is_level=one_level)
-        return None if found is None else map(_version, found)
+        return None if found is None else map(to_version, found)
 
     def get_record(self, kind: str, key: str) -> str | None:
         if not could_be_id(key):
@@ -357,7 +362,7 @@ class SqlSnapshot(Snapshot):
         if not found:
             raise NotFound(f"there is no version {version_id}")
         data, *fields = found[0]
-        return verify_version(_version(tuple(fields)), cast("bytes | None", data))
+        return verify_version(to_version(tuple(fields)), cast("bytes | None", data))
 
 
 def could_be_id(text: str) -> bool:
@@ -393,21 +398,3 @@ def _memory(row: Sequence[Value]) -> Memory:
     except (OverflowError, TypeError):
         raise Damaged(f"the times of the memory {visible(path)} cannot be decoded") from None
     return Memory(id_, path, size, sha256, version, created_at, updated_at, seal, provenance)
-
-
-def _version(row: Row) -> Version:
-    id_, memory, operation, path, size, sha256, actor, created, revision, seal, redacted, by, provenance = cast(
-        "tuple[str, str, Operation, str, int | None, str | None, str | None, int, int, bytes | None,"
-        " int | None, str | None, str | None]",
-        row,
-    )
-    try:
-        redacted_at = None if redacted is None else to_datetime(redacted)
-        changed = _actor(actor), to_datetime(created), revision, seal, redacted_at, _actor(by), provenance
-    except (Damaged, AttributeError, InvalidInput):
-        raise Damaged(f"the times or actors of version {id_} cannot be decoded") from None
-    return Version(id_, memory, operation, path, size, sha256, *changed)
-
-
-def _actor(text: str | None) -> Actor | None:
-    return None if text is None else Actor.parse(text)

@@ -10,7 +10,8 @@ from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import UNCHANGED, Actor, Change, Clock, Memory, Metadata, NewId, Transaction, Version
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Value
-from retentive.storage.sql.snapshot import VERSION, SqlSnapshot, StoreHead, select_head
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, select_head
+from retentive.storage.sql.versions import VERSION
 from retentive.values.records import HIGHEST_COUNTER, Kept, Operation, Recorded, now_us, sortable_id, to_us
 
 _AT_ONCE = 200  # maximum number of ids in one statement

@@ -106,7 +106,8 @@ def log(
     _check_limit(limit)
 
     def work(snapshot: Snapshot) -> list[Version]:
-        return list(islice(only.chosen(versions_in(snapshot, path, memory_id), settings_of(snapshot)), limit))
+        versions = versions_in(snapshot, path, memory_id, needed=limit if only == LogFilter() else None)
+        return list(islice(only.chosen(versions, settings_of(snapshot)), limit))
 
     return Read("log", work, path, needs_external_edits=True, sees_all=True)
 

@@ -10,15 +10,20 @@ from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
 
 
-def versions_in(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:
+def versions_in(
+    found: Snapshot, target: MemoryPath | None, memory_id: str | None = None, *, needed: int | None = None
+) -> Iterator[Version]:
     """Return the versions that the log of `target` (or of the memory `memory_id`) lists, newest first.
 
     If no memory is at or below the path now, these are the versions of the last memory at the path. The versions of a
-    directory include the renames that moved memories out of it.
+    directory include the renames that moved memories out of it. `needed` is the number of versions that the caller will
+    use, if it is known.
     """
-    if memory_id is None and target is not None and is_directory(found, target):
-        return iter(_below(found, target.text + "/"))
-    return versions_of(found, target, memory_id)
+    if memory_id is None and target is not None and not target.is_root:
+        memory_id = memory_at(found, target)
+        if memory_id is None:
+            return iter(_below(found, target.text + "/"))
+    return all_versions(found, memory_id=memory_id, needed=needed)
 
 
 def versions_of(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:

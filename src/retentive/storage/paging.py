@@ -66,10 +66,15 @@ def _readable(snapshot: Snapshot, path: str) -> bytes | None:
         return None
 
 
-def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: str | None = None) -> Iterator[Version]:
-    """Return all versions of a store, or of one memory, newest first."""
+def all_versions(
+    snapshot: Snapshot, *, memory_id: str | None = None, before: str | None = None, needed: int | None = None
+) -> Iterator[Version]:
+    """Return all versions of a store, or of one memory, newest first.
 
-    sizes = chain(FIRST_PAGES, repeat(PAGE_VERSIONS))
+    `needed` is the number of versions that the caller will use, if it is known. They are read at once.
+    """
+    first = FIRST_PAGES if needed is None else (max(1, min(needed, PAGE_VERSIONS)),)
+    sizes = chain(first, repeat(PAGE_VERSIONS))
 
     def read(bound: str | None) -> list[Version]:
         return list(snapshot.versions(memory_id=memory_id, before=bound, limit=next(sizes)))

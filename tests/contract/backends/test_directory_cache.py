@@ -114,6 +114,27 @@ def test_files_that_this_process_wrote_are_not_read(store: MemoryStore) -> None:
         assert tree._read.__code__ not in called, command
 
 
+def test_files_that_a_batch_wrote_are_not_read(store: MemoryStore) -> None:
+    """Only the first of them was examined before the commit. The others were examined after it."""
+    backend = store._core.backend
+    assert isinstance(backend, DirectoryBackend)
+    if not backend._files._scratch.has_fine_times:
+        pytest.skip("the file system has times of clock ticks")
+    edits: list[dict[str, object]] = [
+        {"command": "str_replace", "path": f"/memories/{name}", "old_str": "text", "new_str": "words"} for name in NAMES
+    ]
+    store.batch(edits)
+    known = backend._files.known(store.id)
+    assert known is not None
+    for name in NAMES:
+        version, mark = known.marks[f"/memories/{name}"]
+        assert version == store.versions(path=f"/memories/{name}")[0].id
+        assert known.tree.has_mark(f"/memories/{name}", mark)
+        called = functions_called(lambda name=name: store.execute(view(name)))  # type: ignore[misc]
+        assert tree._read.__code__ not in called
+        assert store.execute(view(name)).text.endswith(f"\twords of {name}")
+
+
 @pytest.fixture
 def compared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Paths below which all files were compared with their records."""

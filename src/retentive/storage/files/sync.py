@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from retentive.errors import Damaged, RetentiveError
-from retentive.storage.contract import Change
+from retentive.storage.contract import Change, Entry
 from retentive.storage.files.known import KnownFiles
 from retentive.storage.files.tree import FileKind, FileTree, Found, Mark
 from retentive.storage.spares import could_be_torn
@@ -105,17 +105,24 @@ def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Seq
     """
     snapshot = SqlSnapshot(connection, store_id)
     tree = known.tree
-    wanted, damaged = _recorded_texts(snapshot, paths)
+    entries, damaged = _recorded_entries(snapshot, paths)
+    wanted = {path: entry.data for path, entry in entries.items()}
     paths = list(wanted)
     found = {path: tree.state(path) for path in paths}
     present = {path: tree.read(path) for path in paths}
     wrong = [path for path in paths if present[path] != wanted[path] and found[path].kind in _OURS]
+    for path, entry in entries.items():
+        if entry.memory is not None and present[path] == entry.data:
+            known.note(path, entry.memory.version_id, found[path])
     doubtful = {path: text for path in wrong if (text := present[path])}
     stale = stale_paths(connection, snapshot.store, doubtful)
     failed: set[str] = set()
     for path in sorted(wrong, key=lambda path: wanted[path] is not None):  # removals first, as in `sync`
         if path not in doubtful or path in stale:
-            _attempt(failed, path, partial(_restore, tree, path, wanted[path], found[path]))
+            mark = _attempt(failed, path, partial(_restore, tree, path, wanted[path], found[path]))
+            memory = entries[path].memory
+            if memory is not None:
+                known.trust(path, memory.version_id, mark or ())
     for path in paths:
         if wanted[path] is None:
             _attempt(failed, path, partial(tree.prune, path))
@@ -123,19 +130,19 @@ def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Seq
     return not failed
 
 
-def _recorded_texts(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[str, bytes | None], set[str]]:
-    """Return the recorded text of each path, and the set of paths whose text is damaged in the database.
+def _recorded_entries(snapshot: SqlSnapshot, paths: Sequence[str]) -> tuple[dict[str, Entry], set[str]]:
+    """Return the recorded entry of each path, and the set of paths whose text is damaged in the database.
 
     The files at the paths in this set may be the only good copies, so they must not be overwritten.
     """
-    texts: dict[str, bytes | None] = {}
+    entries: dict[str, Entry] = {}
     damaged: set[str] = set()
     for path in paths:
         try:
-            texts[path] = snapshot.get(path).data
+            entries[path] = snapshot.get(path)
         except Damaged:
             damaged.add(path)
-    return texts, damaged
+    return entries, damaged
 
 
 def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:
@@ -169,11 +176,14 @@ def _attempt(failed: set[str], path: str, step: Callable[[], T]) -> T | None:
         return None
 
 
-def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> None:
-    """Write or remove a stale file, unless the file changed after it was examined."""
+def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> Mark:
+    """Write or remove a stale file, unless the file changed after it was examined.
+
+    Returns the mark of the new file, or () if there is none or its mark cannot be trusted.
+    """
     if text is None:
         tree.drop(path, seen.mark)
-        return
+        return ()
     if seen.kind is FileKind.DIRECTORY:
         tree.prune(path)
-    tree.put(path, text, seen.mark)
+    return tree.put(path, text, seen.mark)

@@ -312,9 +312,10 @@ def test_views_of_few_of_many_memories_load_a_quarter_more(many: MemoryStore, lo
     assert records_of(many).ahead
 
 
-def test_a_text_that_was_loaded_ahead_is_verified(place: Path, many: MemoryStore) -> None:
+@pytest.mark.parametrize("damaged", ["CAST('text X' AS BLOB)", "'text 30'", "7", "NULL"])
+def test_a_text_that_was_loaded_ahead_is_verified(place: Path, many: MemoryStore, damaged: str) -> None:
     with closing(sqlite3.connect(place / ".retentive" / "memory.db")) as other, other:
-        other.execute("UPDATE versions SET text = CAST('text X' AS BLOB) WHERE path LIKE '%/030.txt'")
+        other.execute(f"UPDATE versions SET text = {damaged} WHERE path LIKE '%/030.txt'")
     said = [many.execute(view(number(position))).text for position in range(40)]
     assert said[30] == f"Error: The memory /memories/{number(30)} is damaged"
     assert all(text.endswith(f"\ttext {position}") for position, text in enumerate(said) if position != 30)

@@ -112,14 +112,14 @@ def _entry_sql(above: int, key: str) -> str:
 def rows_after(connection: Connection, store: int, path: str, count: int) -> dict[str, Row]:
     """Read the `count` memories whose paths follow `path`. Returns their rows by path, for `marked_entry`.
 
-    Memories of more than 16 KB are left out.
+    Memories of more than 16 KB, and those whose text is missing or of another type, are left out.
     """
     found = connection.rows(
         f"SELECT CASE WHEN m.size_bytes <= {_SMALL_BYTES} THEN {_TEXT} END, m.mark, {_MEMORY} FROM memories m"
         " WHERE m.store = ? AND m.path > ? ORDER BY m.path LIMIT ?",
         (store, path, count),
     )
-    return {cast("str", row[3]): row for row in found if row[0] is not None}
+    return {cast("str", row[3]): row for row in found if isinstance(row[0], bytes)}
 
 
 def marked_entry(row: Row) -> tuple[Entry, str | None]:

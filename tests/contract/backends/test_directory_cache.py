@@ -312,13 +312,20 @@ def test_views_of_few_of_many_memories_load_a_quarter_more(many: MemoryStore, lo
     assert records_of(many).ahead
 
 
-@pytest.mark.parametrize("damaged", ["CAST('text X' AS BLOB)", "'text 30'", "7", "NULL"])
-def test_a_text_that_was_loaded_ahead_is_verified(place: Path, many: MemoryStore, damaged: str) -> None:
+@pytest.mark.parametrize(
+    ("damaged", "is_ahead"), [("CAST('text X' AS BLOB)", True), ("'text 27'", False), ("7", False), ("NULL", False)]
+)
+def test_a_text_that_was_loaded_ahead_is_verified(
+    place: Path, many: MemoryStore, loaded: list[str], damaged: str, *, is_ahead: bool
+) -> None:
+    """Texts that are missing or of another type are not loaded ahead."""
     with closing(sqlite3.connect(place / ".retentive" / "memory.db")) as other, other:
-        other.execute(f"UPDATE versions SET text = {damaged} WHERE path LIKE '%/030.txt'")
+        other.execute(f"UPDATE versions SET text = {damaged} WHERE path LIKE '%/027.txt'")
     said = [many.execute(view(number(position))).text for position in range(40)]
-    assert said[30] == f"Error: The memory /memories/{number(30)} is damaged"
-    assert all(text.endswith(f"\ttext {position}") for position, text in enumerate(said) if position != 30)
+    assert f"/memories/{number(26)}" not in loaded
+    assert (f"/memories/{number(27)}" in loaded) != is_ahead
+    assert said[27] == f"Error: The memory /memories/{number(27)} is damaged"
+    assert all(text.endswith(f"\ttext {position}") for position, text in enumerate(said) if position != 27)
 
 
 def test_large_texts_are_not_loaded_ahead(many: MemoryStore, loaded: list[str]) -> None:
@@ -331,6 +338,19 @@ def test_large_texts_are_not_loaded_ahead(many: MemoryStore, loaded: list[str]) 
         assert not many.execute(view(number(position))).is_error
     assert {f"/memories/{number(position)}" for position in range(20, 30)} <= set(loaded)
     assert len(loaded) < 50
+
+
+def test_a_full_cache_drops_rows_that_were_loaded_ahead_too(many: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_MAX_BYTES", 40_000)  # each record counts as more than 1,000 bytes
+    order = list(range(300))
+    random.Random(1).shuffle(order)
+    most_ahead = 0
+    for position in order:
+        assert many.execute(view(number(position))).text.endswith(f"\ttext {position}")
+        records = records_of(many)
+        most_ahead = max(most_ahead, len(records.ahead))
+        assert len(records.entries) + len(records.ahead) < 40
+    assert most_ahead > 1
 
 
 def test_a_change_of_a_memory_that_was_loaded_ahead_is_seen(place: Path, root: Path, many: MemoryStore) -> None:

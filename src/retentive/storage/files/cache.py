@@ -28,8 +28,8 @@ FIRST_READS = 2  # made without the cache, since opening its connection does not
 _MAX_BYTES = 32 * 1024 * 1024
 _ENTRY_BYTES = 1_024  # size of the objects of an entry, apart from its text
 _ROW_BYTES = 256
-_PRICE = 4  # credits
-_FEWEST_AHEAD, _MOST_AHEAD = 4, 64  # entries
+_PRICE = 4  # credits for one row
+_FEWEST_AHEAD, _MOST_AHEAD = 4, 64  # rows
 MarkedEntry: TypeAlias = tuple[Entry, str | None]
 """Entry of a memory, and the stored mark of its file."""
 

@@ -111,9 +111,6 @@ def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Seq
     found = {path: tree.state(path) for path in paths}
     present = {path: tree.read(path) for path in paths}
     wrong = [path for path in paths if present[path] != wanted[path] and found[path].kind in _OURS]
-    for path, entry in entries.items():
-        if entry.memory is not None and present[path] == entry.data:
-            known.note(path, entry.memory.version_id, found[path])
     doubtful = {path: text for path in wrong if (text := present[path])}
     stale = stale_paths(connection, snapshot.store, doubtful)
     failed: set[str] = set()
@@ -179,7 +176,7 @@ def _attempt(failed: set[str], path: str, step: Callable[[], T]) -> T | None:
 def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> Mark:
     """Write or remove a stale file, unless the file changed after it was examined.
 
-    Returns the mark of the new file, or () if there is none or its mark cannot be trusted.
+    Returns the mark of the new file. Returns () if no file was written or if its mark cannot be trusted.
     """
     if text is None:
         tree.drop(path, seen.mark)

@@ -21,6 +21,7 @@ from retentive.storage.files import cache, tree
 from retentive.storage.files.backend import DirectoryBackend
 from retentive.storage.files.cache import NotCached
 from retentive.storage.files.known import KnownFiles, MemoryRow
+from retentive.storage.files.observer import FilesObserver
 from retentive.storage.files.transaction import CachedSnapshot
 from retentive.storage.sql import snapshot
 from retentive.storage.sql.connection import Row
@@ -52,7 +53,7 @@ def functions_called(work: Callable[[], object]) -> set[CodeType]:
 
 
 def uses_database(store: MemoryStore, command: dict[str, object]) -> bool:
-    """Whether a command reads the store in a transaction."""
+    """Return True if a command reads the store in a transaction."""
     return snapshot.select_head.__code__ in functions_called(lambda: store.execute(command))
 
 
@@ -78,6 +79,14 @@ def store(place: Path) -> Iterator[MemoryStore]:
         yield made
 
 
+@pytest.fixture
+def files(store: MemoryStore) -> FilesObserver:
+    """Files of `store`. Nothing else changes them, so a test may assume fine times on every file system."""
+    backend = store._core.backend
+    assert isinstance(backend, DirectoryBackend)
+    return backend._files
+
+
 def warm(store: MemoryStore) -> None:
     for _ in range(3):
         for command in (LIST, view("d"), *map(view, NAMES)):
@@ -92,12 +101,9 @@ def test_reads_of_unchanged_files_run_no_transaction(store: MemoryStore) -> None
     assert not uses_database(store, view("a.txt"))
 
 
-def test_files_that_this_process_wrote_are_not_read(store: MemoryStore) -> None:
+def test_files_that_this_process_wrote_are_not_read(store: MemoryStore, files: FilesObserver) -> None:
     """If each change of a file gets another time, its mark is known from the write on."""
-    backend = store._core.backend
-    assert isinstance(backend, DirectoryBackend)
-    if not backend._files._scratch.has_fine_times:
-        pytest.skip("the file system has times of clock ticks")
+    files._scratch.has_fine_times = True
     commands: list[dict[str, object]] = [
         {"command": "create", "path": "/memories/new", "file_text": "one"},
         {"command": "str_replace", "path": "/memories/new", "old_str": "one", "new_str": "two"},
@@ -114,17 +120,14 @@ def test_files_that_this_process_wrote_are_not_read(store: MemoryStore) -> None:
         assert tree._read.__code__ not in called, command
 
 
-def test_files_that_a_batch_wrote_are_not_read(store: MemoryStore) -> None:
+def test_files_that_a_batch_wrote_are_not_read(store: MemoryStore, files: FilesObserver) -> None:
     """Only the first of them was examined before the commit. The others were examined after it."""
-    backend = store._core.backend
-    assert isinstance(backend, DirectoryBackend)
-    if not backend._files._scratch.has_fine_times:
-        pytest.skip("the file system has times of clock ticks")
+    files._scratch.has_fine_times = True
     edits: list[dict[str, object]] = [
         {"command": "str_replace", "path": f"/memories/{name}", "old_str": "text", "new_str": "words"} for name in NAMES
     ]
     store.batch(edits)
-    known = backend._files.known(store.id)
+    known = files.known(store.id)
     assert known is not None
     for name in NAMES:
         version, mark = known.marks[f"/memories/{name}"]
@@ -227,7 +230,7 @@ def test_settings_of_another_handle_apply_at_once(place: Path, store: MemoryStor
 
 
 def test_a_full_cache_drops_everything(monkeypatch: pytest.MonkeyPatch, store: MemoryStore) -> None:
-    """Replies stay the same, whatever the limit."""
+    """The replies do not depend on the limit."""
     expected = [store.execute(command).text for command in (LIST, *map(view, NAMES))]
     for limit in (0, 1_100, 2_200):
         monkeypatch.setattr(cache, "_MAX_BYTES", limit)
@@ -326,6 +329,20 @@ def test_a_text_that_was_loaded_ahead_is_verified(
     assert (f"/memories/{number(27)}" in loaded) != is_ahead
     assert said[27] == f"Error: The memory /memories/{number(27)} is damaged"
     assert all(text.endswith(f"\ttext {position}") for position, text in enumerate(said) if position != 27)
+
+
+@pytest.mark.parametrize("damaged", ["'text of a.txt'", "7", "NULL"])
+def test_a_text_of_another_type_is_damaged(place: Path, root: Path, store: MemoryStore, damaged: str) -> None:
+    """The file is read, because its times differ. It has the recorded text, so it is not an external edit."""
+    with closing(sqlite3.connect(place / ".retentive" / "memory.db")) as other, other:
+        other.execute(f"UPDATE versions SET text = {damaged} WHERE path LIKE '%/a.txt'")
+    os.utime(root / "a.txt", (1, 1))
+    for _ in range(3):
+        assert store.execute(view("a.txt")).text == "Error: The memory /memories/a.txt is damaged"
+    edit = {"command": "insert", "path": "/memories/a.txt", "insert_line": 0, "insert_text": "top"}
+    assert store.execute(edit).text == "Error: The memory /memories/a.txt is damaged"
+    assert (root / "a.txt").read_text() == "text of a.txt"
+    assert [version.operation for version in store.versions(path="/memories/a.txt")] == ["created"]
 
 
 def test_large_texts_are_not_loaded_ahead(many: MemoryStore, loaded: list[str]) -> None:

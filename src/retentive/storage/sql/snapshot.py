@@ -78,13 +78,12 @@ def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[S
 def marked_entry_with_head(connection: Connection, store: str | int, path: str) -> tuple[StoreHead, Entry, str | None]:
     """Do the same as `entry_with_head`, but do not verify the bytes. Also return the file mark of the memory.
 
-    The file mark identifies the state of the memory's file in a directory. `store` is the id of the store or its number
-    in the tables.
+    The file mark identifies the state of the memory's file in a directory. A text of another type counts as missing.
+    `store` is the id of the store or its number in the tables.
     """
     above = ancestors(path)
-    found = connection.rows(
-        _entry_sql(len(above), "id" if isinstance(store, str) else "no"), (path + "/", path + "0", *above, path, store)
-    )
+    sql = _entry_sql(len(above), "id" if isinstance(store, str) else "no")
+    found = connection.rows(sql, (path + "/", path + "0", *above, path, store))
     if not found:
         raise stores.no_store(str(store))
     row = found[0]
@@ -92,7 +91,8 @@ def marked_entry_with_head(connection: Connection, store: str | int, path: str) 
     lower, upper, data, mark = row[_HEAD_COLUMNS:_ENTRY_COLUMNS]
     if row[_ENTRY_COLUMNS] is None:
         return head, Entry(above=cast("str | None", upper), below=lower is not None), None
-    return head, Entry(_memory(row[_ENTRY_COLUMNS:]), cast("bytes", data)), cast("str | None", mark)
+    text = data if isinstance(data, bytes) else None
+    return head, Entry(_memory(row[_ENTRY_COLUMNS:]), text), cast("str | None", mark)
 
 
 @cache

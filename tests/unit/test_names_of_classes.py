@@ -19,7 +19,6 @@ TWICE = {
     "Reader": "the one of the doctor reads a record",
     "Row": "one of a query, one of a table on a terminal",
     "Scanned": "one of `scan`, one of an examined text",
-    "Screen": "one of the chat, one of the demo",
     "Section": "one of an archive, one of `stats`",
     "Step": "one of a restore, one of the demo",
     "View": "the one of redaction is a form of a text",

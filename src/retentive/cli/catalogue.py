@@ -71,7 +71,6 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "exec": ("tool_calls", "Answer JSON commands, one per line"),
         "mcp": ("mcp", "Serve MCP clients, such as Claude Code, over stdio"),
         "hook": ("hooks.command", "Answer a hook of the Claude Code plugin"),
-        "chat": ("chat.command", "Chat with Claude, which uses the memory store"),
         "demo": ("demo.command", "Watch an agent learn and remember"),
         "completion": ("completion", "Print the completion script of a shell"),
     },

@@ -114,12 +114,6 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "sync": ("retentive --at https://memory.example.com --store notes sync ~/notes", "retentive sync ~/notes --watch"),
     "mcp": ("claude mcp add memory -- retentive --at ~/memory mcp",),
     "hook": ("""echo '{"session_id": "s1"}' | retentive --store team hook session-start""",),
-    "chat": (
-        "retentive chat",
-        'retentive chat "What do you know about refunds?"',
-        "retentive chat --continue",
-        'echo "What do you know about refunds?" | retentive chat --actor session:s7',
-    ),
     "completion": (
         "retentive completion bash >> ~/.bashrc",
         "retentive completion zsh > ~/.zfunc/_retentive",

@@ -58,21 +58,6 @@ EXITS: tuple[Exit, ...] = (
     Exit(15, "The memory store is encrypted, and its key is missing or was destroyed.", ("locked",)),
     Exit(16, "The text or path contains sensitive values, which the settings reject.", ("sensitive",)),
     Exit(PROBLEMS, "`retentive doctor` found problems and did not repair all of them."),
-    Exit(
-        18,
-        "The API of the model is unreachable, failed or refused the request (`retentive chat`).",
-        (
-            "agent_error",
-            "api_failed",
-            "connection_lost",
-            "not_authorized",
-            "not_saved",
-            "overloaded",
-            "rate_limited",
-            "request_refused",
-            "stopped",
-        ),
-    ),
     Exit(INTERRUPTED, "Interrupted (Ctrl-C)."),
     Exit(BROKEN_PIPE, "The reader of the output closed the pipe."),
 )

@@ -59,7 +59,6 @@ ON_THE_MACHINE: Mapping[str, str] = {
     "serve": "is the server",
     "keys": "the API has it: `/v1/organizations/api_keys`",
     "webhooks": "the API has it: `/v1/webhook_endpoints`",
-    "chat": "keeps conversations beside the storage",
     "demo": "has a location of its own",
     "completion": "has no location",
 }

@@ -36,7 +36,7 @@ git log --oneline | retentive write log.txt --at sqlite:///team.db --store user-
   `append` and `insert` add missing newlines. It must be UTF-8.
 - Names of the memory tool's commands work too: `str_replace` is `replace`, `delete` is `rm`, and `rename` is `mv`.
 - Commands that only read or change existing memories create nothing: a mistyped location or memory store is an error
-  with status 3. `create`, `write`, `append`, `edit` (if there is a text to save), `exec`, `init`, `import` and `chat`
+  with status 3. `create`, `write`, `append`, `edit` (if there is a text to save), `exec`, `init` and `import`
   create the location and the memory store.
 - Replies go to standard output and errors to standard error, as plain sentences.
 - Errors about the storage or a file contain the location or the name of the file, without passwords.

@@ -6,11 +6,16 @@ from collections.abc import Iterator
 
 import click
 
+from retentive.agent.errors import AgentError
 from retentive.cli.exits import EXITS, status_of
 from retentive.engine.operation import RolledBack
 from retentive.errors import RetentiveError
 from retentive.values.replies import ERROR_CODES
 
+_NEVER = {
+    RolledBack: "internal to transactions, so no caller gets it",
+    AgentError: "of the library's agents, which no command runs",
+}
 LISTED = [code for row in EXITS for code in row.codes]
 
 
@@ -18,7 +23,7 @@ def all_errors(above: type[RetentiveError] = RetentiveError) -> Iterator[type[Re
     yield above
     for below in above.__subclasses__():
         is_ours = below.__module__.startswith("retentive.")  # other tests define errors of their own
-        if is_ours and below is not RolledBack:  # internal to transactions, so no caller gets it
+        if is_ours and below not in _NEVER:
             yield from all_errors(below)
 
 

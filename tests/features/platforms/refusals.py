@@ -24,7 +24,7 @@ def ran(*arguments: str) -> str:
     return done.output
 
 
-@pytest.mark.parametrize("words", ["serve", "console", "chat hello", "sync {}"])
+@pytest.mark.parametrize("words", ["serve", "console", "sync {}"])
 @of_windows
 def test_commands_that_need_posix_are_refused_with_a_sentence(words: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["--at", f"sqlite:///{tmp_path}/m.db", *words.format(tmp_path).split()])

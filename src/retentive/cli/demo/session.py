@@ -18,7 +18,6 @@ from retentive.agent.errors import AgentError
 from retentive.agent.events import ToolCall, ToolReply
 from retentive.agent.prompts import system_prompt
 from retentive.agent.turns import Budget
-from retentive.cli.chat.slash_commands import ContextCounter
 from retentive.cli.demo import story
 from retentive.cli.demo.command import memory_of
 from retentive.cli.demo.served import ServedMemory
@@ -35,6 +34,7 @@ CONTEXT = ContextManagement(
     ClearToolUses(trigger=InputTokens(CLEAR_AT), keep=3, exclude_tools=["memory"]),
     Compact(trigger=InputTokens(COMPACT_AT)),
 )
+_NEXT = {"role": "user", "content": "Go on."}  # a request must not end with an answer
 
 
 def main(name: str, url: str, model: str) -> int:
@@ -123,8 +123,9 @@ def _whole_tokens(agent: Agent, model: str, tool: Mapping[str, Any]) -> int:
         {**message, "content": [block for block in message["content"] if block["type"] != "compaction"]}
         for message in agent.messages
     ]
-    counter = ContextCounter(lambda: agent.client, model, system_prompt(story.SYSTEM), None, (TOOL, tool))
-    return counter.count(messages).input_tokens
+    request: dict[str, Any] = {"tools": [TOOL, tool], "messages": [*messages, _NEXT]}
+    counted = agent.client.beta.messages.count_tokens(model=model, system=system_prompt(story.SYSTEM), **request)
+    return counted.input_tokens
 
 
 if __name__ == "__main__":

@@ -68,16 +68,12 @@ _LAZY = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name i
 
 
 def __getattr__(name: str) -> object:
-    """Import and return a public name when it is first used. Warn if the name is deprecated."""
+    """Import and return a public name when it is first used."""
     if name == "errors":
         return import_module(f"{__name__}.errors")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    deprecation = import_module(f"{__name__}.deprecation")
-    found = getattr(import_module(_LAZY[name]), name)
-    if deprecation.find("name", name) is None:
-        globals()[name] = found
-    deprecation.warn("name", name)
+    found = globals()[name] = getattr(import_module(_LAZY[name]), name)
     return found
 
 

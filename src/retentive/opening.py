@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
-from retentive import deprecation
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import location_exists, open_backend
 from retentive.redaction.examiner import Detect, TextExaminer
@@ -132,7 +131,6 @@ def check_options(settings: Mapping[str, object], function: Callable[..., object
     `settings` are keyword arguments that were passed to `function` but are not among its parameters. The error lists
     the options of `function` and all settings.
     """
-    deprecation.warn("setting", *settings)
     unknown = sorted(settings.keys() - set(NAMES))
     if not unknown:
         return

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import partial
 from importlib import import_module
 from typing import Any
 
 import click
 
-from retentive import __version__, deprecation
+from retentive import __version__
 from retentive.cli import output
 from retentive.cli.catalogue import ALIASES, COMMANDS, MEANT, SECTIONS
 from retentive.cli.exits import INTERRUPTED, status_of
@@ -46,8 +45,6 @@ class App(click.Group):
             raise click.UsageError(f"No such command {args[0]!r}.{_suggestion(args[0])}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         name = name and ALIASES.get(name, name)
-        if not ctx.resilient_parsing:
-            _announce_deprecations(name or "", args)
         return name, command, rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -63,15 +60,6 @@ class App(click.Group):
         if not standalone_mode:
             return super().main(args, standalone_mode=False, **extra)
         sys.exit(run(args))
-
-
-def _announce_deprecations(name: str, arguments: Sequence[str]) -> None:
-    given = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    say = partial(click.echo, err=True)
-    deprecation.announce("command", name, say)
-    for word in given:
-        if word.startswith("-"):
-            deprecation.announce("option", f"{name} {word.partition('=')[0]}", say)
 
 
 def _suggestion(name: str) -> str:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 import click
 
-from retentive import deprecation
 from retentive.cli import layouts, output
 from retentive.cli.location import Location
 from retentive.errors import InvalidInput
@@ -51,8 +49,6 @@ def change(location: Location, changes: tuple[str, ...], *, file: Path | None, u
     given |= _each_once([*map(_parsed, changes), *((name, None) for name in unset)])
     if not given:
         raise InvalidInput("specify a setting to change, such as max_memories=500")
-    for name in given:
-        deprecation.announce("setting", name, partial(click.echo, err=True))
     with location.existing() as store:
         store.change_settings(given)
         found = store.settings()

@@ -8,10 +8,8 @@ import os
 import re
 import time
 import traceback
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from retentive import deprecation
 from retentive.server.errors import HttpError
 from retentive.server.telemetry import Telemetry
 
@@ -41,7 +39,7 @@ class Envelope:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 state["status"] = message["status"]
-                message["headers"] = [*message.get("headers", []), *_headers(state), *_deprecated(scope, state)]
+                message["headers"] = [*message.get("headers", []), *_headers(state)]
             await send(message)
 
         try:
@@ -80,21 +78,6 @@ def _headers(state: dict[str, Any]) -> list[tuple[bytes, bytes]]:
     if "workspace_id" in state:
         found.append((b"anthropic-workspace-id", state["workspace_id"].encode("utf-8")))
     return found
-
-
-def _deprecated(scope: Scope, state: dict[str, Any]) -> list[tuple[bytes, bytes]]:
-    """Return the header of RFC 9745 if the route is deprecated. Log a warning when the route is first used."""
-    name = f"{scope['method']} {state.get('route')}"
-    found = deprecation.find("route", name)
-    if found is None:
-        return []
-    deprecation.announce("route", name, BUGS.warning)
-    return [
-        (
-            b"deprecation",
-            f"@{int(datetime(found.on.year, found.on.month, found.on.day, tzinfo=UTC).timestamp())}".encode(),
-        )
-    ]
 
 
 async def _send_bug(request_id: str, send: Send) -> None:

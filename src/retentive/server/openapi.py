@@ -6,7 +6,7 @@ import json
 from functools import cache
 from typing import Final
 
-from retentive import __version__, deprecation
+from retentive import __version__
 from retentive.server.calls import Json
 from retentive.server.fields import Field
 from retentive.server.route import Route
@@ -83,8 +83,6 @@ def _operation(route: Route) -> Json:
         ],
         "responses": {"200": {"description": "Success", "content": _content(route.answer)}, **_errors(route)},
     }
-    if deprecation.find("route", f"{route.method} {route.path}") is not None:
-        found["deprecated"] = True
     if route.body:
         found["requestBody"] = {
             "required": any(field.required for field in route.body),

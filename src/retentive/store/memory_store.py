@@ -8,7 +8,6 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from retentive import deprecation
 from retentive.engine.command_handlers import RunCommand, RunView
 from retentive.engine.memories import Memories
 from retentive.engine.operation import AuditOnly, Read
@@ -324,7 +323,6 @@ class MemoryStore(Memories):
         from retentive.engine.settings import ChangeSettings  # noqa: PLC0415 - see above
 
         operation = ChangeSettings(changes, self._core.examiner, bool(self._core.pins.get("read_only")))
-        deprecation.warn("setting", *changes)
         return self._core.found(operation, actor)
 
     @property

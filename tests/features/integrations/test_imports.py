@@ -21,7 +21,7 @@ HEAVY = (
 # A module must not import from a higher layer. Modules on one line must not import each other, except in a package.
 LAYERS: list[set[str]] = [
     {"frozen"},
-    {"errors", "extras", "deprecation"},
+    {"errors", "extras"},
     {"values"},
     {"storage"},
     {"redaction"},

@@ -8,7 +8,6 @@ from collections.abc import Generator
 from dataclasses import asdict
 from datetime import datetime
 
-from retentive import deprecation
 from retentive.audit.chain import AuditEntry, oldest_entries
 from retentive.audit.reader import stored_entries
 from retentive.errors import NotFound
@@ -35,8 +34,6 @@ def update_settings(call: RouteCall, **changes: object) -> Json:
     The value None restores the default of a setting.
     """
     store = call.store
-    for name in changes:
-        deprecation.announce("setting", name, LOG.warning)
     store.change_settings(changes)
     return _settings(store.id, store.settings())
 

@@ -159,6 +159,12 @@ class PermissionDenied(RetentiveError):
     code = "permission_denied"
 
 
+class StorageReadOnly(PermissionDenied):
+    """The storage cannot be written: it is on a read-only file system, or in files that this process may only read."""
+
+    code = "storage_read_only"
+
+
 class StoreFull(RetentiveError):
     """The storage has no free space. Nothing was written. Memories can still be deleted."""
 

@@ -40,6 +40,7 @@ def test_every_error_has_a_code_of_its_own() -> None:
         "not_found": False,
         "conflict": True,
         "permission_denied": False,
+        "storage_read_only": False,
         "store_full": False,
         "unavailable": True,
         "closed": False,

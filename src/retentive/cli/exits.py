@@ -43,8 +43,9 @@ EXITS: tuple[Exit, ...] = (
     Exit(8, "A size limit would be exceeded.", ("too_large",)),
     Exit(
         9,
-        "The operating system or a server denied access, or the memory is read-only, or the store is archived.",
-        ("permission_denied", "read_only", "archived"),
+        "The operating system or a server denied access, or the memory or storage is read-only, or the store is "
+        "archived.",
+        ("permission_denied", "storage_read_only", "read_only", "archived"),
     ),
     Exit(10, "No space left on the storage.", ("store_full",)),
     Exit(11, "The storage is unavailable or busy; nothing was written. Try again.", ("unavailable",)),

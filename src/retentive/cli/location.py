@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 INTEGRATION = "cli"
 """Name of the command line in audit entries."""
 KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, slow to import
-STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked"})
+STORAGE_CODES = frozenset(
+    ("storage_read_only", "store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked")
+)
 """Codes of errors that concern the whole storage. The location is printed after the messages of these errors."""
 
 

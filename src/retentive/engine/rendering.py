@@ -28,6 +28,7 @@ from retentive.values.replies import Replies, Reply, redact_echoes
 
 STORAGE_REPLIES = {
     "permission_denied": "permission_denied",
+    "storage_read_only": "storage_read_only",
     "store_full": "store_full",
     "unavailable": "unavailable",
     "outcome_unknown": "outcome_unknown",

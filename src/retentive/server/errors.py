@@ -28,6 +28,7 @@ BY_CODE: Mapping[str, tuple[int, str]] = {
     "archived": (400, INVALID),
     "read_only": (403, "permission_error"),
     "permission_denied": (403, "permission_error"),
+    "storage_read_only": (403, "permission_error"),
     "not_found": (404, "not_found_error"),
     "already_exists": (409, "memory_path_conflict_error"),
     "not_a_directory": (409, "memory_path_conflict_error"),

@@ -18,7 +18,9 @@ else:
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable that names the directory in which the worker processes store their metrics."""
-STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked"})
+STORAGE_CODES = frozenset(
+    ("storage_read_only", "store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked")
+)
 METHODS = frozenset({"GET", "POST", "DELETE"})
 STREAMS = "/events"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)

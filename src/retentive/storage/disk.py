@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import suppress
 
-from retentive.errors import InvalidInput, PermissionDenied, RetentiveError, StoreFull, Unavailable
+from retentive.errors import InvalidInput, PermissionDenied, RetentiveError, StorageReadOnly, StoreFull, Unavailable
 
 FILE_MODE = 0o600  # owner only: a permissive umask (as in containers) must not expose memories
 DIRECTORY_MODE = 0o700
@@ -19,7 +19,7 @@ _NETWORK = frozenset([
     "ocfs2", "smb3", "smbfs",
 ])  # fmt: skip
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_DENIED = frozenset({errno.EACCES, errno.EPERM})
 
 
 def need_posix(what: str, instead: str = "") -> None:
@@ -38,6 +38,8 @@ def os_error(error: OSError) -> RetentiveError:
     """
     if error.errno in _FULL:
         return StoreFull("no space is left for the memory store")
+    if error.errno == errno.EROFS:
+        return StorageReadOnly("the memory store is on a read-only file system")
     if error.errno in _DENIED:
         return PermissionDenied("this process has no permission to read or write the files of the memory store")
     return Unavailable(f"the storage failed ({errno.errorcode.get(error.errno or 0, 'unknown error')})")

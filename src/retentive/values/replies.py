@@ -170,6 +170,7 @@ class Replies:
     reason_moved: str = "the new path of {moved} {excess}"
 
     permission_denied: str = "Error: Permission denied: {path}"
+    storage_read_only: str = "Error: {path} is read-only"
     store_full: str = "Error: The memory store is full"
     unavailable: str = "Error: The memory store is unavailable; try again later"
     closed: str = "Error: The memory store was closed; trying again does not help."
@@ -270,6 +271,7 @@ _KEYS_BY_CODE = {
     "path_taken": "path_taken path_folds",
     "invalid_path": "path_outside path_escapes invalid_path",
     "permission_denied": "permission_denied",
+    "storage_read_only": "storage_read_only",
     "store_full": "store_full",
     "unavailable": "unavailable",
     "closed": "closed",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Literal
 
-from retentive.errors import Damaged, PermissionDenied, Refused, RetentiveError, StoreFull, Unavailable
+from retentive.errors import Damaged, PermissionDenied, Refused, RetentiveError, StorageReadOnly, StoreFull, Unavailable
 from retentive.storage.backoff import lock_backoff, wait_until
 from retentive.storage.sql.connection import Row, Value
 
@@ -167,7 +167,9 @@ def meaning(error: sqlite3.Error) -> Exception:
         return StoreFull("no space is left for the memory store")
     if primary in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return Damaged("the database file is damaged, or is not a database")
-    if primary in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}:
+    if primary == sqlite3.SQLITE_READONLY:
+        return StorageReadOnly("the database is on a read-only file system, or this process may only read its file")
+    if primary in {sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}:
         return PermissionDenied("this process has no permission to write to the database")
     if primary in _PASSING:
         return Unavailable(f"the database failed ({error.sqlite_errorname})")

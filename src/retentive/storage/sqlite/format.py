@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from retentive.errors import RetentiveError
+from retentive.errors import Damaged
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import ForeignSchema, Schema
 from retentive.storage.sqlite.connection import READ_TIMEOUT_S, SqliteConnection, connect_to_look
@@ -89,7 +89,7 @@ def integrity(connection: Connection) -> Iterator[Finding]:
 
     try:
         said = [str(row[0]) for row in connection.rows(f"PRAGMA integrity_check({_MOST_FINDINGS})")]
-    except RetentiveError as error:
+    except Damaged as error:  # a full disk or a missing permission is no damage
         yield found("file_damaged", None, str(error))
         return
     for text in said:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from retentive.errors import NotFound, PermissionDenied, RetentiveError, UnknownSchema
+from retentive.errors import NotFound, RetentiveError, StorageReadOnly, UnknownSchema
 from retentive.storage.contract import Snapshot, Transaction, sortable_id
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ReadOnlyBackend(SqlBackend):
-    """Backend for reading the SQLite file at `path`. Methods that write raise `PermissionDenied`.
+    """Backend for reading the SQLite file at `path`. Methods that write raise `StorageReadOnly`.
 
     Raises `NotFound` if there is no file.
     """
@@ -61,10 +61,10 @@ class ReadOnlyBackend(SqlBackend):
             yield from examine(self._connection, SCHEMA)
 
     def transact(self, work: Callable[[Connection], T]) -> T:
-        raise PermissionDenied("the location was opened read-only")
+        raise StorageReadOnly("the location was opened read-only")
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        raise PermissionDenied("the location was opened read-only")
+        raise StorageReadOnly("the location was opened read-only")
 
     def close(self) -> None:
         with self._lock:

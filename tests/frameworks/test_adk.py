@@ -146,9 +146,10 @@ def test_a_deletion_takes_the_whole_id() -> None:
     """In all sessions, and nothing whose id only contains it."""
     with retentive.open("sqlite://") as opened:
         service = AdkMemoryService(opened)
-        for session_id in ("e1", "s2"):
-            events = [event(each, "tea") for each in ("e1", "e11", "s")]
+        for session_id in ("e1", "s/2"):
+            events = [event(each, "tea") for each in ("e1", "e11", "s", "a/b")]
             asyncio.run(service.add_session_to_memory(session(events, session_id)))
+        assert "a/b user tea" in asyncio.run(found(service, "tea"))
         for memory_id in ("e1", "unknown", "a/b", ""):
             asyncio.run(service.delete_memory(**ANN, memory_id=memory_id))
         assert asyncio.run(found(service, "tea")) == ["e11 user tea"] * 2 + ["s user tea"] * 2
@@ -184,10 +185,10 @@ def test_what_cannot_be_kept_is_refused() -> None:
         calls = [
             (NotImplementedError, service.add_events_to_memory(**ANN, events=[], custom_metadata={"ttl": 5})),
             (NotImplementedError, service.add_memory(**ANN, memories=[], custom_metadata={"ttl": 5})),
-            (InvalidInput, service.add_events_to_memory(**ANN, events=[event("a/b", "x")])),
-            (InvalidInput, service.add_events_to_memory(**ANN, events=[event("e", "x")], session_id="..")),
+            (InvalidInput, service.add_events_to_memory(**ANN, events=[event("a" * 251, "x")])),
+            (InvalidInput, service.add_events_to_memory(**ANN, events=[event("e", "x")], session_id="")),
             (InvalidInput, service.add_events_to_memory(**ANN, events=[event("f", "x"), event("e", "x" * 200_000)])),
-            (InvalidInput, service.add_memory(**ANN, memories=[MemoryEntry(id="a\\b", content=content("x"))])),
+            (InvalidInput, service.add_memory(**ANN, memories=[MemoryEntry(id="/" * 90, content=content("x"))])),
         ]
         for error, call in calls:
             with pytest.raises(error):

@@ -25,11 +25,13 @@ from retentive import opening
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.integrations.documents import (
     acting,
+    in_batches,
     json_object,
     json_text,
     memories_below,
     ranked,
     segment,
+    segment_name,
     settled,
     until_no_conflict,
 )
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
 
 StoreOfUser: TypeAlias = Callable[[str, str], MemoryStore]
 _SUFFIX = ".json"
-_CHUNK = 100  # changes in one batch
 
 
 class AdkMemoryService(BaseMemoryService):
@@ -58,8 +59,8 @@ class AdkMemoryService(BaseMemoryService):
     contain any word of the query, in any word form.
 
     The methods raise `NotImplementedError` for their argument `custom_metadata`. The field `custom_metadata` of a
-    `MemoryEntry` is stored. Ids that cannot be file names, and contents over the limits of the store, raise
-    `InvalidInput`.
+    `MemoryEntry` is stored. Ids that are too long for a file name, and contents over the limits of the
+    store, raise `InvalidInput`.
     """
 
     def __init__(self, memory: MemoryLocation | StoreOfUser, *, actor: ActorLike = None, limit: int = 10) -> None:
@@ -100,7 +101,7 @@ class AdkMemoryService(BaseMemoryService):
 
         def write() -> None:
             store = self._store(app_name, user_id)
-            _in_batches(store, [{"command": "write", "path": path, "file_text": text} for path, text in texts.items()])
+            in_batches(store, [{"command": "write", "path": path, "file_text": text} for path, text in texts.items()])
 
         await settled(write)
 
@@ -139,7 +140,7 @@ class AdkMemoryService(BaseMemoryService):
             store = self._store(app_name, user_id)
             known = {memory.path for memory in store.memories(under)}
             new = [path for path in texts if path not in known and not store.versions(path, limit=1)]
-            _in_batches(
+            in_batches(
                 store,
                 [{"command": "write", "path": path, "file_text": texts[path], "if_version": ""} for path in new],
             )
@@ -164,7 +165,7 @@ class AdkMemoryService(BaseMemoryService):
         if store is None:
             return
         found = [each for each in store.memories() if _is_entry(each.path) and _id(each.path) == memory_id]
-        _in_batches(store, [{"command": "delete", "path": each.path, "if_version": each.version_id} for each in found])
+        in_batches(store, [{"command": "delete", "path": each.path, "if_version": each.version_id} for each in found])
 
 
 def _location(memory: Any) -> Retentive | StoreOfUser:
@@ -191,11 +192,6 @@ def _refuse(custom_metadata: Mapping[str, object] | None) -> None:
             "`custom_metadata` is not supported as an argument; set the field `custom_metadata` of each `MemoryEntry`. "
             "To expire memories, use the setting `expire_after_days`"
         )
-
-
-def _in_batches(store: MemoryStore, commands: list[dict[str, str]]) -> None:
-    for start in range(0, len(commands), _CHUNK):
-        store.batch(commands[start : start + _CHUNK])
 
 
 def _text(content: types.Content | None) -> str:
@@ -233,7 +229,7 @@ def _is_entry(path: str) -> bool:
 
 
 def _id(path: str) -> str:
-    return path.rpartition("/")[2].removesuffix(_SUFFIX)
+    return segment_name(path.rpartition("/")[2], _SUFFIX)
 
 
 def _entry(path: str, text: str) -> MemoryEntry:

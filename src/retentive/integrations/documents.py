@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
@@ -15,35 +16,62 @@ from retentive.search.query import Query, check_text
 from retentive.search.results import Document
 from retentive.storage.contract import Actor, Memory
 from retentive.store import MemoryStore
-from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.paths import MAX_SEGMENT_BYTES, ROOT, MemoryPath
 
 T = TypeVar("T")
 _PAGE: Final = 100  # maximum page size of a retentive server
+_BATCH: Final = 100  # maximum number of commands in a batch
+_SEPARATORS: Final = re.compile(r"[~/\\]")
+_UNUSUAL: Final = re.compile(r"[^A-Za-z0-9_ -]")
+_ESCAPES: Final = re.compile(r"(?:~[0-9A-F]{2})+")
+_SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
 _ATTEMPTS: Final = 50  # a conflict means that another writer succeeded, so only very many writers use up all attempts
 
 
 def segment(kind: str, name: str, suffix: str = "") -> str:
-    """Convert a name from a framework to one segment of a path. `kind` describes the name in error messages.
+    """Convert a name from a framework to one segment of a path; `segment_name` converts it back.
 
-    Raises `InvalidInput` if a path cannot contain the name unchanged, because two names must never share a path.
+    What a segment cannot hold is written as `~` and two hexadecimal digits for each byte, as `%` does in URLs: the
+    parser of paths decodes `%` itself. Two names never share a segment. `kind` describes the name in error messages.
+    Raises `InvalidInput` for an empty name without a suffix, and for a name that is too long.
     """
     if not isinstance(name, str):
         raise InvalidInput(f"{kind} must be a string, not {type(name).__name__}")
-    given = name + suffix
+    for special in (_SEPARATORS, _UNUSUAL):
+        found = special.sub(_escaped, name) + suffix
+        if found and _is_held(found):
+            return found
+    raise InvalidInput(
+        f"{kind} must have 1 to {MAX_SEGMENT_BYTES - len(suffix)} bytes in UTF-8, where a slash and other characters "
+        "that a file name cannot hold count three times"
+    )
+
+
+def segment_name(found: str, suffix: str = "") -> str:
+    """Return the name from which `segment` made `found`. A segment that it cannot make is returned unchanged."""
+    name = found.removesuffix(suffix)
     try:
-        is_held = "/" not in given and MemoryPath.parse(f"{ROOT}/{given}").text == f"{ROOT}/{given}"
+        return _ESCAPES.sub(lambda each: bytes.fromhex(each[0].replace("~", "")).decode("utf-8", "surrogatepass"), name)
+    except UnicodeDecodeError:
+        return name
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"~{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
+
+
+def _is_held(found: str) -> bool:
+    try:
+        return MemoryPath.parse(f"{ROOT}/{found}").text == f"{ROOT}/{found}"
     except Refused:
-        is_held = False
-    if not given or not is_held:
-        raise InvalidInput(
-            f"{kind} must be usable as a file name: 1 to {255 - len(suffix)} bytes in Unicode NFC, not . or .., "
-            "without slashes, backslashes or invisible characters"
-        )
-    return given
+        return False
 
 
 def json_text(value: object, *, indent: int | None = 2) -> str:
-    """Serialize a value as JSON. Raises `InvalidInput` if parsing the JSON would not return an equal value."""
+    """Serialize a value as JSON. Raises `InvalidInput` if parsing the JSON would not return an equal value.
+
+    A lone surrogate (half an emoji, from a stream that was cut) becomes an escape, because a memory is valid UTF-8.
+    """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
         is_equal = json.loads(text) == value
@@ -53,7 +81,7 @@ def json_text(value: object, *, indent: int | None = 2) -> str:
         raise InvalidInput(
             "the value must be JSON: strings, finite numbers, true, false, null, lists, and dicts with string keys"
         )
-    return text
+    return _SURROGATES.sub(lambda each: f"\\u{ord(each[0]):04x}", text)
 
 
 def json_object(path: str, text: str) -> dict[str, Any]:
@@ -103,9 +131,17 @@ def ranked(store: MemoryStore, query: str, texts: Iterable[tuple[Memory, str]]) 
     escapes would be parts of words. Raises `InvalidInput`.
     """
     check_text(query)
-    documents = [Document(memory.path, text.encode(), memory.updated_at, memory.id) for memory, text in texts]
+    documents = [
+        Document(memory.path, text.encode("utf-8", "replace"), memory.updated_at, memory.id) for memory, text in texts
+    ]
     found = scanned(documents, Query(normal(query)), None, store.settings().search_languages)
     return [(hit.path, hit.score) for hit in found.hits if hit.lines]
+
+
+def in_batches(store: MemoryStore, commands: list[dict[str, str]]) -> None:
+    """Run any number of commands, each hundred as one change."""
+    for start in range(0, len(commands), _BATCH):
+        store.batch(commands[start : start + _BATCH])
 
 
 def until_no_conflict(work: Callable[[], T]) -> T:

@@ -31,11 +31,13 @@ except ImportError as error:
 from retentive.errors import InvalidInput, NotFound
 from retentive.integrations.documents import (
     acting,
+    in_batches,
     json_object,
     json_text,
     memories_below,
     ranked,
     segment,
+    segment_name,
     settled,
     strings_in,
     until_no_conflict,
@@ -52,12 +54,13 @@ class LangGraphStore(BaseStore):
     """LangGraph store that keeps its items as memories. Threads may share it.
 
     `memory` is a `MemoryStore` or a location (a directory, a URL or an opened location). For a location, `store`
-    selects a memory store by its key or id. `actor` is recorded with each change. All writes of one `batch` are one
-    atomic change. The reads of a batch return the state before its writes.
+    selects a memory store by its key or id. `actor` is recorded with each change. The writes of one `batch`, up to 100,
+    are one atomic change; of more, each hundred is one. The reads of a batch return the state before its writes.
 
-    The option `index` raises `NotImplementedError`, because search ranks by words, not by meaning. The option `ttl`
-    raises it too, because items do not expire. Keys, labels and values that a memory cannot hold unchanged raise
-    `InvalidInput`.
+    The option `index` has no effect, as in LangGraph's stores without an index of vectors: search ranks all texts of an
+    item by words. The option `ttl` raises `NotImplementedError`, because items do not expire. A slash and what else a
+    file name cannot hold is escaped in the path. Keys and labels that are too long for a file name, and values that are
+    not JSON, raise `InvalidInput`.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class LangGraphStore(BaseStore):
         self._store = acting(open_memory(memory, store, method="batch")[0], "langgraph", actor)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run all reads, then all writes as one change. A batch can write at most 100 items."""
+        """Run all reads, then all writes: as one change, or each hundred of them as one."""
         given = list(ops)
         for op in given:
             _check(op)
@@ -138,8 +141,7 @@ class LangGraphStore(BaseStore):
                 commands.append({"command": "write", "path": path, "file_text": text})
             elif version := self._version(path):
                 commands.append({"command": "delete", "path": path, "if_version": version})
-        if commands:
-            self._store.batch(commands)
+        in_batches(self._store, commands)
 
     def _version(self, path: str) -> str | None:
         """Return the id of the newest version of the item at `path`. None for a directory, or if nothing is there."""
@@ -156,8 +158,6 @@ def _check(op: Op) -> None:
     validate_op_namespace(op)
     if isinstance(op, PutOp) and op.ttl is not None:
         raise NotImplementedError("`ttl` is not supported; omit it, or use the setting `expire_after_days`")
-    if isinstance(op, PutOp) and op.index is not None:
-        raise NotImplementedError("`index` is not supported; omit it, because all texts of an item are searched")
 
 
 def _directory(namespace: tuple[str, ...]) -> str:
@@ -177,12 +177,13 @@ def _text(op: PutOp) -> str | None:
 def _names(path: str) -> tuple[tuple[str, ...], str]:
     """Return the namespace and the key of an item."""
     *labels, name = path.removeprefix(ROOT + "/").split("/")
-    return tuple(labels), name.removesuffix(_SUFFIX)
+    return tuple(segment_name(label) for label in labels), segment_name(name, _SUFFIX)
 
 
 def _is_item(path: str) -> bool:
-    """Return whether a path belongs to an item: it ends with the suffix of items, and no label in it has a period."""
-    return path.endswith(_SUFFIX) and not any("." in label for label in _names(path)[0])
+    """Return whether a path belongs to an item: it is the path of its names, and no label in it has a period."""
+    namespace, key = _names(path)
+    return path.endswith(_SUFFIX) and not any("." in label for label in namespace) and _path(namespace, key) == path
 
 
 def _item(memory: Memory, text: str) -> Item:

@@ -15,7 +15,7 @@ try:
 except ImportError as error:
     raise ImportError(f"this module needs the OpenAI Agents SDK: {pip_install('openai-agents')}") from error
 
-from retentive.errors import Conflict, NotFound
+from retentive.errors import Conflict, InvalidInput, NotFound
 from retentive.integrations import search_tool as search
 from retentive.integrations.documents import (
     acting,
@@ -86,8 +86,8 @@ class MemorySession:
     """Conversation history (`Session`) in a memory store. Threads and processes may share a session.
 
     Items are stored as JSON lines in `/memories/sessions/SESSION_ID/N.jsonl`. Items that are added together are one
-    change. Use a separate store, so that models do not see sessions among their memories. An id that cannot be a file
-    name, and items that are not JSON, raise `InvalidInput`.
+    change. Use a separate store, so that models do not see sessions among their memories. An id that is too long for a
+    file name, and items that are not JSON objects, raise `InvalidInput`.
     """
 
     def __init__(
@@ -116,6 +116,9 @@ class MemorySession:
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Add all items or, after an error, none."""
+        given: object = items
+        if not isinstance(given, list | tuple) or not all(isinstance(item, dict) for item in given):
+            raise InvalidInput("the items of a session must be a list of JSON objects, such as {'role': ..., ...}")
         parts = _parts([json_text(item, indent=None) for item in items])
         if parts:
             await settled(lambda: until_no_conflict(lambda: self._add(parts)))

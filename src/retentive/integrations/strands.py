@@ -98,8 +98,8 @@ class MemorySessionRepository(SessionRepository):
     repository.
 
     An update of a document that does not exist, or the creation of a session that already exists, raises Strands'
-    `SessionException`. Ids that cannot be file names, values that are not JSON, and messages that exceed the limits of
-    the store raise `InvalidInput`.
+    `SessionException`. Ids that are too long for a file name, values that are not JSON, and messages that exceed the
+    limits of the store raise `InvalidInput`.
     """
 
     def __init__(

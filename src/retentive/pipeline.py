@@ -127,7 +127,9 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
     attempt.day = day = int(attempt.context.clock() // _DAY_S)
     if day != attempt.context.recorded_day.number:
         from retentive.engine.day_sizes import record_start  # noqa: PLC0415 - once a day
+        from retentive.history.clocks import note_clock_behind  # noqa: PLC0415 - once a day
 
+        note_clock_behind(tx, attempt.context.clock())
         record_start(tx, day, attempt.context.info.created_at)
     attempt.is_idempotent = bool(attempt.invocation.tool_use_id) and operation.is_replayable
     needed = (

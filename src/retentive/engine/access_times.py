@@ -100,6 +100,10 @@ class Accesses:
         found = dict(self._backend.side_records(store_id, KIND, after=before, limit=1)).get(memory_id)
         return float(found) if found is not None and _A_TIME.fullmatch(found) else None
 
+    def recorded_times(self, store_id: str) -> list[float]:
+        """Return the recorded times of the last views of all memories, in seconds since 1970."""
+        return list(self._noted(store_id).values())
+
     def forget(self, store_id: str, memory_ids: Mapping[str, object]) -> None:
         """Remove the access times of memories that no longer exist. `memory_ids` has their ids as keys."""
         if memory_ids:

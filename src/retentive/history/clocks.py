@@ -3,25 +3,28 @@
 A host whose clock is years ahead would delete every memory as idle and prune the history. If the storage is a
 database server, the clock of this server is used. In other storage, the store records the time of the last sweep. A
 clock is not trusted if it is more than 7 days ahead of this time and of all later changes. It becomes trusted if an
-operator accepts it, or if a sweep at least one day later finds that the clock is still ahead.
+operator accepts it, or if a sweep at least one day later finds that the clock is still ahead and that nobody has
+recorded an earlier time since. A change, a view or a sweep at an earlier time proves that another clock runs.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from itertools import takewhile
 
 from retentive.engine.context import StoreContext
+from retentive.errors import Damaged
 from retentive.frozen import dataclass
 from retentive.storage import capabilities
-from retentive.storage.contract import Snapshot, to_datetime
+from retentive.storage.contract import Snapshot, Transaction, to_datetime
 from retentive.storage.paging import all_versions
 from retentive.values.records import to_us
 
-CLOCK, SEEN = "clock", "seen"
-"""Kind and key of the record with the last `Sighting`."""
+CLOCK, SEEN, BEHIND = "clock", "seen", "behind"
+"""Kind and keys of two records: the last `Sighting`, and the last time of a host that writes far behind the history."""
 MAX_STEP_S = 7 * 86_400.0
 CONFIRMED_AFTER_S = 86_400.0
 
@@ -45,7 +48,7 @@ class ClockJump:
         return (
             f"the clock is {self.days:.0f} days ahead of the last time that this memory store recorded"
             f" ({self.seen:%Y-%m-%d}); nothing expires and no version is removed. If the clock is right, run"
-            " `retentive sweep --accept-clock`, or sweep again in a day"
+            " `retentive sweep --accept-clock`, or sweep again after a day in which no host recorded an earlier time"
         )
 
 
@@ -54,22 +57,24 @@ class Sighting:
     """Stored result of a clock check, in seconds since 1970.
 
     `seen` is the last trusted time. If the clock was too far ahead at the last check, `ahead` is the time that the
-    clock showed when this was first found.
+    clock showed when this was first found, and `others` is the latest earlier time that was recorded until then.
     """
 
     seen: float
     ahead: float | None = None
+    others: float = 0.0
 
     @classmethod
     def parse(cls, text: str) -> Sighting:
-        """Parse a record. If it is damaged, this raises one of the exceptions that `_last` catches."""
+        """Parse a record. If it is damaged, this raises one of the exceptions that `_parsed` catches."""
         found = json.loads(text)
         ahead = found.get("ahead")
-        return cls(float(found["seen"]), None if ahead is None else float(ahead))
+        return cls(float(found["seen"]), None if ahead is None else float(ahead), float(found.get("others", 0)))
 
     def to_text(self) -> str:
         """Return the text of the record."""
-        return json.dumps({"seen": self.seen} | ({} if self.ahead is None else {"ahead": self.ahead}))
+        doubt = {} if self.ahead is None else {"ahead": self.ahead, "others": self.others}
+        return json.dumps({"seen": self.seen} | doubt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +96,53 @@ def check(context: StoreContext, *, accept: bool = False) -> CheckedClock:
         return CheckedClock(on_server)
     now = context.clock()
     last = context.read(lambda found: _last(found, context.info.created_at))
-    next_sighting = judged(last, now, accept=accept)
+    if accept or now - last.seen <= MAX_STEP_S:
+        return CheckedClock(now, record=Sighting(now).to_text())
+    next_sighting = _doubted(context, last, now)
     jump = None
     if next_sighting.ahead is not None:
         jump = ClockJump(to_datetime(int(last.seen * 1e6)), to_datetime(int(now * 1e6)))
     return CheckedClock(now, jump, next_sighting.to_text())
 
 
-def judged(last: Sighting, now: float, *, accept: bool = False) -> Sighting:
-    """Check the clock time `now` against the sighting `last`. Return the sighting to record next.
+def _doubted(context: StoreContext, last: Sighting, now: float) -> Sighting:
+    """Return the sighting to record for a clock that is too far ahead. If it has no `ahead`, the clock is confirmed."""
+    if last.ahead is None or _latest_before(last.ahead - MAX_STEP_S, context) > last.others:
+        return Sighting(last.seen, now, _latest_before(now - MAX_STEP_S, context))
+    if now - last.ahead >= CONFIRMED_AFTER_S:
+        return Sighting(now)
+    return Sighting(last.seen, min(last.ahead, now), last.others)
 
-    If `ahead` is set in the returned sighting, the clock is not trusted.
+
+def note_clock_behind(tx: Transaction, now: float) -> None:
+    """Record the clock time `now` if the newest version is far ahead of it.
+
+    The version that this host writes next gets a time after the newest one, so it does not show the clock of this host.
     """
-    if accept or now - last.seen <= MAX_STEP_S:
-        return Sighting(now)
-    if last.ahead is not None and now - last.ahead >= CONFIRMED_AFTER_S:
-        return Sighting(now)
-    return Sighting(last.seen, now if last.ahead is None else min(last.ahead, now))
+    with suppress(Damaged):  # a damaged version is reported by reads, and must not stop writes
+        newest = next(tx.versions(limit=1), None)
+        if newest is not None and to_us(newest.created_at) / 1e6 - now > MAX_STEP_S:
+            tx.put_record(CLOCK, BEHIND, Sighting(now).to_text())
+
+
+def _latest_before(bound: float, context: StoreContext) -> float:
+    """Return the latest time before `bound` that any host recorded: of a version, a view or a clock that is behind."""
+    viewed = context.accesses.recorded_times(context.id)
+
+    def recorded(found: Snapshot) -> list[float]:
+        times = (to_us(version.created_at) / 1e6 for version in all_versions(found))
+        behind = _parsed(found.get_record(CLOCK, BEHIND), 0.0)
+        return [next((at for at in times if at < bound), 0.0), behind.seen]
+
+    return max(at for at in (0.0, *context.read(recorded), *viewed) if at < bound)
+
+
+def _parsed(text: str | None, missing: float) -> Sighting:
+    """Parse a record. If it is missing or damaged, return a sighting at the time `missing`."""
+    try:
+        return Sighting(missing) if text is None else Sighting.parse(text)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return Sighting(missing)
 
 
 def _last(found: Snapshot, created_at: datetime) -> Sighting:
@@ -115,17 +150,13 @@ def _last(found: Snapshot, created_at: datetime) -> Sighting:
 
     The changes are followed in time order up to the first gap of more than 7 days.
     """
-    text = found.get_record(CLOCK, SEEN)
-    try:
-        last = Sighting(to_us(created_at) / 1e6) if text is None else Sighting.parse(text)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # damaged: as if never swept
-        last = Sighting(to_us(created_at) / 1e6)
+    last = _parsed(found.get_record(CLOCK, SEEN), to_us(created_at) / 1e6)
     seen = last.seen
     for at in reversed(list(_changes_since(found, seen))):
         if at - seen > MAX_STEP_S:
             break
         seen = at
-    return Sighting(seen, last.ahead)
+    return Sighting(seen, last.ahead, last.others)
 
 
 def _changes_since(found: Snapshot, seen: float) -> Iterator[float]:

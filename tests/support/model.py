@@ -30,7 +30,10 @@ def unseen(char: str) -> bool:
 
 
 def dangerous(segment: str) -> bool:
-    """Return whether any decoding of a segment is `.` or `..`, or contains `/`, a backslash or a control character."""
+    """Return whether any decoding of a segment is `.` or `..`, or contains `/`, a backslash or a control character.
+
+    Some file systems ignore joiners, so a decoding can also leave them out.
+    """
     seen: set[str] = set()
     todo = {segment}
     while todo:
@@ -38,8 +41,19 @@ def dangerous(segment: str) -> bool:
         seen.add(form)
         if form in (".", "..") or any(char in "/\\" or unicodedata.category(char) == "Cc" for char in form):
             return True
-        todo |= {unquote(form, errors="replace"), unicodedata.normalize("NFKC", form)} - seen
+        bare = form.replace("\u200c", "").replace("\u200d", "")
+        todo |= {unquote(form, errors="replace"), unicodedata.normalize("NFKC", form), bare} - seen
     return False
+
+
+def reserved(segment: str) -> bool:
+    bare = segment.casefold().replace("\u200c", "").replace("\u200d", "")
+    return bare in (".git", ".hg", ".svn", ".jj", ".obsidian", ".trash", ".stversions")
+
+
+def spelled(segment: str) -> str:
+    """Return a segment without its joiners that stand between two other characters."""
+    return re.sub("(?<=[^\u200c\u200d])[\u200c\u200d](?=[^\u200c\u200d])", "", segment)
 
 
 def too_long(path: str) -> bool:
@@ -54,7 +68,9 @@ def canonical(written: str) -> str | None:
     if text != "/memories" and not text.startswith("/memories/"):
         return None
     names = [name for name in text.split("/")[2:] if name]
-    if any(unseen(char) for name in names for char in name) or any(dangerous(name) for name in names):
+    if any(unseen(char) for name in names for char in spelled(name)):
+        return None
+    if any(dangerous(name) or reserved(name) for name in names):
         return None
     path = "/".join(["/memories", *names])
     return None if too_long(path) else path

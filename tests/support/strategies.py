@@ -18,7 +18,7 @@ short_texts = st.text(alphabet="ab\n", max_size=3)
 
 # Names that sort around `/`, are special in SQL, shells or file systems, or exist in two Unicode forms.
 NAMES_USED = ("a", "b", "a b", "a.txt", "a0", "A", "é", "e\u0301", "%", "_", "it's", "😀", "100%.md", "報告．md", "a-b")
-HIDDEN = (".git", "node_modules", ".a", "..a", "node_modules2")
+HIDDEN = (".github", "node_modules", ".a", "..a", "node_modules2")
 segments = st.sampled_from(NAMES_USED + HIDDEN)
 plain_paths = st.lists(st.sampled_from(NAMES_USED[:7] + HIDDEN[:2]), min_size=1, max_size=4).map(
     lambda names: "/memories/" + "/".join(names)
@@ -39,6 +39,10 @@ REFUSED = (
     "/memories/a\\b",
     "/memories/a\x00b",
     "/memories/a\u200bb",
+    "/memories/a\u200d",
+    "/memories/.\u200c.",
+    "/memories/.git/config",
+    "/memories/a/.GI\u200dT",
     "/memories/a\u2028b",
     "/memories/\ud800",
     "/memories/" + "x" * 256,
@@ -67,7 +71,7 @@ _ESCAPING = (
         "２",
         "ｅ",
     ),
-    *("a", "é", "e\u0301", "\u200b", "\ufeff", "\n", "‥", "…", "⅓", "ﬁ", " ", "\u0338"),
+    *("a", "é", "e\u0301", "\u200b", "\u200c", "\u200d", "\ufeff", "\n", "‥", "…", "⅓", "ﬁ", " ", "\u0338"),
 )
 odd_segments = st.lists(st.sampled_from(_ESCAPING), max_size=6).map("".join) | segments
 odd_paths = st.lists(odd_segments, max_size=5).map(lambda names: "/".join(["/memories", *names]))

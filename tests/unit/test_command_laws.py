@@ -16,7 +16,7 @@ from support.model import Model
 from support.shape import ALIASES, NAMES, OPTIONAL, REQUIRED, Expected, Fields, InvalidCommand, read_shape
 from support.strategies import command_named, commands, invalid_commands, wild
 
-FILES = {"/memories/a": "a\nb\na\n", "/memories/d/b": "b", "/memories/d/e/é": "", "/memories/.git/x": "x\n"}
+FILES = {"/memories/a": "a\nb\na\n", "/memories/d/b": "b", "/memories/d/e/é": "", "/memories/.github/x": "x\n"}
 
 
 @pytest.fixture(scope="module")

@@ -36,6 +36,9 @@ def names_of(path: MemoryPath) -> tuple[str, ...]:
 @example("/memories/%EF%BC%8E%EF%BC%8E")
 @example("/memories/%%32%65%%32%65")
 @example("/memories/⒈")
+@example("/memories/.%E2%80%8C.")
+@example("/memories/می\u200cخواهم/👩\u200d💻.md")
+@example("/memories/a/.\u200dOBSIDIAN")
 def test_paths_are_parsed_as_specified(written: str) -> None:
     """The parser agrees with an independent implementation of the specification."""
     path = parse(written)
@@ -57,11 +60,15 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFKC", text)
 
 
+def joined(text: str) -> str:
+    return text.replace("\u200c", "").replace("\u200d", "")
+
+
 def composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-@given(odd_paths, st.lists(st.sampled_from([unquote, folded, composed]), max_size=10))
+@given(odd_paths, st.lists(st.sampled_from([unquote, folded, composed, joined]), max_size=10))
 def test_no_accepted_path_leaves_the_root_after_decoding(written: str, steps: list[Callable[[str], str]]) -> None:
     """The path is decoded and normalized up to five times in any order, and then joined to a real directory."""
     path = parse(written)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from retentive.errors import Refused
-from retentive.values.paths import MemoryPath, visible
+from retentive.values.paths import MemoryPath, is_editor_file, is_reserved, visible, visible_path
 from retentive.values.replies import REPLIES, echo
 
 ACCEPTED = {
@@ -40,6 +40,15 @@ ACCEPTED = {
     "/memories/a\u00a0b": "/memories/a\u00a0b",
     "/memories/\u0301a": "/memories/\u0301a",
     "/memories/memories": "/memories/memories",
+    "/memories/می\u200cخواهم.md": "/memories/می\u200cخواهم.md",
+    "/memories/क्\u200dष/x": "/memories/क्\u200dष/x",
+    "/memories/👩\u200d👩\u200d👧": "/memories/👩\u200d👩\u200d👧",
+    "/memories/a\u200db": "/memories/a\u200db",
+    "/memories/.gitignore": "/memories/.gitignore",
+    "/memories/.github/git": "/memories/.github/git",
+    "/memories/a.git": "/memories/a.git",
+    "/memories/.trash.md": "/memories/.trash.md",
+    "/memories/trash": "/memories/trash",
     "/memories/ﬁ": "/memories/ﬁ",
     "/memories/" + "x" * 255: "/memories/" + "x" * 255,
     "/memories/" + "é" * 127: "/memories/" + "é" * 127,
@@ -94,7 +103,23 @@ REFUSED = {
     "/memories/a\x85b": "U+0085",
     "/memories/a\u00adb": "U+00AD",
     "/memories/a\u200bb": "U+200B",
-    "/memories/a\u200db": "U+200D",
+    "/memories/a\u200d": "U+200D",
+    "/memories/\u200ca/b": "U+200C",
+    "/memories/a/\u200d/b": "U+200D",
+    "/memories/a\u200c\u200db": "U+200C",
+    "/memories/a\u200d\u200db": "U+200D",
+    "/memories/.\u200c.": "",
+    "/memories/.%e2%80%8d.": "",
+    "/memories/.git": ".git is reserved",
+    "/memories/.git/": ".git is reserved",
+    "/memories/a//.GIT/config": ".git is reserved",
+    "/memories/.g\u200cI\u200dt/x": ".git is reserved",
+    "/memories/.Hg": ".hg is reserved",
+    "/memories/.\u017fvn": ".svn is reserved",
+    "/memories/.jj/repo": ".jj is reserved",
+    "/memories/d/.Obsidian/app.json": ".obsidian is reserved",
+    "/memories/.trash/a.md": ".trash is reserved",
+    "/memories/é/.stVersions": ".stversions is reserved",
     "/memories/\u202ea": "U+202E",
     "/memories/\ufeffa": "U+FEFF",
     "/memories/a\u2028b": "U+2028",
@@ -176,6 +201,26 @@ def test_refused_paths_say_why(written: str, reason: str) -> None:
     words = reply.removeprefix(f"Error: Invalid path {shown}: ")
     assert words
     assert any(part in words for part in reason.split("|"))
+
+
+def test_a_reserved_name_is_named_as_it_is_reserved() -> None:
+    """In lower case and without joiners. The path is shown as it was written, with escapes."""
+    assert refusal("/memories/a/.G\u200dIT/x") == "Error: Invalid path /memories/a/.G\\u200dIT/x: .git is reserved"
+
+
+def test_names_that_are_reserved_or_of_editors() -> None:
+    reserved = [".git", ".GIT", ".hg", ".svn", ".jj", ".obsidian", ".Trash", ".stversions", ".g\u200dit"]
+    assert [name for name in [*reserved, "git", ".gitignore", ".git ", "", "%2egit"] if is_reserved(name)] == reserved
+    editors = ["a.md~", "~", "#a.md#", "##", ".a.md.swp", "..swx", ".a\n.swo", "~$a.docx", "4913", "a.py.orig", ".orig"]
+    others = ["a~.md", "#a.md", "#", "a.swp", ".swp", ".a.swap", "$~a", "4913.md", "49130", "orig", "a.orig.md"]
+    assert [name for name in [*editors, *others] if is_editor_file(name)] == editors
+
+
+def test_an_accepted_path_is_shown_as_it_is() -> None:
+    """Only characters that no accepted path contains are escaped."""
+    assert visible_path("/memories/می\u200cخ/👩\u200d💻") == "/memories/می\u200cخ/👩\u200d💻"
+    assert visible_path("/memories/a\u200d/\u200cb\x1b") == "/memories/a\\u200d/\\u200cb\\u001b"
+    assert visible("a\u200db") == "a\\u200db"
 
 
 def test_the_longest_path_below_the_root_has_1024_bytes() -> None:

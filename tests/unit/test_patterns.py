@@ -80,6 +80,7 @@ def test_a_pattern_is_normalised_as_paths_are() -> None:
         ("/memories/a\n*", "U\\+000A"),
         ("/memories/\u200b", "U\\+200B"),
         ("/memories/a\\b", "contains a backslash"),
+        ("/memories/.Git/**", "contains the reserved name .git"),
         ("/memories/%2e%2e", "an encoded or look-alike"),
         ("/memories/" + "x" * 256, "longer or deeper"),
         ("/memories" + "/x" * 21, "longer or deeper"),
@@ -95,7 +96,15 @@ def test_a_pattern_that_no_path_can_match_is_refused(pattern: str, problem: str)
 
 @pytest.mark.parametrize(
     "pattern",
-    ["/memories/.*", "/memories/?.", "/memories/*.*", "/memories/" + "x" * 255 + "*", "/memories" + "/**/x" * 20],
+    [
+        "/memories/.*",
+        "/memories/.git*",
+        "/memories/a\u200db*",
+        "/memories/?.",
+        "/memories/*.*",
+        "/memories/" + "x" * 255 + "*",
+        "/memories" + "/**/x" * 20,
+    ],
 )
 def test_a_pattern_that_some_path_matches_is_accepted(pattern: str) -> None:
     assert check_path_pattern(pattern) == pattern

@@ -99,8 +99,8 @@ def import_(
 
     For each file, prints a line with the outcome, the path and the reason. The outcome is one of these words:
     `created`, `replaced`, `same` (the memory has this text already), `exists` (the memory was kept) or `refused`. For
-    directories that never contain memories, such as .git, the outcome is `left`. Exits with status 1 if a file was
-    refused.
+    names that never contain memories, such as .git, and for temporary and backup files of editors, the outcome is
+    `left`. Exits with status 1 if a file was refused.
     """
     if key is not None and not whole:
         raise click.UsageError("--as needs --whole.")

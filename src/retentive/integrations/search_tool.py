@@ -25,7 +25,7 @@ from retentive.mounts import Mounts, core_of_tree
 from retentive.search.results import Hit, Results, age
 from retentive.storage.contract import Actor, as_actor
 from retentive.store import MemoryStore
-from retentive.values.paths import ROOT, MemoryPath, visible
+from retentive.values.paths import ROOT, MemoryPath, visible, visible_path
 from retentive.values.replies import Reply
 
 NAME: Final = "memory_search"
@@ -142,7 +142,7 @@ def _text(results: Results, under: MemoryPath, now: datetime) -> str:
     lines = [f"{{shown}} of {results.total} memories{where}, best first:"]
     if results.relaxed:
         lines.append("[No memory contains the whole phrase; these contain words of it.]")
-    next_path = visible(results.hits[0].path) if results.hits else ""
+    next_path = visible_path(results.hits[0].path) if results.hits else ""
     room = MAX_REPLY_CHARS - sum(map(len, [*lines, *notes, next_path])) - _RESERVE
     shown = 0
     for hit in results.hits:
@@ -165,7 +165,7 @@ def _next(results: Results, shown: int) -> list[str]:
         lines = f"[{max(line - 5, 1)}, {line + 15}]"
         view = [
             "",
-            f"[Next: view {visible(first.path)} with view_range {lines}, or without it.]",
+            f"[Next: view {visible_path(first.path)} with view_range {lines}, or without it.]",
         ]
     rest = results.total - shown
     if not rest:
@@ -189,13 +189,13 @@ def _damaged(results: Results) -> list[str]:
     named = results.damaged[:_MOST_DAMAGED]
     rest = len(results.damaged) - len(named)
     more = [f"[{rest} more memories are damaged.]" if rest > 1 else "[1 more memory is damaged.]"] if rest else []
-    return [*(f"[The memory {visible(path)} is damaged and was not searched.]" for path in named), *more]
+    return [*(f"[The memory {visible_path(path)} is damaged and was not searched.]" for path in named), *more]
 
 
 def _lines(hit: Hit, now: datetime) -> list[str]:
     by = f" by {hit.actor}" if hit.actor else ""
     trust = "" if hit.trust == "trusted" else f"{hit.trust}; "
-    about = f"{visible(hit.path)} ({trust}score {hit.score:.2f}, changed {age(hit.updated_at, now)}{by})"
+    about = f"{visible_path(hit.path)} ({trust}score {hit.score:.2f}, changed {age(hit.updated_at, now)}{by})"
     if not hit.snippets:
         return [f"{about}: only its path matches"]
     rest = hit.lines - len(hit.snippets)

@@ -13,7 +13,7 @@ from retentive.remote import remote_store
 from retentive.storage.contract import Snapshot
 from retentive.store import MemoryStore, core_of
 from retentive.values import diff
-from retentive.values.paths import visible
+from retentive.values.paths import visible_path
 from retentive.values.records import Version, time_in_id, to_datetime
 
 LIMIT, MAX_LIMIT = 20, 100
@@ -103,7 +103,7 @@ def _is_shown(store: MemoryStore, memory_id: str) -> bool:
 
 def _line(version: Version, *, is_hidden: bool) -> str:
     at = version.created_at.strftime("%Y-%m-%d %H:%M:%S UTC")
-    what = "a hidden path" if is_hidden else visible(version.path) if version.path else "a redacted path"
+    what = "a hidden path" if is_hidden else visible_path(version.path) if version.path else "a redacted path"
     cause = version.provenance.cause
     return (
         f"r{version.revision} {at} {version.operation} {what} by {version.actor or 'nobody'} ({version.id})"
@@ -132,12 +132,14 @@ def difference(store: MemoryStore, given: Arguments) -> ToolAnswer:
 
 def _unified(found: MemoryDifference) -> str:
     if found.reason:
-        return f"{visible(found.path)}: {found.reason}\n"
-    old, new = ("" if each is None else f"{visible(each.path)}@{each.id}" for each in (found.old, found.new))
+        return f"{visible_path(found.path)}: {found.reason}\n"
+    old, new = ("" if each is None else f"{visible_path(each.path)}@{each.id}" for each in (found.old, found.new))
     lines = diff.as_text(diff.unified(found.old_text, found.new_text, old_name=old, new_name=new))
     if lines or found.old is None or found.new is None:
-        return lines or f"{visible(found.path)}: {'created empty' if found.old is None else 'deleted, was empty'}\n"
-    return f"renamed {visible(found.old.path)} to {visible(found.new.path)}\n"
+        return (
+            lines or f"{visible_path(found.path)}: {'created empty' if found.old is None else 'deleted, was empty'}\n"
+        )
+    return f"renamed {visible_path(found.old.path)} to {visible_path(found.new.path)}\n"
 
 
 def undo(store: MemoryStore, given: Arguments, call_id: str | None) -> ToolAnswer:
@@ -145,7 +147,7 @@ def undo(store: MemoryStore, given: Arguments, call_id: str | None) -> ToolAnswe
     change, path = text_field(given, "change", _CHANGE), text_field(given, "path")
     outcome = store.history.undo_own(change, path=path, mode="merge", request_id=call_id)
     if outcome.conflicts:
-        reasons = [f"{visible(each.path)}: {each.reason}" for each in outcome.conflicts]
+        reasons = [f"{visible_path(each.path)}: {each.reason}" for each in outcome.conflicts]
         return ToolAnswer("\n".join(["Error: Nothing was undone, because of later changes:", *reasons]), is_error=True)
     return ToolAnswer("\n".join(_done(store, outcome)))
 
@@ -154,8 +156,8 @@ def _done(store: MemoryStore, outcome: RestoreOutcome) -> Iterator[str]:
     if not outcome.steps:
         yield "Nothing to undo: the memories already have their state from before the change."
     for step in outcome.steps:
-        yield f"{_UNDONE[step.what]} {visible(step.path)}"
+        yield f"{_UNDONE[step.what]} {visible_path(step.path)}"
     for each in outcome.left:
-        yield f"{visible(each.path)} was not fully restored: {each.reason}"
+        yield f"{visible_path(each.path)} was not fully restored: {each.reason}"
     if outcome.proposed:
         yield store.replies.awaits_review

@@ -16,8 +16,8 @@ from retentive.storage.contract import Actor, Transaction
 from retentive.store import MemoryStore, core_of
 from retentive.transfer.archive_writer import TransferProgress, spool
 from retentive.transfer.files import mapped_os_errors
-from retentive.transfer.sources import Item, Source
-from retentive.values.paths import ROOT, MemoryPath, visible
+from retentive.transfer.sources import Item, Source, left_out
+from retentive.values.paths import ROOT, MemoryPath, is_editor_file, visible_path
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.replies import Replies
 from retentive.values.text import is_text
@@ -32,7 +32,7 @@ class FileOutcome:
     """Result for one file. `why` explains the result; for a refused file, it is never None.
 
     `exists` means that the path already has a memory with another text, and that this memory was kept. `left` means
-    that the item is a directory that is never imported, such as `.git`.
+    that the item is never imported: a reserved name such as `.git`, or a temporary or backup file of an editor.
     """
 
     name: str
@@ -50,6 +50,7 @@ class ReadyFile:
     path: MemoryPath
     start: int
     size: int
+    is_of_editor: bool = False  # taken up only if a command has made a memory of this name
 
     def text(self, texts: IO[bytes]) -> str:
         """Return the text. `texts` is the temporary file."""
@@ -112,13 +113,15 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
         outcomes: list[FileOutcome] = []
         for number, code, *parts in kept["files"]:
             one, became = files[number], _BECAME[code]
-            path = None if became == "refused" else one.path.text
+            path = None if became in {"refused", "left"} else one.path.text
             outcomes.append(FileOutcome(one.name, path, became, _with_path(parts, one)))
         return outcomes
 
     def _one(self, one: ReadyFile, tx: Transaction, writer: GuardedWriter) -> FileOutcome:
         path, text = one.path, one.text(self.texts)
         try:
+            if one.is_of_editor and tx.get(path.text).memory is None:
+                return FileOutcome(one.name, None, "left", _OF_EDITOR)
             writer.check_name(path)
             writer.check(path)
             entry = tx.get(path.text)
@@ -174,9 +177,15 @@ class Import:
         fails, nothing is imported.
         """
         ready: dict[str, ReadyFile] = {}
+        left: set[str] = set()
         with mapped_os_errors(), spool() as texts:
             total = source.count() if progress is not None else 0
             for done, item in enumerate(source.items(), start=1):
+                if not item.is_memory and (above := left_out(item.name)) is not None:
+                    if above not in left:
+                        yield FileOutcome(visible_path(above), None, "left", "holds no memories")
+                    left.add(above)
+                    continue
                 one = self._ready(item, done, texts)
                 if isinstance(one, ReadyFile) and one.path.text in ready:
                     why = "another file of this import has the same path"
@@ -190,21 +199,19 @@ class Import:
             yield from self._write(tuple(ready.values()), texts)
 
     def _ready(self, item: Item, number: int, texts: IO[bytes]) -> ReadyFile | FileOutcome:
-        name = visible(item.name)
-        if item.expected:
-            return FileOutcome(name, None, "left", str(item.read()))
+        name = visible_path(item.name)
         try:
             path = MemoryPath.parse(f"{self._under}/{item.name}")
         except Refused as refusal:
             return FileOutcome(name, None, "refused", _sentence(self._store.replies, refusal, item.name))
+        is_of_editor = not item.is_memory and is_editor_file(path.text.rpartition("/")[2])
         data = item.read()
-        if isinstance(data, str):
-            return FileOutcome(name, None, "refused", data)
-        if not is_text(data):
-            return FileOutcome(name, None, "refused", "not a text (UTF-8 without NUL)")
+        why = data if isinstance(data, str) else None if is_text(data) else "not a text (UTF-8 without NUL)"
+        if isinstance(data, str) or why is not None:
+            return FileOutcome(name, None, *(("left", _OF_EDITOR) if is_of_editor else ("refused", why)))
         start = texts.seek(0, 2)
         texts.write(data)
-        return ReadyFile(number, name, path, start, len(data))
+        return ReadyFile(number, name, path, start, len(data), is_of_editor)
 
     def _write(self, ready: tuple[ReadyFile, ...], texts: IO[bytes]) -> Sequence[FileOutcome]:
         """Write all files except those that storage refuses."""
@@ -226,6 +233,7 @@ class Import:
             return cast("list[FileOutcome]", dry.result)
 
 
+_OF_EDITOR = "a temporary or backup file of an editor"
 _BECAME: tuple[Became, ...] = get_args(Became)
 _NOT_KEPT = "refused in the first attempt; the reason is no longer known"
 
@@ -235,14 +243,14 @@ def _without_path(why: str | None, one: ReadyFile) -> Sequence[str | None]:
 
     If the reason contains another path, return [].
     """
-    parts = [None] if why is None else why.split(visible(one.path.text))
+    parts = [None] if why is None else why.split(visible_path(one.path.text))
     return [] if any(ROOT + "/" in part for part in parts if part is not None) else parts
 
 
 def _with_path(kept: Sequence[str | None], one: ReadyFile) -> str | None:
     if kept == [None]:
         return None
-    return visible(one.path.text).join(map(str, kept)) if kept else _NOT_KEPT
+    return visible_path(one.path.text).join(map(str, kept)) if kept else _NOT_KEPT
 
 
 def _refused(one: ReadyFile, refusal: Refused, replies: Replies) -> FileOutcome:
@@ -259,5 +267,5 @@ def _directory(replies: Replies, under: str) -> str:
 
 def _sentence(replies: Replies, refusal: Refused, path: str) -> str:
     """Return a sentence that explains a refusal. The sentence contains the path of the memory."""
-    values = {"path": visible(path), **refusal.values}
+    values = {"path": visible_path(path), **refusal.values}
     return replies.error(refusal.key, values).text.removeprefix("Error: ")

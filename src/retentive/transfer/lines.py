@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, get_args
 
-from retentive.errors import Damaged, InvalidInput, RetentiveError, UnknownSchema
+from retentive.errors import Damaged, InvalidInput, Refused, RetentiveError, UnknownSchema
 from retentive.frozen import dataclass
 from retentive.storage.contract import DEFAULT_WORKSPACE, Actor, Memory, Operation, Version, plain_name
 from retentive.transfer.contents import Record
@@ -116,6 +116,8 @@ def _parsed(text: bytes, fields: Mapping[str, Parser], what: str) -> dict[str, A
         return {name: parse(given[name]) for name, parse in fields.items()}
     except UnknownSchema:
         raise
+    except Refused:
+        raise Damaged(f"{what} in the file has a path that no memory can have") from None
     except _INVALID:
         raise Damaged(f"{what} in the file cannot be read") from None
 

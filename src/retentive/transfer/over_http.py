@@ -19,7 +19,7 @@ from retentive.transfer.plain_files import IN_TAR
 from retentive.transfer.plain_tar import PlainTarWriter
 from retentive.transfer.restore import Restored
 from retentive.transfer.tar import CHUNK
-from retentive.values.paths import visible
+from retentive.values.paths import visible_path
 
 if TYPE_CHECKING:
     from retentive.remote.location import RemoteLocation
@@ -47,7 +47,7 @@ def send_files(
     """Import files. Return their outcomes, and whether the changes wait for review."""
     from retentive.transfer.import_files import FileOutcome  # noqa: PLC0415 - it imports this module
 
-    by_name = {visible(one.path.text[len(under) + 1 :]): one for one in files}
+    by_name = {visible_path(one.path.text[len(under) + 1 :]): one for one in files}
     with spool() as raw:
         tar = PlainTarWriter(raw)
         tar.directory(IN_TAR)

@@ -21,7 +21,7 @@ from retentive.transfer.archive_writer import record_external_edits
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.plain_tar import PlainTar, PlainTarWriter
 from retentive.transfer.versions import load
-from retentive.values.paths import ROOT
+from retentive.values.paths import ROOT, is_reserved
 
 FILES = "retentive-files.json"
 """Name of the last entry in a tar file of plain files.
@@ -146,7 +146,8 @@ def read_tar(raw: IO[bytes]) -> Iterator[tuple[str, bytes]]:
             continue
         is_about = entry.name == FILES
         inside = entry.name.removeprefix(IN_TAR)
-        is_safe = not {"", ".", ".."} & {*inside.split("/")} and entry.name.startswith(IN_TAR)
+        names = inside.split("/")
+        is_safe = not {"", ".", ".."} & {*names} and not any(map(is_reserved, names)) and entry.name.startswith(IN_TAR)
         if entry.why is not None or not (is_about or is_safe) or (is_about and entry.size > _MAX_ABOUT_BYTES):
             raise Damaged("the server sent a file that is not an export")
         yield (entry.name if is_about else inside), tar.read(entry.size)

@@ -20,11 +20,11 @@ from retentive.frozen import dataclass
 from retentive.storage.disk import expanded, need_posix
 from retentive.transfer.archive_reader import Archive
 from retentive.transfer.plain_tar import PlainEntry, PlainTar
-from retentive.values.paths import ROOT
+from retentive.values.paths import ROOT, is_reserved
 
 MAX_FILE_BYTES = 256 * 1024 * 1024  # each file is loaded into memory
 LAYOUT = "memories"  # the directory in which the official SDK's local tool and retentive keep memories
-LEFT_OUT = frozenset({".git", ".retentive"})  # directories that never contain memories
+OWN = ".retentive"  # what the directory backend keeps beside the memories
 TOO_LARGE = f"larger than {MAX_FILE_BYTES // 2**20} MB"
 _QUIET = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "protocol.allow=never")
 _ENVIRONMENT = {
@@ -57,18 +57,25 @@ class Source(Protocol):
 class Item:
     """File of a source. `name` is its path in the source, separated by `/`.
 
-    `expected` is True for a file or directory that is never imported and needs no warning, such as `.git`.
+    `is_memory` is True if a command made it, and False for a file that any program can have written.
     """
 
     name: str
     read: Callable[[], bytes | str]
     """Returns the bytes of the file, or the reason why it cannot be a memory, as a string."""
-    expected: bool = False
+    is_memory: bool = False
 
 
-def refused(name: str, why: str, *, expected: bool = False) -> Item:
+def refused(name: str, why: str) -> Item:
     """Return an item for a file that cannot be a memory. `why` is the reason."""
-    return Item(name, lambda: why, expected)
+    return Item(name, lambda: why)
+
+
+def left_out(name: str) -> str | None:
+    """Return the path up to and including its first name that is never imported, such as `.git`, or None."""
+    parts = name.split("/")
+    at = next((number for number, part in enumerate(parts) if is_reserved(part) or part == OWN), None)
+    return None if at is None else "/".join(parts[: at + 1])
 
 
 class DirectorySource:
@@ -102,10 +109,7 @@ class DirectorySource:
                 below = os.path.relpath(directory, self._root)
                 prefix = "" if below == "." else below + "/"
                 for name in unfollowed:
-                    expected = name in LEFT_OUT
-                    yield refused(
-                        prefix + name, "holds no memories" if expected else "a symbolic link", expected=expected
-                    )
+                    yield refused(prefix + name, "a symbolic link")
                 for name in sorted(files):
                     yield Item(prefix + name, partial(_read, name, descriptor))
 
@@ -116,7 +120,7 @@ class DirectorySource:
             raise error
 
         for directory, directories, files, descriptor in os.fwalk(self._root, onerror=failed, follow_symlinks=False):
-            unfollowed = [name for name in directories if name in LEFT_OUT or _is_link(name, descriptor)]
+            unfollowed = [name for name in directories if left_out(name) or _is_link(name, descriptor)]
             directories[:] = sorted(set(directories) - set(unfollowed))
             yield directory, sorted(unfollowed), files, descriptor
 
@@ -139,7 +143,7 @@ class ArchiveSource:
         paths = {text_of: memory.path for memory, text_of in self._section.memories()}
         for _, version_id, data in self._archive.texts():
             if version_id in paths:
-                yield Item(paths[version_id][len(ROOT) + 1 :], partial(bytes, data))
+                yield Item(paths[version_id][len(ROOT) + 1 :], partial(bytes, data), is_memory=True)
 
 
 class TarSource:
@@ -177,18 +181,13 @@ class TarSource:
 
     def items(self) -> Iterator[Item]:
         """Yield all files. The caller must read a file before it asks for the next one."""
-        start, tar, left = f"{LAYOUT}/" if self.inside else "", PlainTar(self._raw), set[str]()
+        start, tar = f"{LAYOUT}/" if self.inside else "", PlainTar(self._raw)
         for entry in tar.plain():
             name = _name_in(entry)
             if name.endswith("/") or not name.startswith(start):
                 continue
             name = name[len(start) :]
-            above = _left_out(name)
-            if above is not None:
-                if above not in left:
-                    yield refused(above, "holds no memories", expected=True)
-                left.add(above)
-            elif entry.why is not None:
+            if entry.why is not None:
                 yield refused(name, entry.why)
             elif entry.size > self._max_file_bytes:
                 yield refused(name, f"larger than {self._max_file_bytes} bytes")
@@ -198,16 +197,6 @@ class TarSource:
 
 def _name_in(entry: PlainEntry) -> str:
     return entry.name.removeprefix("./")
-
-
-def _left_out(name: str) -> str | None:
-    """Return a path up to and including its first directory that never has memories, such as `.git`.
-
-    Return None if the path has no such directory.
-    """
-    parts = name.split("/")
-    at = next((number for number, part in enumerate(parts[:-1]) if part in LEFT_OUT), None)
-    return None if at is None else "/".join(parts[: at + 1])
 
 
 class _Entry(NamedTuple):

@@ -19,14 +19,20 @@ ROOT = "/memories"
 MAX_SEGMENT_BYTES = 255  # NAME_MAX of ext4, APFS and NTFS
 MAX_PATH_BYTES = 1_024  # below the root; the limit of the hosted memory stores
 MAX_SEGMENTS = 20
+RESERVED = frozenset({".git", ".hg", ".svn", ".jj", ".obsidian", ".trash", ".stversions"})
+"""Names of directories that other programs keep beside the memories. No memory path contains one."""
 
-# Paths of only these characters need no further check, because decoding and normalising do not change them.
-_PLAIN = re.compile(r"/memories(?:/(?!\.\.?(?:/|$))[A-Za-z0-9_. ()+,=@~-]{1,255}){1,20}")
+# Paths of only these characters need no further check, because decoding and normalising do not change them. Only names
+# that begin with a dot can be reserved, `.` or `..`.
+_PLAIN = re.compile(r"/memories(?:/[A-Za-z0-9_. ()+,=@~-]{1,255}){1,20}")
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _MAX_SHOWN_CHARS = 3_001  # a reply shows fewer; redaction needs the rest to recognise a sensitive value at the cut
 _MAX_COMPOSED = 4  # most code points that NFC composes into one
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs"})
 _LINE_SEPARATORS = frozenset("\u2028\u2029")
+_JOINERS = "\u200c\u200d"  # ordinary spelling in Persian, Hindi and emoji
+_WITHOUT_JOINERS = dict.fromkeys(map(ord, _JOINERS))
+_OF_EDITORS = re.compile(r".*~|#.*#|\..*\.sw.|~\$.*|4913|.*\.orig", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class MemoryPath:
     @classmethod
     def parse(cls, written: str) -> MemoryPath:
         """Parse a path that a caller wrote. Raises `Refused` for an invalid path."""
-        if _PLAIN.fullmatch(written) and len(written) - len(ROOT) - 1 <= MAX_PATH_BYTES:
+        if "/." not in written and _PLAIN.fullmatch(written) and len(written) - len(ROOT) - 1 <= MAX_PATH_BYTES:
             return cls(written, written)
         if written != ROOT and not written.startswith(ROOT + "/"):  # NFC neither adds nor removes this prefix
             raise Refused("path_outside", path=_shown(written))
@@ -139,9 +145,27 @@ def exceeded_limit(text: str) -> Phrase | None:
     return None
 
 
+def is_reserved(segment: str) -> bool:
+    """Return whether a name is one of `RESERVED`, in any case and with or without U+200C and U+200D."""
+    return _bare(segment) in RESERVED
+
+
+def is_editor_file(name: str) -> bool:
+    """Return whether a name is that of a temporary or backup file of an editor, such as `notes.md~`."""
+    return _OF_EDITORS.fullmatch(name) is not None
+
+
 def visible(text: str) -> str:
     r"""Escape invisible characters as `\uXXXX`. A character above U+FFFF becomes a surrogate pair, as in JSON."""
     return "".join(_escaped(char) if _is_unseen(char) else char for char in text)
+
+
+def visible_path(path: str) -> str:
+    r"""Escape the invisible characters that no accepted path contains, as `\uXXXX`."""
+    return "".join(
+        _escaped(char) if _is_unseen(char) and not _joins(path, position) else char
+        for position, char in enumerate(path)
+    )
 
 
 def _leads_above_root(written: str) -> bool:
@@ -165,17 +189,30 @@ def _check_segment(segment: str, written: str) -> None:
         raise _refused(written, "reason_dots", name=segment)
     if "\\" in segment:
         raise _refused(written, "reason_backslash")
-    for char in segment:
-        if _is_unseen(char):
+    for position, char in enumerate(segment):
+        if _is_unseen(char) and not _joins(segment, position):
             raise _refused(written, "reason_unseen", code_point=f"U+{ord(char):04X}")
     if any(_escapes(form) for form in _decoded_forms(segment)):
         raise _refused(written, "reason_encoded")
+    if is_reserved(segment):
+        raise _refused(written, "reason_reserved", name=_bare(segment))
+
+
+def _joins(text: str, position: int) -> bool:
+    """Return whether the character at `position` is a joiner between two other characters of a name."""
+    beside = text[position - 1 : position] + text[position + 1 : position + 2]
+    return text[position] in _JOINERS and len(beside) == 2 and not {"/", *_JOINERS} & set(beside)
+
+
+def _bare(segment: str) -> str:
+    """Return a name as file systems compare it that ignore case and joiners."""
+    return segment.translate(_WITHOUT_JOINERS).casefold()
 
 
 def _decoded_forms(segment: str) -> set[str]:
-    """Return all texts that percent-decoding and NFKC normalisation can make from a segment.
+    """Return all texts that percent-decoding, NFKC normalisation and ignoring joiners can make from a segment.
 
-    The two operations can be combined in any order. The segment itself is not included.
+    The operations can be combined in any order. The segment itself is not included.
 
     The loop ends because decoding shortens the text and because a second normalisation changes nothing.
     """
@@ -185,7 +222,11 @@ def _decoded_forms(segment: str) -> set[str]:
         form = waiting.pop()
         if form not in forms:
             forms.add(form)
-            waiting += [_percent_decoded(form), unicodedata.normalize("NFKC", form)]
+            waiting += [
+                _percent_decoded(form),
+                unicodedata.normalize("NFKC", form),
+                form.translate(_WITHOUT_JOINERS),  # HFS+ ignores joiners when it compares names
+            ]
     return forms - {segment}
 
 

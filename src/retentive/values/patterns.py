@@ -23,6 +23,7 @@ _REASONS = {
     "reason_dots": "contains the name '{name}'",
     "reason_backslash": "contains a backslash",
     "reason_unseen": "contains the invisible character {code_point}",
+    "reason_reserved": "contains the reserved name {name}",
     "reason_encoded": "contains an encoded or look-alike '..', '/', '\\' or control character",
 }
 _TOO_LONG = "is longer or deeper than any path"

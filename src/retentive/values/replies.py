@@ -161,6 +161,7 @@ class Replies:
     reason_dots: str = "may not contain '{name}'"
     reason_backslash: str = "may not contain a backslash"
     reason_unseen: str = "may not contain the invisible character {code_point}"
+    reason_reserved: str = "{name} is reserved"
     reason_encoded: str = "may not contain an encoded or look-alike '..', '/', '\\' or control character"
     reason_segment_bytes: str = "has a name longer than {limit} bytes"
     reason_path_bytes: str = "is longer than {limit} bytes below /memories"

@@ -23,7 +23,7 @@ def directory(tmp_path: Path) -> Path:
     """Directory with a memory in `memory.db`."""
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
         store = opened.store()
-        for path, text in {PATH: "x" * 1_536, "/memories/.git/[red]x": "y"}.items():
+        for path, text in {PATH: "x" * 1_536, "/memories/.env/[red]x": "y"}.items():
             assert not store.execute({"command": "create", "path": path, "file_text": text}).is_error
     return tmp_path
 
@@ -104,7 +104,7 @@ def test_the_default_location_is_the_directory_memory(tmp_path: Path) -> None:
 
 def test_a_pipe_gets_plain_lines(directory: Path) -> None:
     ended = process(directory, "--at", AT, "ls")
-    assert ended.out.decode() == f"1\t/memories/.git/[red]x\n1536\t{PATH}\n"
+    assert ended.out.decode() == f"1\t/memories/.env/[red]x\n1536\t{PATH}\n"
 
 
 def test_a_terminal_gets_a_table_in_colour(directory: Path) -> None:
@@ -125,9 +125,9 @@ def test_no_color_is_respected(directory: Path) -> None:
 
 def test_a_terminal_shows_hidden_memories_when_asked(directory: Path) -> None:
     shown = terminal(directory, "--at", AT, "ls", "--all", NO_COLOR="1").splitlines()
-    assert [line.split()[-1] for line in shown[1:]] == ["/memories/.git/[red]x", PATH]
-    below = terminal(directory, "--at", AT, "ls", "/memories/.git", NO_COLOR="1").splitlines()
-    assert below[1].split()[-1] == "/memories/.git/[red]x"
+    assert [line.split()[-1] for line in shown[1:]] == ["/memories/.env/[red]x", PATH]
+    below = terminal(directory, "--at", AT, "ls", "/memories/.env", NO_COLOR="1").splitlines()
+    assert below[1].split()[-1] == "/memories/.env/[red]x"
     assert terminal(directory, "--at", "sqlite://", "ls") == "No memories.\r\n"
 
 

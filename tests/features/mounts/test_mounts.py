@@ -27,6 +27,7 @@ TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/
         (("/memories", "/memories/a", "/memories//a"), "have the mount point /memories/a"),
         (("/memories", "/memories/é", "/memories/e\u0301"), "have the mount point /memories/é"),
         (("/memories", "team"), "invalid mount point: Error: Path must start with /memories, got: team"),
+        (("/memories", "/memories/.git"), "Invalid path /memories/.git: .git is reserved"),
         (("/memories", "/memories/../x"), "Path /memories/../x would escape /memories directory"),
     ],
 )
@@ -174,11 +175,11 @@ def test_directory_sizes_include_mounts_below() -> None:
 
 
 def test_hidden_mounts_are_left_out_and_counted() -> None:
-    with tree("/memories/.git", "/memories/d/node_modules", "/memories/d/.a/b") as at:
+    with tree("/memories/.github", "/memories/d/node_modules", "/memories/d/.a/b") as at:
         for point in at.stores:
             at.run("create", f"{point}/f", "x")
         assert at.view("/memories") == ["4B\t/memories", "2B\t/memories/d/", "1B\t/memories/f"]
-        assert at.view("/memories/.git") == ["1B\t/memories/.git", "1B\t/memories/.git/f"]
+        assert at.view("/memories/.github") == ["1B\t/memories/.github", "1B\t/memories/.github/f"]
         assert at.view("/memories/d") == ["2B\t/memories/d"]
 
 

@@ -14,7 +14,7 @@ from retentive import MemoryStore, Mounts, Reply
 from support.profiles import LONG, sized
 from support.strategies import command_named, commands, plain_paths, texts, weighted
 
-POINTS = ("/memories/a", "/memories/b/a", "/memories/a/b", "/memories/é/b/a b", "/memories/.git", "/memories/a b")
+POINTS = ("/memories/a", "/memories/b/a", "/memories/a/b", "/memories/é/b/a b", "/memories/.github", "/memories/a b")
 KEPT = ".keep"
 """Hidden memory without text in every store. It makes each mount point a directory in the single store too."""
 LIMITS = st.fixed_dictionaries(

@@ -78,6 +78,13 @@ def test_a_memory_that_differs_from_its_newest_version_is_refused(field: str, tm
     assert "differs from its newest version" in str(error)
 
 
+def test_a_reserved_path_in_a_file_is_refused(tmp_path: Path) -> None:
+    """Nothing is restored into a name such as `.git`, where other programs would run it."""
+    error = refusal(write(tmp_path / "f.tar", moved(entries("backup", BOTH, tmp_path), BX, "/memories/.git/hooks/x")))
+    assert isinstance(error, Damaged)
+    assert "has a path that no memory can have" in str(error)
+
+
 def test_a_valid_file_is_imported_after_a_forged_one_was_refused(tmp_path: Path) -> None:
     """The refused file left nothing behind, not even an empty store."""
     found = entries("export", BOTH, tmp_path)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import socket
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.transfer.archive_reader import open_archive
 from retentive.transfer.export import export_files, export_whole
 from retentive.transfer.import_files import IMPORT, FileOutcome, Import
-from retentive.transfer.sources import ArchiveSource, DirectorySource, GitSource, Source
+from retentive.transfer.sources import ArchiveSource, DirectorySource, GitSource, Source, TarSource
 from support.commands import tree
 
 from .copies import place
@@ -96,6 +98,38 @@ def test_a_directory_is_imported(store: MemoryStore, files: Path) -> None:
     assert {version.actor for version in store.versions()} == {IMPORT}
 
 
+ELSEWHERE = {".git": "gitdir: ../x", "d/.hg/hgrc": "x", ".Obsidian/app.json": "{}", ".trash/old.md": "x"}
+OF_EDITORS = ("d/a.md~", "#a.md#", ".a.md.swp", "~$a.docx", "4913", "a.md.orig")
+
+
+def packed(files: dict[str, bytes]) -> TarSource:
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as archive:
+        for name, data in files.items():
+            (entry := tarfile.TarInfo(name)).size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return TarSource(raw)
+
+
+@pytest.mark.parametrize("is_tar", [False, True])
+def test_reserved_and_editors_names_are_left(store: MemoryStore, tmp_path: Path, is_tar: bool) -> None:
+    """Each is reported, and none is a failure. An editor's name is imported if a command has made such a memory."""
+    files = {"a.md": b"one", ".gitignore": b"x"} | {name: text.encode() for name, text in ELSEWHERE.items()}
+    files |= dict.fromkeys(OF_EDITORS, b"old") | {"b.md~": b"\xff"}
+    for name, data in files.items():
+        (path := tmp_path / "files" / name).parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    store.execute({"command": "create", "path": "/memories/4913", "file_text": "mine"})
+    source = packed(files) if is_tar else DirectorySource(str(tmp_path / "files"))
+    found = {name: (one.became, one.why) for name, one in run(store, source, overwrite=True).items()}
+    reserved, editors = ("left", "holds no memories"), ("left", "a temporary or backup file of an editor")
+    assert found == {
+        "a.md": ("created", None), ".gitignore": ("created", None), "4913": ("replaced", None),
+        ".git": reserved, "d/.hg": reserved, ".Obsidian": reserved, ".trash": reserved, "b.md~": editors,
+    } | dict.fromkeys(set(OF_EDITORS) - {"4913"}, editors)  # fmt: skip
+    assert tree(store) == {"/memories/a.md": "one", "/memories/.gitignore": "x", "/memories/4913": "old"}
+
+
 def test_a_dry_run_reports_the_same_and_writes_nothing(store: MemoryStore, files: Path) -> None:
     store.execute({"command": "create", "path": "/memories/a.md", "file_text": "mine"})
     dry = run(store, DirectorySource(str(files)), dry_run=True)
@@ -123,6 +157,15 @@ def test_files_go_below_a_directory(store: MemoryStore, files: Path) -> None:
     assert set(tree(store)) == {path.replace("/memories/", "/memories/imported/2026/") for path in TREE}
     with pytest.raises(InvalidInput, match="Path must start with /memories, got: "):
         Import(store, under="/elsewhere")
+
+
+def test_an_export_keeps_editors_names_that_commands_made(store: MemoryStore, tmp_path: Path) -> None:
+    for path in ("/memories/a.md~", "/memories/.retentive/b"):
+        store.execute({"command": "create", "path": path, "file_text": "mine"})
+    export_whole(store, str(tmp_path / "whole.tar"))
+    with retentive.open("sqlite://") as opened, open_archive(str(tmp_path / "whole.tar")) as archive:
+        run(copy := opened.store(), ArchiveSource(archive))
+        assert tree(copy) == {"/memories/a.md~": "mine", "/memories/.retentive/b": "mine"}
 
 
 def test_the_layout_of_the_local_tool_is_known(store: MemoryStore, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Detects different paths that would have the same file on a file system that ignores case or Unicode form.
+"""Detects different paths that would have the same file on a file system that ignores case, Unicode form or joiners.
 
 By default, the file systems of macOS ignore both.
 """
@@ -49,4 +49,5 @@ def _names(path: str) -> list[str]:
 
 
 def _folded(name: str) -> str:
-    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", name).casefold())
+    plain = name.translate({0x200C: None, 0x200D: None})  # HFS+ ignores joiners
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", plain).casefold())

@@ -92,6 +92,8 @@ def _string(value: object) -> str | None:
 def _integer(value: object) -> int | None:
     if isinstance(value, str) and re.fullmatch("-?[0-9]{1,18}", value):
         return int(value)
+    if isinstance(value, float) and value % 1 == 0:
+        return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 

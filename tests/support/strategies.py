@@ -104,7 +104,7 @@ def weighted(*choices: tuple[int, st.SearchStrategy[Any]]) -> st.SearchStrategy[
 
 
 def _as_models_send(number: int) -> st.SearchStrategy[object]:
-    return st.sampled_from([number, number, number, str(number)])
+    return st.sampled_from([number, number, number, str(number), float(number)])
 
 
 line_numbers = st.one_of(
@@ -112,7 +112,7 @@ line_numbers = st.one_of(
 )
 ranges = st.one_of(
     st.tuples(line_numbers, line_numbers | st.just(-1)).map(list),
-    st.tuples(st.integers(-1, 9), st.integers(-1, 12)).map(lambda pair: f"[{pair[0]}, {pair[1]}]"),
+    st.tuples(st.integers(-1, 9), st.integers(-1, 12)).map(lambda pair: f"[{pair[0]}, {pair[1]}.0]"),
 )
 
 scalars: st.SearchStrategy[object] = st.one_of(

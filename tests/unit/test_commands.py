@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -109,7 +110,7 @@ def test_a_missing_field_is_named(name: str, field: str) -> None:
 
 
 WRONG: list[object] = [
-    True, False, 1.0, float("nan"), float("inf"), 10**5_000, [], ["/memories/a"], {}, {"a": {"b": [1]}}, b"/memories/a",
+    True, False, 1.5, float("nan"), float("inf"), 10**5_000, [], ["/memories/a"], {}, {"a": {"b": [1]}}, b"/memories/a",
     object(), (1, 2), {1}, 1 + 2j,
 ]  # fmt: skip
 
@@ -127,8 +128,11 @@ def test_a_value_of_a_wrong_type_is_named_with_its_field(name: str, field: str, 
 
 @pytest.mark.parametrize(
     "value",
-    ["", " 1", "1 ", "1\n", "+1", "1.0", "0x1", "1_0", "--1", "-", "١", "１", "1" * 19, "one", "[1]", True, 1.0],
-)
+    [
+        "", " 1", "1 ", "1\n", "+1", "1.0", "0x1", "1_0", "--1", "-", "١", "１", "1" * 19, "one", "[1]", True, 1.5,
+        float("nan"), float("inf"), -float("inf"),
+    ],
+)  # fmt: skip
 def test_integers_are_integers_or_plain_ascii_digits(value: object) -> None:
     reply = refusal({"command": "insert", "path": "/memories/a", "insert_line": value, "insert_text": "x"})
     assert "`insert_line`" in reply
@@ -139,11 +143,12 @@ def test_integers_are_integers_or_plain_ascii_digits(value: object) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        [], [1], [1, 2, 3], [None, 2], [1, None], [[1], 2], [1.0, 2], [True, 2], ["a", "b"], {"start": 1, "end": 2},
+        [], [1], [1, 2, 3], [None, 2], [1, None], [[1], 2], [1.5, 2], [True, 2], ["a", "b"], {"start": 1, "end": 2},
         5, "", "1", "1, 2", "[1]", "[1, 2, 3]", "[1, 2", "[1.5, 2]", "[true, 2]", "null", "{}", '"[1, 2]"',
+        "[1, 1e400]", "[NaN, 2]",
         "[" * 50_000, b"[1, 2]",
     ],
-    ids=range(24),
+    ids=range(26),
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["/memories", "/memories/a"])
 def test_a_malformed_range_is_named_for_directories_too(path: str, value: object) -> None:
@@ -151,6 +156,20 @@ def test_a_malformed_range_is_named_for_directories_too(path: str, value: object
     assert reply.startswith("Error: ")
     assert "`view_range`" in reply
     assert "two integers" in reply
+
+
+@pytest.mark.parametrize(("sent", "meant"), [(3.0, 3), (-0.0, 0), (-1.0, -1), (1e20, 10**20), ("3", 3)])
+def test_a_float_without_a_fraction_is_an_integer(sent: object, meant: int) -> None:
+    """Some models send every number as a float."""
+    assert parse({"command": "insert", "path": "/memories/a", "insert_line": sent, "insert_text": ""}) == parse(
+        {"command": "insert", "path": "/memories/a", "insert_line": meant, "insert_text": ""}
+    )
+    for given in ([sent, 2], [1, sent], json.dumps([sent, 1.0])):
+        expected = [meant, 1] if isinstance(given, str) else [meant if each is sent else each for each in given]
+        command = parse({"command": "view", "path": "/memories/a", "view_range": given})
+        assert isinstance(command, View)
+        assert list(command.view_range or ()) == expected
+        assert all(type(number) is int for number in command.view_range or ())
 
 
 @pytest.mark.parametrize("field", [("create", "file_text"), ("str_replace", "new_str"), ("insert", "insert_text")])

@@ -10,7 +10,6 @@ With the official SDK, use `retentive.MemorySearchTool` instead.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -25,6 +24,7 @@ from retentive.mounts import Mounts, core_of_tree
 from retentive.search.results import Hit, Results, age
 from retentive.storage.contract import Actor, as_actor
 from retentive.store import MemoryStore
+from retentive.values.commands import integer_of
 from retentive.values.paths import ROOT, MemoryPath, visible, visible_path
 from retentive.values.replies import Reply
 
@@ -39,7 +39,6 @@ Ask in your own words: any word counts, rare ones most, in any word form; dates 
 Operators: "exact phrase", +required, -excluded, path:part/of/path, by:actor, since:2026-05-01, before:2d, and \
 is:proposed for your changes that await review. Matching is by words, not by meaning: if nothing fits, try others."""
 
-_INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _QUERY = "a string, a question or words to look for"
 _PATH = "a string, /memories or a path below it"
 _RESERVE = 400  # characters that are kept free for the lines after the results
@@ -112,16 +111,16 @@ def _parse(request: object) -> tuple[str, MemoryPath, int]:
         raise Refused("missing_field", field="query", command=NAME, expected=_QUERY)
     if not isinstance(query, str):
         raise bad_field("query", query, _QUERY)
-    if limit is None:
-        limit = LIMIT
-    if isinstance(limit, str) and _INTEGER.fullmatch(limit):
-        limit = int(limit)
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+    try:
+        most = LIMIT if limit is None else integer_of(limit)
+    except TypeError:
+        most = 0
+    if most < 1:
         raise bad_field("limit", limit, _LIMIT)
     path = fields.get("path")
     if path is not None and not isinstance(path, str):
         raise bad_field("path", path, _PATH)
-    return query, MemoryPath.parse(path or ROOT), min(limit, MAX_LIMIT)
+    return query, MemoryPath.parse(path or ROOT), min(most, MAX_LIMIT)
 
 
 def bad_field(field: str, value: object, expected: str) -> Refused:

@@ -12,6 +12,7 @@ from retentive.frozen import dataclass
 from retentive.integrations.search_tool import bad_field
 from retentive.mounts import core_of_tree
 from retentive.store import MemoryStore
+from retentive.values.commands import integer_of
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import Reply
 
@@ -75,18 +76,17 @@ def required_text(given: Arguments, field: str, tool: str, expected: str = _STRI
 
 
 def number_field(given: Arguments, field: str, *, default: int, most: int) -> int:
-    """Return an integer argument from 1 to `most`, or `default` if it is missing. Raises `Refused` if it is invalid.
-
-    Models may send the number as a string.
-    """
+    """Return an integer argument from 1 to `most`, or `default` if it is missing. Raises `Refused` if it is invalid."""
     value = given.get(field)
     if value is None:
         return default
-    if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value, re.ASCII):
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+    try:
+        number = integer_of(value)
+    except TypeError:
+        number = 0
+    if not 1 <= number <= most:
         raise bad_field(field, value, f"an integer from 1 to {most}")
-    return value
+    return number
 
 
 def within_limit(text: str, hint: str) -> str:

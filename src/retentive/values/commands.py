@@ -211,9 +211,12 @@ def check_text(field: str, text: str) -> None:
         raise Refused("bad_text", field=field, code_point=code_point, position=position)
 
 
-def _integer(value: object) -> int:
+def integer_of(value: object) -> int:
+    """Return an integer that a model sent: a number without a fraction, or a string of digits. Raises TypeError."""
     if isinstance(value, bool):
         raise TypeError
+    if isinstance(value, float) and value.is_integer():  # some models send every number as a float
+        return int(value)
     if isinstance(value, int) and value.bit_length() <= _MAX_BITS:
         return int(value)
     if isinstance(value, str) and _INTEGER.fullmatch(value):
@@ -226,7 +229,7 @@ def _range(value: object) -> tuple[int, int]:
         value = json.loads(value)
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise TypeError
-    return _integer(value[0]), _integer(value[1])
+    return integer_of(value[0]), integer_of(value[1])
 
 
 def _describe(value: object) -> str:
@@ -269,7 +272,7 @@ _COMMANDS: Mapping[str, tuple[Callable[..., Command], tuple[_Spec, ...]]] = {
         Insert,
         (
             _PATH_FIELD,
-            _Spec("insert_line", _integer, "an integer"),
+            _Spec("insert_line", integer_of, "an integer"),
             _Spec("insert_text", _text, _STRING, alias="new_str", is_text=True),
         ),
     ),

@@ -171,8 +171,9 @@ def test_the_function_accepts_objects_and_json(store: MemoryStore) -> None:
     assert search_tool(store, name="find").definition["name"] == "find"
 
 
-def test_the_number_of_omitted_matches_is_shown(store: MemoryStore) -> None:
-    assert search_reply(store, {"query": "refund", "path": "/memories/team/", "limit": "1"}).text == (
+@pytest.mark.parametrize("limit", [1, 1.0, "1"])
+def test_the_number_of_omitted_matches_is_shown(store: MemoryStore, limit: object) -> None:
+    assert search_reply(store, {"query": "refund", "path": "/memories/team/", "limit": limit}).text == (
         "1 of 2 memories below /memories/team, best first:\n\n"
         "/memories/team/rules.md (score 0.13, changed just now)\n1: Ask before a REFUND.\r\n\n"
         "[Next: view /memories/team/rules.md with view_range [1, 16], or without it.]\n"
@@ -208,6 +209,7 @@ def test_a_word_in_four_lines_shows_three(store: MemoryStore) -> None:
         ({"query": "\ud800"}, "invalid_input", "lone surrogate"),
         ({"query": "x", "limit": 0}, "invalid_input", "Invalid `limit` parameter: 0. It should be an integer from 1"),
         ({"query": "x", "limit": True}, "invalid_input", "`limit`"),
+        ({"query": "x", "limit": 1.5}, "invalid_input", "`limit`"),
         ({"query": "x", "limit": "many"}, "invalid_input", "`limit`"),
         ({"query": "x", "limit": object()}, "invalid_input", "`limit` parameter: something else"),
         ({"query": "x", "path": 5}, "invalid_input", "`path`"),

@@ -171,7 +171,7 @@ def test_undo_that_conflicts_changes_nothing(store: MemoryStore) -> None:
 
 
 def test_history_continues_before_a_version(store: MemoryStore) -> None:
-    """Pages show each version once, also those of one change with one time."""
+    """Pages show each version once, also those of one change with one time. Some models send the number as a float."""
     for n in range(5):
         store.create(f"/memories/d/{n}", "x")
     store.delete("/memories/d")
@@ -179,7 +179,7 @@ def test_history_continues_before_a_version(store: MemoryStore) -> None:
     async def run() -> list[str]:
         async with connected(store) as client:
             shown: list[str] = []
-            arguments: dict[str, Any] = {"limit": 3}
+            arguments: dict[str, Any] = {"limit": 3.0}
             while True:
                 text, _ = await reply_of(client, "memory_history", arguments)
                 *lines, last = text.splitlines()

@@ -21,7 +21,6 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "README": {"make run": "the demo; `tests/features/server/test_demo.py` runs it"},
     "console": {
         "pip install": "installs; `tests/environments/test_uvx.py` runs the console with its extra alone",
-        "retentive report": "opens a browser; `tests/features/cli` has the report",
     },
     "deployment": {
         "useradd": HOST,

@@ -54,7 +54,6 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "migrate-schema": ("maintenance", "Create or update the tables of a database server"),
     },
     "Copy and move": {
-        "report": ("report", "Write a store or its changes to one HTML file"),
         "export": ("transfer", "Export a memory store to files"),
         "backup": ("transfer", "Back up memory stores to one file"),
         "restore-backup": ("transfer", "Restore a backup"),

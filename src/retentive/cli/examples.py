@@ -101,7 +101,6 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "settings set": ("retentive settings set expire_after_days=90 review='[\"session:*\"]'",),
     "status": ("retentive status", "retentive status --scan"),
     "stats": ("retentive stats --days 7",),
-    "report": ("retentive report --html memory.html", "retentive report --html ticket.html --session s1 --since 2d"),
     "sweep": ("retentive sweep --dry-run", "retentive sweep --all --every 24"),
     "doctor": ("retentive doctor", "retentive doctor --repair"),
     "collect": ("retentive collect --at s3://bucket/memory --older-than 48",),

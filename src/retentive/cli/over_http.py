@@ -47,7 +47,6 @@ ON_THE_MACHINE: Mapping[str, str] = {
     "init": "creates a location",
     "status": "reads the whole store",
     "stats": "reads the whole store; `GET .../usage` has the totals",
-    "report": "reads the whole store; the console has its pages",
     "sweep": "a job of `retentive serve`",
     "doctor": "reads the storage",
     "collect": "a job of `retentive serve`",

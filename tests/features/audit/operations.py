@@ -10,7 +10,6 @@ import retentive
 from retentive import MemoryStore, Mounts
 from retentive.agent import start_project
 from retentive.console.pages.tree import ListLevels
-from retentive.console.report import of_store
 from retentive.engine.queries import list_memories
 from retentive.history.reads import AsOf
 from retentive.stats import stats
@@ -107,7 +106,6 @@ CASES: dict[str, Case] = {
     "Read load": reads("load", lambda _, at: at.read(A), A),
     "Read load, mounted": reads("load", lambda _, at: Mounts({ROOT: at}).load(A), A),
     "AuditOnly, export": reads("export", lambda scene, at: export_files(at, str(scene.directory / "out"))),
-    "Read export": reads("export", lambda _, at: of_store(at)),
     "Read list": reads("list", lambda _, at: list(at.memories("/memories/d")), "/memories/d"),
     "ListLevels": reads(
         "list", lambda _, at: at._core.found(ListLevels(MemoryPath.known("/memories/d"))), "/memories/d"

@@ -100,8 +100,6 @@ ONE: dict[str, Callable[[Scene], list[str]]] = {
     "export to a file": lambda scene: [str(scene.directory / "out.tar.gz"), "--notes"],
     "import": lambda scene: [str(scene.directory / "files")],
     "import --dry-run": lambda scene: [str(scene.directory / "files"), "--dry-run"],
-    "report": lambda scene: ["--html", str(scene.directory / "out.html")],
-    "report of changes": lambda scene: ["--html", str(scene.directory / "out.html"), "--by", "user:*"],
     "stats": lambda _: [],
     "status": lambda _: [],
     "status --scan": lambda _: ["--scan"],

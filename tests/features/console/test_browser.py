@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from itertools import product
-from pathlib import Path
-from typing import Literal
 
 import pytest
 
 from retentive import MemoryStore
 from retentive.console.pages.erasure import RECEIPT, Receipt
-from retentive.console.report import of_changes, of_store
-from retentive.history.reads import LogFilter
 from retentive.store import core_of
 from retentive.store.location_records import LocationRecords
 from support.browser import AXE, RULES, Browser, browser, expect, next_proposal, signed_in
@@ -52,25 +48,6 @@ def test_nothing_hostile_runs_or_loads(
             is_page = "/children/" not in url  # a part of one, without a style sheet
             assert page.evaluate("document.documentElement.scrollWidth") <= width or not is_page, url
     assert [each for each in problems if "Failed to load resource" not in each] == []
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_report_opens_from_a_file_and_loads_nothing(
-    browser: Browser, planted: MemoryStore, tmp_path: Path, scheme: Literal["light", "dark"]
-) -> None:
-    asked, problems = list[str](), list[str]()
-    for name, made in {"store": of_store(planted), "changes": of_changes(planted, LogFilter())}.items():
-        file = tmp_path / f"{name}.html"
-        file.write_text(made.html, "utf-8")
-        page = browser.new_page(color_scheme=scheme, viewport={"width": 390, "height": 900}, bypass_csp=False)
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(file.as_uri())
-        assert page.evaluate("window.pwned") is None
-        assert page.evaluate("getComputedStyle(document.querySelector('.card')).borderRadius") == "8px"
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        page.close()
-    assert (len(asked), problems) == (2, [])
 
 
 def test_a_review_by_keyboard_alone(browser: Browser, api: Api, store: MemoryStore) -> None:

@@ -199,7 +199,7 @@ NEVER = {"completion", "demo", "restore-backup"}
 """Commands without a location, and one that reads its archive first."""
 ARGUMENTS: dict[str, list[str]] = {
     "encryption": ["status"], "backup": ["x.tar"],
-    "migrate": ["sqlite://"], "report": ["--html", "x.html"], "keys": ["list"], "serve": ["--port", "0"],
+    "migrate": ["sqlite://"], "keys": ["list"], "serve": ["--port", "0"],
 }  # fmt: skip
 
 

@@ -244,7 +244,7 @@ def finish(context: StoreContext) -> bool:
         return True
     if not capabilities.purge(context.backend):
         return False
-    context.follow_up(partial(_purged, since=since))
+    context.follow_up(partial(_purged, since=since), may_use_reserve=True)
     return capabilities.purge(context.backend)
 
 

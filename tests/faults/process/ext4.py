@@ -25,13 +25,13 @@ OPTIONS = "noauto_da_alloc"
 class Disk:
     """A mounted ext4 file system."""
 
-    def __init__(self, directory: Path, *, size_mb: int = 256) -> None:
+    def __init__(self, directory: Path, *, size_mb: int = 256, block_bytes: int = 4_096) -> None:
         self.mount_point = directory / "mount"
         self._image = directory / "disk.img"
         self.mount_point.mkdir()
         with self._image.open("wb") as file:
             file.truncate(size_mb << 20)
-        _run("mkfs.ext4", "-q", "-F", "-b", "4096", str(self._image))  # the block size of most disks
+        _run("mkfs.ext4", "-q", "-F", "-b", str(block_bytes), str(self._image))  # 4096: the size on most disks
         self.mount()
 
     def mount(self) -> None:
@@ -58,9 +58,9 @@ class Disk:
 
 
 @contextlib.contextmanager
-def disk(directory: Path, *, size_mb: int = 256) -> Iterator[Disk]:
+def disk(directory: Path, *, size_mb: int = 256, block_bytes: int = 4_096) -> Iterator[Disk]:
     """A disk that is removed at the end, even if a failed test still has one of its files open."""
-    made = Disk(directory, size_mb=size_mb)
+    made = Disk(directory, size_mb=size_mb, block_bytes=block_bytes)
     try:
         yield made
     finally:

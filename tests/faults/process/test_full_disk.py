@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from support.command_line import Ended, process
 from support.oracle import Command, Outcome, differs, following
 from support.targets import BACKENDS, FULL, Target, disk_faults, open_target, url_of
 
@@ -53,7 +55,8 @@ def small_disk(kind: str, directory: Path) -> Iterator[Path]:
         with memory_disk(directory, size_kb=SIZE_KB) as mount_point:
             yield mount_point
     else:
-        with disk(directory, size_mb=SIZE_KB * 2 >> 10) as hardware:
+        block_bytes = 1_024 if kind == "ext4, small blocks" else 4_096
+        with disk(directory, size_mb=SIZE_KB * 2 >> 10, block_bytes=block_bytes) as hardware:
             yield hardware.mount_point
 
 
@@ -124,5 +127,46 @@ def test_a_disk_filled_by_another_file_refuses_or_works(backend: str, kind: str,
         model.check()
         (place / "ballast").unlink()
         assert model.run(edit).startswith("The file /memories/0.md has been edited.")
+        model.check()
+        model.target.close()
+
+
+@pytest.mark.parametrize("kind", ["tmpfs", "ext4", "ext4, small blocks"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_process_that_starts_on_a_full_disk_can_view_and_delete(backend: str, kind: str, tmp_path: Path) -> None:
+    """Each command of the command line, and each restart of a service, is a process that starts."""
+    with small_disk(kind, tmp_path) as place:
+        url = url_of(backend, place)
+        model = FollowedTarget(open_target(url), Outcome({}))
+        for number in range(20):
+            assert model.create(f"{number}.md", f"memory {number}\n").startswith("File created")
+        model.target.close()
+        fill(place / "ballast")
+        at = partial(process, tmp_path, "--at", url)
+        for number in range(6):  # each process that ends frees some space, which something else takes
+            assert at("cat", f"{number}.md") == Ended(f"memory {number}\n".encode(), "", 0)
+            fill(place / "ballast")
+            assert at("rm", f"{number}.md") == Ended(f"Successfully deleted /memories/{number}.md\n".encode(), "", 0)
+            fill(place / "ballast")
+        assert at("erase", "7.md", "--yes").status == 0
+        refused = at("create", "new.md", TEXT)
+        assert (refused.status, refused.err.splitlines()[0]) == (10, FULL)
+        assert b"damaged" not in at("doctor").out
+        (place / "ballast").unlink()
+        assert at("create", "new.md", TEXT).status == 0
+        assert at("doctor").status == 0
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_memory_can_be_deleted_on_a_full_disk(backend: str, at_once: bool, tmp_path: Path) -> None:
+    """The reserve is enough for as many deletions as there are memories, one by one or as a directory."""
+    with small_disk("tmpfs", tmp_path) as place:
+        model = FollowedTarget(open_target(url_of(backend, place)), Outcome({}))
+        for number in range(400):
+            assert model.create(f"d/{number}.md", "x" * 1_000).startswith("File created")
+        fill(place / "ballast")
+        for name in ["d"] if at_once else [f"d/{number}.md" for number in range(400)]:
+            assert model.delete(name) == f"Successfully deleted /memories/{name}"
         model.check()
         model.target.close()

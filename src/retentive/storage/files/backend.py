@@ -120,7 +120,9 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         while not erased:  # repeated after a concurrent write, because a remaining file would count as an external edit
             self.write(store_id, lambda tx: _delete_all(tx, actor), may_use_reserve=True)
             self._make_durable()
-            erased = self.transact(lambda connection: self._erase_if_empty(connection, store_id, actor))
+            erased = self.transact(
+                lambda connection: self._erase_if_empty(connection, store_id, actor), may_use_reserve=True
+            )
         self._files.forget(store_id)
 
     def _erase_if_empty(self, connection: Connection, store_id: str, actor: Actor | None) -> bool:

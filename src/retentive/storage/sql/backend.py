@@ -52,10 +52,10 @@ class SqlBackend(Backend, Checkable, Discarding):
         """Run `work` outside a transaction and return its result. The work must only read."""
 
     @abstractmethod
-    def transact(self, work: Callable[[Connection], T]) -> T:
+    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False) -> T:
         """Run `work` in a transaction, commit, and return the result. The work must not change memories.
 
-        If the reply to the commit is lost, `work` may run again.
+        If the reply to the commit is lost, `work` may run again. `may_use_reserve` is for work that only deletes.
         """
 
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
@@ -79,7 +79,7 @@ class SqlBackend(Backend, Checkable, Discarding):
         return self.look(lambda connection: stores.select_stores(connection, chosen))
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
-        self.transact(partial(self._erase, store_id=store_id, actor=actor))
+        self.transact(partial(self._erase, store_id=store_id, actor=actor), may_use_reserve=True)
 
     def _erase(self, connection: Connection, store_id: str, actor: Actor | None) -> None:
         with suppress(NotFound):  # the store is already erased
@@ -91,7 +91,7 @@ class SqlBackend(Backend, Checkable, Discarding):
         def put(connection: Connection) -> None:
             stores.write_records(connection, stores.store_number(connection, store_id), kind, values)
 
-        self.transact(put)
+        self.transact(put, may_use_reserve=not any(values.values()))
 
     def side_records(
         self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
@@ -122,4 +122,4 @@ class SqlBackend(Backend, Checkable, Discarding):
     def discard(self, finding: Finding, keep: Keep) -> None:
         from retentive.storage.sql.discard import discard  # noqa: PLC0415 - rarely needed
 
-        self.transact(partial(discard, finding=finding, keep=keep, lock=self.lock))
+        self.transact(partial(discard, finding=finding, keep=keep, lock=self.lock), may_use_reserve=True)

@@ -155,6 +155,9 @@ class SqliteBackend(SqlBackend, Purgeable):
         try:
             if not SCHEMA.is_current(self._writer.connection):
                 self._writer.transact(lambda found: SCHEMA.upgrade(found, now_us(self.clock)))
+            elif self._space is not None:
+                self._space.measure(self._writer.connection)
+                self._space.keep()
         except BaseException:
             self._writer.close()
             raise
@@ -162,9 +165,9 @@ class SqliteBackend(SqlBackend, Purgeable):
 
     def _prepare(self, path: str) -> Space:
         try:
-            check_format(path)
             make_directory(os.path.dirname(path))
             space = Space(path)
+            check_format(path)
             make_file(path)
             self._identity = _identity(path)
         except OSError as error:
@@ -185,6 +188,8 @@ class SqliteBackend(SqlBackend, Purgeable):
             self._closed = True
             self._readers.drop()
             self._writer.close()
+            if self._space is not None:
+                self._space.keep()  # the last process that closes the file frees the space of the log
             if self._lock is not None:
                 self._lock.close()
 
@@ -201,7 +206,10 @@ class SqliteBackend(SqlBackend, Purgeable):
         run = partial(run_batch, attempt=self._attempt, admit=self._admitted)
         self._queue: WriteQueue[StoreJob] = WriteQueue(run, lock=self._lock)
         self._turns = ReadTurns()
-        self._readers = Pool(lambda: connect(self._path))
+        self._readers = Pool(self._connect)
+
+    def _connect(self) -> SqliteConnection:
+        return connect(self._path) if self._space is None else self._space.connected(partial(connect, self._path))
 
     def check_open(self) -> None:
         """Raise `Closed` if the backend was closed, and `Unavailable` if its file was moved, replaced or deleted."""
@@ -217,7 +225,7 @@ class SqliteBackend(SqlBackend, Purgeable):
         if self._path is None:
             return True
         with self.exclusive() as writer:
-            return writer.connection.clear_log(wait_s=PURGE_WAIT_S)
+            return self._with_reserve(partial(writer.connection.clear_log, wait_s=PURGE_WAIT_S))
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         turn = self._turns.take()
@@ -276,9 +284,22 @@ class SqliteBackend(SqlBackend, Purgeable):
         with self.reading() as connection:
             return work(connection)
 
-    def transact(self, work: Callable[[Connection], T]) -> T:
+    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False) -> T:
         with self.exclusive() as writer:
-            return writer.transact(work)
+            run = partial(writer.transact, work)
+            return self._with_reserve(run) if may_use_reserve else run()
+
+    def _with_reserve(self, work: Callable[[], T]) -> T:
+        """Call `work`. On a full disk, call it again with the space of the reserve. The caller has exclusive access."""
+        try:
+            return work()
+        except StoreFull:
+            if self._space is None or not self._space.give_up():
+                raise
+        try:
+            return work()
+        finally:
+            self._space.make_room(self._writer.connection)
 
     @contextmanager
     def exclusive(self) -> Iterator[Writer]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from retentive.errors import Damaged, OutcomeUnknown, PermissionDenied, Refused, RetentiveError, StoreFull, Unavailable
@@ -33,7 +34,8 @@ class Writer:
     def connection(self) -> SqliteConnection:
         """Connection for writing. It is opened when it is first used, and again after `close`."""
         if self._connection is None:
-            self._connection = connect(self._path, timeout_s=0.0)
+            opened = partial(connect, self._path, timeout_s=0.0)
+            self._connection = opened() if self._space is None else self._space.connected(opened)
         return self._connection
 
     def close(self) -> None:
@@ -85,25 +87,13 @@ class Writer:
 
     def _overwrite_failed_commit(self) -> None:
         try:
-            self._commit_trifle()
+            self.connection.rewrite_header()
         except StoreFull:
             if self._space is None or not self._space.give_up():
                 raise
-            self._commit_trifle()
+            self.connection.rewrite_header()
             self._space.make_room(self.connection)
         self._overwrite_due = False
-
-    def _commit_trifle(self) -> None:
-        connection = self.connection
-        try:
-            connection.begin()
-            # SQLite increments this header field itself when the schema changes. The only effect is that other
-            # connections read the schema again.
-            number = int(connection.rows("PRAGMA schema_version")[0][0] or 0) % 1_000_000_000
-            connection.run(f"PRAGMA schema_version = {number + 1}")
-            connection.run("COMMIT")
-        finally:
-            connection.roll_back()
 
 
 @dataclass(slots=True, eq=False)

@@ -76,6 +76,20 @@ class SqliteConnection:
                 deadline=deadline,
             )
 
+    def rewrite_header(self, *, deadline: float | None = None) -> None:
+        """Commit a change of a field in the file header that has no meaning.
+
+        SQLite increments the field itself when the schema changes. The only effect is that other connections read the
+        schema again.
+        """
+        try:
+            self.begin(deadline=deadline)
+            number = int(self.rows("PRAGMA schema_version")[0][0] or 0) % 1_000_000_000
+            self.run(f"PRAGMA schema_version = {number + 1}")
+            self.run("COMMIT")
+        finally:
+            self.roll_back()
+
     def use_log(self) -> None:
         """Enable the write-ahead log. Waits while other processes open the same new file.
 

@@ -60,7 +60,7 @@ class ReadOnlyBackend(SqlBackend):
             yield from integrity(self._connection)
             yield from examine(self._connection, SCHEMA)
 
-    def transact(self, work: Callable[[Connection], T]) -> T:
+    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False) -> T:
         raise StorageReadOnly("the location was opened read-only")
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:

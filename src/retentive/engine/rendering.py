@@ -44,6 +44,9 @@ OF_BACKENDS = {"path_taken", "path_folds"}
 """Names of reply templates for refusals by a backend. Such a refusal contains the canonical path of a memory."""
 
 
+_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+
+
 class Say:
     """Renderer of reply templates for one invocation. It masks sensitive values in input that a reply repeats.
 
@@ -87,7 +90,10 @@ def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[
     examiner = context.examiner
     say = Say(context.replies, redact, None if settings.sensitive_kinds else examiner.plain_path, examiner.harmless)
     if outcome.error is not None:
-        return error_reply(say, outcome.error, paths_named(operation))
+        error = outcome.error
+        if isinstance(operation, RunView) and _is_image(operation.command.path, error):
+            error = Refused("view_image")
+        return error_reply(say, error, paths_named(operation))
     result = outcome.result
     if isinstance(result, Viewed) and isinstance(operation, RunView):
         return _view_reply(say, operation.command, result)
@@ -98,6 +104,11 @@ def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[
         return Reply(text)
     lines = [text, *(say(note.key, **note.values) for note in notes)]
     return Reply("\n".join([*lines, context.replies.awaits_review] if outcome.proposed else lines))
+
+
+def _is_image(path: MemoryPath, error: RetentiveError) -> bool:
+    """Return whether a view was refused because an image file stands at the path. Models are told to view images."""
+    return isinstance(error, Refused) and "is_file" in error.values and path.text.lower().endswith(_IMAGES)
 
 
 def notes_of(context: StoreContext, outcome: Outcome[CommandResult]) -> tuple[str, ...]:

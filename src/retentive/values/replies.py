@@ -140,6 +140,7 @@ class Replies:
         "Shorten the text, or split it over several memories."
     )
     path_taken: str = "Error: The path {path} is taken by something that is not a memory"
+    view_image: str = "Error: {path} is an image; this memory store holds text only"
     path_folds: str = (
         "Error: The path {path} is the same as an existing path on this file system, "
         "which ignores case and Unicode form. Choose another name."
@@ -269,7 +270,7 @@ _KEYS_BY_CODE = {
     "root_protected": "root_deleted root_renamed mount_deleted mount_renamed",
     "across_mounts": "across_mounts",
     "into_itself": "into_itself",
-    "path_taken": "path_taken path_folds",
+    "path_taken": "path_taken view_image path_folds",
     "invalid_path": "path_outside path_escapes invalid_path",
     "permission_denied": "permission_denied",
     "storage_read_only": "storage_read_only",

@@ -95,6 +95,18 @@ class Link(Story):
         return super().run(directory)
 
 
+@dataclass(frozen=True)
+class Image(Story):
+    """Story on a directory with image files, and a link to one."""
+
+    def run(self, directory: Path) -> Reply:
+        (directory / "memory" / "memories" / "d").mkdir(parents=True)
+        for name in ("a.png", "d/b.JPeG"):
+            (directory / "memory" / "memories" / name).write_bytes(b"\x89PNG\r\n\x1a\n\0\xff")
+        (directory / "memory" / "memories" / "link.png").symlink_to("a.png")
+        return super().run(directory)
+
+
 KEY = "AKIA" + "IOSFODNN7QXWZ2EP"
 LONG_LINE = "x" * 30
 STORIES: dict[str, list[Story]] = {
@@ -160,7 +172,17 @@ STORIES: dict[str, list[Story]] = {
     "Error: The outcome of this command is unknown; view {path} before trying again": [
         Failure([create()], error=OutcomeUnknown("no"))
     ],
-    "Error: The path {path} is taken by something that is not a memory": [Link([create(B)])],
+    "Error: The path {path} is taken by something that is not a memory": [
+        Link([create(B)]),
+        Image([create("/memories/a.png")]),
+        Image([edit("a", "b", path="/memories/a.png")]),
+        Image([view("/memories/a.png/c.png")]),
+        Image([view("/memories/link.png")]),
+    ],
+    "Error: {path} is an image; this memory store holds text only": [
+        Image([view("/memories/a.png")]),
+        Image([create(), view("/memories/d//b.JPeG", view_range=[1, 2])]),
+    ],
     "Error: The memory {path} is damaged": [Damage([view()]), Damage([edit("one", "1")])],
     "Error: {path} is read-only": [Story([create()], {"read_only": True})],
     "Note: {n} sensitive value(s) were removed before saving: {kinds}.": [Story([create(text=f"{KEY}\n")])],

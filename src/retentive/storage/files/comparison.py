@@ -176,7 +176,8 @@ class Comparison:
         if self._taken(path, found) and not (entry.below or entry.above):
             if self.known.tree.state(path) != found:
                 return False  # another process moved the file; compare again under the lock
-            raise Refused("path_taken", path=path)
+            is_file = {"is_file": True} if found.kind is FileKind.FILE else {}  # no link, and not a file above the path
+            raise Refused("path_taken", path=path, **is_file)
         clean = self._fits(path, entry, found)
         if clean and self.verified is not None:
             self.verified.add(path, found)

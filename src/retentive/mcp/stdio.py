@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import sys
@@ -15,7 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 from anyio import to_thread
+from mcp import types as t
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
 
 from retentive.mcp.changes import StoreChanges
 from retentive.mcp.service import INSTRUCTIONS, INTEGRATION, PAST, McpService, McpTarget, tools_of
@@ -23,7 +27,9 @@ from retentive.remote import is_remote
 from retentive.store import MemoryStore
 
 if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectSendStream
     from mcp.server import ServerRequestContext
+    from mcp.shared._stream_protocols import WriteStream
 
 T = TypeVar("T")
 CHUNK, MAX_CHUNKS = 1 << 16, 16
@@ -54,9 +60,70 @@ def serve(store: MemoryStore, *, one_tool: bool = False) -> None:
 
 async def _serve(store: MemoryStore, one_tool: bool) -> None:
     server = service_of(store, one_tool=one_tool).server()
-    lines = cast("anyio.AsyncFile[str]", _lines(sys.stdin.fileno()))  # only iterated
-    async with stdio_server(stdin=lines) as (reader, writer):
-        await server.run(reader, writer, server.create_initialization_options())
+    arrived, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    ended = anyio.Event()
+    waiting = cast("anyio.AsyncFile[str]", _none_until(ended))  # only iterated: `message_of` parses the lines
+    async with stdio_server(stdin=waiting) as (_, writer), anyio.create_task_group() as tasks:
+        tasks.start_soon(_receive, arrived, writer)
+        await server.run(incoming, writer, server.create_initialization_options())
+        ended.set()
+
+
+async def _none_until(ended: anyio.Event) -> AsyncIterator[str]:
+    await ended.wait()
+    for line in tuple[str, ...]():
+        yield line
+
+
+async def _receive(
+    arrived: MemoryObjectSendStream[SessionMessage | Exception], writer: WriteStream[SessionMessage]
+) -> None:
+    """Pass the messages on standard input to the server. A line that is no message is answered with an error."""
+    async with arrived:
+        async for line in _lines(sys.stdin.fileno()):
+            message = message_of(line) if line.strip() else None
+            if isinstance(message, t.JSONRPCError):
+                await writer.send(SessionMessage(message))
+            elif message is not None:
+                await arrived.send(SessionMessage(message))
+
+
+def message_of(line: str) -> t.JSONRPCMessage:
+    """Parse a line. The result is a `JSONRPCError`, to be sent to the client, if the line is not a message.
+
+    The SDK's own parser refuses a whole line with a lone surrogate (half an emoji, from a stream that was cut), and the
+    client waits for ever. Here the arguments of a call may have one, and the tool says that it cannot be stored.
+    """
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return _invalid(t.PARSE_ERROR, "the line is not JSON")
+    if not isinstance(found, dict):
+        return _invalid(t.INVALID_REQUEST, "a message must be an object; batches are not supported")
+    known, params = found.get("id"), found.get("params")
+    known = known if isinstance(known, str | int) and not isinstance(known, bool) and _is_text(known) else None
+    rest = {**params, "arguments": None} if isinstance(params, dict) else params
+    if not _is_text({**found, "params": rest}):
+        return _invalid(t.INVALID_REQUEST, "only the arguments of a call may contain a lone surrogate", known)
+    try:
+        message = t.jsonrpc_message_adapter.validate_python(found, by_name=False)
+    except ValidationError:
+        return _invalid(t.INVALID_REQUEST, "the line is not a message of JSON-RPC 2.0", known)
+    if "id" in found and isinstance(message, t.JSONRPCNotification):
+        return _invalid(t.INVALID_REQUEST, "the id of a request must be a string or an integer")
+    return message
+
+
+def _invalid(code: int, reason: str, known: str | int | None = None) -> t.JSONRPCError:
+    return t.JSONRPCError(jsonrpc="2.0", id=known, error=t.ErrorData(code=code, message=f"Invalid request: {reason}"))
+
+
+def _is_text(value: object) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 async def _lines(descriptor: int) -> AsyncIterator[str]:

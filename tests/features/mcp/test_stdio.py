@@ -59,12 +59,66 @@ def test_the_memory_store_may_be_on_a_server(tmp_path: Path, mode: str) -> None:
         assert store.memories() == []
 
 
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+HALF = "half \ud83d"  # a lone surrogate, which a stream leaves that was cut in the middle of an emoji
+
+
+def call(name: str, **arguments: object) -> dict[str, object]:
+    return {"method": "tools/call", "params": {"name": name, "arguments": arguments}}
+
+
+LINES: list[tuple[object, str]] = [
+    (call("memory_create", path=A, file_text=HALF), r"the character U\+D83D at position 5 cannot be stored"),
+    (call("memory_create", path=f"{A}{HALF}", file_text=""), "may not contain the invisible character"),
+    (call("memory_str_replace", path=A, old_str=HALF, new_str=HALF), "Error"),
+    (call("memory_search", query=HALF), "Error|No match"),
+    (call("memory_history", path=A, **{HALF: HALF}), "Error|No "),
+    (call(HALF), "only the arguments of a call may contain a lone surrogate"),
+    ({"method": HALF}, "only the arguments of a call may contain a lone surrogate"),
+    ({"method": "resources/read", "params": {"uri": HALF}}, "only the arguments of a call"),
+    ({"method": "tools/call", "params": [1]}, "not a message of JSON-RPC"),
+    ({"method": 5}, "not a message of JSON-RPC"),
+    ({"method": "none"}, "Method not found"),
+    ({"id": 1.5, "method": "ping"}, "the id of a request must be"),
+    ({"id": None, "method": "ping"}, "the id of a request must be"),
+    ({"id": HALF, "method": "ping"}, "only the arguments"),
+    ({"jsonrpc": "1.0", "method": "ping"}, "not a message of JSON-RPC"),
+    ([{"id": 1, "method": "ping"}], "batches are not supported"),
+    ("{", "not JSON"),
+    ('{"a":' * 100_000, "not JSON"),
+]
+
+
+def test_every_line_that_is_a_request_is_answered(tmp_path: Path) -> None:
+    """Also one that is invalid: its client would wait for ever. The answer has the id of the request if it has one."""
+    given, pipe = parameters(tmp_path), subprocess.PIPE
+    with subprocess.Popen([given.command, *given.args], env=given.env, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number, (given_line, expected) in enumerate(
+            [({"method": "initialize", "params": HELLO}, "result"), *LINES]
+        ):
+            if isinstance(given_line, str):
+                line, known = given_line, None
+            elif isinstance(given_line, dict):
+                line = json.dumps({"jsonrpc": "2.0", "id": number, **given_line})
+                known = None if "id" in given_line else number
+            else:
+                line, known = json.dumps(given_line), None
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+            assert json.loads(answer)["id"] == known
+            assert re.search(expected, answer), (line[:100], answer)
+        process.stdin.close()
+        assert process.wait(30) == 0
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_process(tmp_path: Path, number: signal.Signals) -> None:
     given = parameters(tmp_path)
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
     pipe, command = subprocess.PIPE, [given.command, *given.args]
     with subprocess.Popen(command, env=given.env, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         assert process.stdin is not None

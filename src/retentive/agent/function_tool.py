@@ -58,8 +58,12 @@ def _parameters(*, strict: bool) -> dict[str, Any]:
     if strict:
         required = INPUT_SCHEMA["required"]
         fields = {
-            name: field if name in required else {**field, "type": [field["type"], "null"]}
+            name: field if name in required else _or_null(**field)  # a list of types is rejected by google-genai
             for name, field in fields.items()
         }
     schema = {**INPUT_SCHEMA, "properties": fields, "additionalProperties": False}
     return {**schema, "required": list(fields)} if strict else schema
+
+
+def _or_null(*, description: str, **field: Any) -> dict[str, Any]:
+    return {"anyOf": [field, {"type": "null"}], "description": description}

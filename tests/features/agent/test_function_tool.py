@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from google.genai.types import Schema
 from jsonschema import Draft202012Validator
 
 import retentive
@@ -70,6 +71,18 @@ def test_the_definition_is_a_valid_schema(strict: bool, store: MemoryStore) -> N
     assert parameters["properties"]["command"]["enum"] == COMMANDS
     assert parameters["required"] == (list(parameters["properties"]) if strict else ["command"])
     assert all(field["description"] for field in parameters["properties"].values())
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_schema_is_one_for_gemini(strict: bool, store: MemoryStore) -> None:
+    """Its SDK has a type of its own for schemas, which is narrower than JSON Schema."""
+    tool = function_tool(store, strict=strict)
+    found = Schema.model_validate(dict(tool.parameters))
+    assert found.properties is not None
+    assert list(found.properties) == list(tool.parameters["properties"])
+    assert found.required == tool.parameters["required"]
+    dumped = Schema.model_validate(json.loads(found.model_dump_json(exclude_none=True)))
+    assert dumped == found
 
 
 @pytest.mark.parametrize(

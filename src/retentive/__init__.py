@@ -67,14 +67,16 @@ _LAZY = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name i
 """Module that defines each public name. `__getattr__` imports this module when the name is first used."""
 
 
-def __getattr__(name: str) -> object:
-    """Import and return a public name when it is first used."""
-    if name == "errors":
-        return import_module(f"{__name__}.errors")
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_LAZY[name]), name)
-    return found
+if not TYPE_CHECKING:  # type checkers would accept any name
+
+    def __getattr__(name: str) -> object:
+        """Import and return a public name when it is first used."""
+        if name == "errors":
+            return import_module(f"{__name__}.errors")
+        if name not in _LAZY:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(_LAZY[name]), name)
+        return found
 
 
 def __dir__() -> list[str]:

@@ -1,15 +1,23 @@
-"""Types that users of the public names see. mypy checks this file; it is never run."""
+"""Types that users of the public names see. mypy and pyright (basic) check this file; it is never run."""
 
 from __future__ import annotations
 
-from typing import assert_type
+from typing import Any, assert_type
+
+from anthropic import Anthropic, AsyncAnthropic
 
 import retentive
 from retentive import (
+    TOOL,
+    AsyncMemorySearchTool,
     AsyncMemoryStore,
+    AsyncMemoryTool,
+    AsyncMounts,
     AsyncRetentive,
     Memory,
+    MemorySearchTool,
     MemoryStore,
+    MemoryTool,
     Mounts,
     Reply,
     Retentive,
@@ -18,8 +26,13 @@ from retentive import (
     Version,
     Written,
 )
+from retentive.agent import Agent, AsyncAgent, FunctionTool, function_tool, run_tools
 from retentive.history.apply import RestoreOutcome
 from retentive.history.history import History
+from retentive.integrations import langchain, openai_agents, pydantic_ai, search_tool
+from retentive.integrations.deepagents import MemoryBackend
+from retentive.integrations.langgraph import LangGraphStore
+from retentive.integrations.openai_agents import MemorySession
 from retentive.search.results import Results
 
 PATH = "/memories/a.md"
@@ -76,6 +89,52 @@ async def awaiting() -> None:
     assert_type(await store.call(lambda sync: sync.history.log()), list[Version])
     await store.create(PATH)  # type: ignore[call-arg]
     await store.create(PATH, 1)  # type: ignore[arg-type]
+
+
+BLOCK = {"type": "tool_use", "id": "toolu_1", "name": "memory", "input": {"command": "view", "path": "/memories"}}
+
+
+def tools(store: MemoryStore, mounts: Mounts, opened: Retentive) -> None:
+    for memory in (store, mounts):
+        assert_type(retentive.tool_result(memory, BLOCK, actor="session:s1", session="s1"), dict[str, Any])
+        runner = Anthropic().beta.messages.tool_runner(
+            model="m", max_tokens=1, messages=[], tools=[MemoryTool(memory), MemorySearchTool(memory)]
+        )
+        assert_type(runner.until_done().stop_reason is None, bool)
+        assert_type(function_tool(memory, actor="session:s1"), FunctionTool)
+        run_tools([], memory)
+        Agent(memory=memory)
+        openai_agents.memory_tool(memory)
+        openai_agents.search_tool(memory)
+        langchain.memory_tool(memory)
+        pydantic_ai.memory_tool(memory)
+        pydantic_ai.MemoryCapability(memory)
+        search_tool.search_tool(memory)
+    MemoryTool("./memory", actor="session:1")
+    MemoryTool(base_path="./memory", view_chars=4_000)
+    MemoryTool(store=store)
+    retentive.tool_result(opened, BLOCK, store="user-42")
+    MemorySession("s1", store)
+    LangGraphStore(store).put(("a",), "/k.md", {})
+    MemoryBackend(store)
+    Anthropic().beta.messages.create(model="m", max_tokens=1, messages=[], tools=[TOOL])
+
+
+def async_tools(store: AsyncMemoryStore, mounts: AsyncMounts) -> None:
+    for memory in (store, mounts):
+        AsyncAnthropic().beta.messages.tool_runner(
+            model="m", max_tokens=1, messages=[], tools=[AsyncMemoryTool(memory), AsyncMemorySearchTool(memory)]
+        )
+        retentive.tool_result(memory, BLOCK)
+        AsyncAgent(memory=memory)
+        function_tool(memory)
+
+
+def own_names() -> None:
+    """A name that the package does not have is an error."""
+    retentive.MemroyTool  # type: ignore[attr-defined]  # noqa: B018
+    from retentive import MemroyTool  # type: ignore[attr-defined]  # noqa: F401
+    from retentive.agent import Agnet  # type: ignore[attr-defined]  # noqa: F401
 
 
 def wrong(store: MemoryStore) -> None:

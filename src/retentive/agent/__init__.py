@@ -6,7 +6,7 @@ these classes is first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from retentive.agent.context import (
     ClearThinking,
@@ -127,10 +127,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import `Agent` and `AsyncAgent` on first access, because importing the SDK takes about a second."""
-    if name in {"Agent", "AsyncAgent"}:
-        from retentive.agent import loop  # noqa: PLC0415 - see above
+if not TYPE_CHECKING:  # type checkers would accept any name
 
-        return getattr(loop, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        """Import `Agent` and `AsyncAgent` on first access, because importing the SDK takes about a second."""
+        if name in {"Agent", "AsyncAgent"}:
+            from retentive.agent import loop  # noqa: PLC0415 - see above
+
+            return getattr(loop, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -48,7 +48,9 @@ class MemoryTree(Protocol):
     ) -> Reply:
         """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call."""
 
-    def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
+    def clear(
+        self, *, actor: Actor | str | None = None, source: str | None = None, session: str | None = None
+    ) -> Reply:
         """Delete all memories."""
 
     def directory(self) -> str | None:

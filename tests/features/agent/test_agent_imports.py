@@ -51,4 +51,4 @@ def test_public_names_are_exported() -> None:
     assert all(getattr(agent, name) is not None for name in agent.__all__)
     assert len(set(agent.__all__)) == len(agent.__all__)
     with pytest.raises(AttributeError):
-        _ = agent.nothing
+        _ = agent.nothing  # type: ignore[attr-defined]

@@ -182,7 +182,7 @@ def test_public_names_are_exported() -> None:
         retentive.__all__, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
     )
     with pytest.raises(AttributeError):
-        _ = retentive.nothing
+        _ = retentive.nothing  # type: ignore[attr-defined]
 
 
 def test_what_errors_say_to_install_is_what_the_extras_need() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -81,7 +82,10 @@ def test_a_prompt_has_the_whole_request() -> None:
         ("Hm.", [{"type": "text", "text": "Hm."}]),
         (["Hm.", "So."], [{"type": "text", "text": "Hm."}, {"type": "text", "text": "So."}]),
         (Thinking("Hm."), [{"type": "thinking", "thinking": "Hm.", "signature": "scripted_6e72d95cb4b4fe16"}]),
-        (Call({}, name="read"), [{"type": "tool_use", "id": "toolu_scripted_0_0", "name": "read", "input": {}}]),
+        (
+            Call({}, name="read"),
+            [{"type": "tool_use", "id": "toolu_scripted_87194e11340606118b69fc87", "name": "read", "input": {}}],
+        ),
     ],
 )
 def test_a_function_returns_blocks_or_a_turn(answer: Any, content: list[Any]) -> None:
@@ -89,6 +93,14 @@ def test_a_function_returns_blocks_or_a_turn(answer: Any, content: list[Any]) ->
     for function in (lambda _seen: answer, lambda _seen: turn):
         claude = ScriptedClaude(function, new_suffix=lambda: "0")
         assert post(claude, tools=[READ])[1]["content"] == content
+
+
+def test_ids_of_calls_are_unique_and_have_the_form_of_the_api() -> None:
+    """So a repeated call is recognised for every actor."""
+    claude = ScriptedClaude(lambda _seen: Turn((Call({}, name="read"), Call({}, name="read"))))
+    ids = [block["id"] for _ in range(3) for block in post(claude, tools=[READ])[1]["content"]]
+    assert all(re.fullmatch("toolu_scripted_[0-9A-Za-z]{24}", each) for each in ids)
+    assert len(set(ids)) == 6
 
 
 def failing(prompt: Prompt) -> str:

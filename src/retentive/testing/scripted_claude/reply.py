@@ -6,6 +6,7 @@ the prompt. No state of a conversation is kept between requests, so any number o
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from typing import NoReturn
@@ -221,8 +222,15 @@ def _block(block: str | Call | Thinking | Raw, suffix: str) -> Block:
         case Thinking():
             return {"type": "thinking", "thinking": block.text, "signature": signature(block.text)}
         case Call():
-            use_id = f"toolu_scripted_{suffix}"
-            return {"type": "tool_use", "id": use_id, "name": block.name, "input": dict(block.input)}
+            unique = hashlib.sha256(suffix.encode()).hexdigest()[
+                :24
+            ]  # as long as ids of the API, which count as unique
+            return {
+                "type": "tool_use",
+                "id": f"toolu_scripted_{unique}",
+                "name": block.name,
+                "input": dict(block.input),
+            }
 
 
 def _iterations(

@@ -17,7 +17,7 @@ from retentive.engine.attempt import Attempt, Proceed
 from retentive.engine.command_handlers import CommandResult, Viewed, brought_by
 from retentive.engine.context import StoreContext
 from retentive.engine.guarded_writer import GuardedWriter
-from retentive.engine.idempotency import forget_now_and_then, idempotent
+from retentive.engine.idempotency import can_repeat, idempotent
 from retentive.engine.operation import REFUSALS, AuditOnly, Operation, Outcome, ReadOperation, WriteOperation
 from retentive.engine.reach import ReachedSnapshot, ReachedTransaction
 from retentive.engine.rendering import Say, error_reply, notes_of, paths_named, rendered
@@ -97,8 +97,6 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
         if rest is not None:
             return run(context, rest, invocation)
         outcome = _failed(attempt, error)
-    if attempt.remembered is not None:
-        forget_now_and_then(context)
     return outcome
 
 
@@ -131,11 +129,14 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
 
         note_clock_behind(tx, attempt.context.clock())
         record_start(tx, day, attempt.context.info.created_at)
-    attempt.is_idempotent = bool(attempt.invocation.tool_use_id) and operation.is_replayable
+    call = attempt.invocation
+    is_idempotent = operation.is_replayable and can_repeat(call)
+    if call.run is not None:
+        attempt.view = seen_by(attempt.actor, tx, settings)
     needed = (
         settings.audit or operation.switches_audit,
-        attempt.is_idempotent,
-        attempt.invocation.request is not None and not attempt.is_idempotent,
+        is_idempotent,
+        call.request is not None and not is_idempotent,
         bool(settings.review) and operation.under_review != "skip",
         True,
     )
@@ -151,8 +152,8 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
 def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
     """Return the outcome of a write whose transaction raised `error` and was rolled back.
 
-    `error` is a refusal or a failure of the storage. If a refusal needs an audit entry or an idempotency record, a
-    second transaction writes it. A failure of the storage is raised again, after its audit entry is written.
+    `error` is a refusal or a failure of the storage. If a refusal needs an audit entry, a second transaction writes it.
+    A failure of the storage is raised again, after its audit entry is written.
     """
     if not isinstance(error, REFUSALS):
         refused = attempt.outcome
@@ -164,7 +165,7 @@ def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
         raise error
     if not attempt.has_begun:
         raise error  # the memory store was deleted
-    if attempt.failure is None and (needs_entry(attempt) or attempt.is_idempotent):
+    if attempt.failure is None and needs_entry(attempt):
         attempt.failure = error
         context = attempt.context
         return context.backend.write(

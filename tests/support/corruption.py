@@ -26,7 +26,6 @@ from unittest.mock import patch
 
 import retentive
 from retentive import MemoryStore, Retentive
-from retentive.engine import idempotency
 from retentive.errors import RetentiveError
 from retentive.storage.contract import Backend, Clock, Snapshot, sortable_id
 from retentive.storage.server.backend import ServerBackend
@@ -76,10 +75,7 @@ _NULLABLE = {
 def reproducible(seed: str) -> Iterator[Clock]:
     """Context in which ids, object names and times are the same in each run. Yields the clock for locations."""
     ticks = count(1_700_000_000_000)
-    # Stores of earlier runs have the same ids. The count of their commands decides when old records are cleaned up,
-    # and a cleanup reads the clock.
     with (
-        patch.object(idempotency, "_remembered", {}),
         _in_this_thread(os, "urandom", random.Random(seed).randbytes),
         _in_this_thread(time, "time", lambda: 1_700_000_000.0),
     ):

@@ -18,6 +18,7 @@ from retentive.agent.errors import ApiFailed
 from retentive.agent.responses import ConversationUsage, field
 from retentive.errors import InvalidInput
 from retentive.frozen import dataclass
+from retentive.values.names import plain_name
 
 MALFORMED_RESPONSE = "the API sent a malformed response; call run() without a message to retry"
 
@@ -105,6 +106,12 @@ def parse_saved(saved: object) -> tuple[list[MessageDict], ConversationUsage, st
     return parse_messages(saved["messages"]), ConversationUsage(**counts), str(stop_reason)
 
 
+def saved_name(saved: object, name: str) -> str | None:
+    """Return the actor or the run of a saved conversation. None if there is none. Raises `InvalidInput`."""
+    found = saved.get(name) if isinstance(saved, Mapping) else None
+    return None if found is None else plain_name(f"{name} of a saved conversation", found)
+
+
 def parse_messages(messages: object) -> list[MessageDict]:
     """Check the messages of an earlier conversation and return a copy. Raises `InvalidInput`."""
     checked = check_list(messages, "`messages` must be a list of messages, such as `messages` of an earlier agent")
@@ -123,7 +130,7 @@ def parse_messages(messages: object) -> list[MessageDict]:
 
 def unanswered_calls(messages: Sequence[MessageDict]) -> list[MessageDict]:
     """Return, in order, those tool calls of the newest response that have no result yet."""
-    at = _newest_response(messages)
+    at = newest_response(messages)
     if at is None:
         return []
     calls = [block for block in blocks_of(messages[at]) if _is_call(block)]
@@ -137,7 +144,7 @@ def add_result(messages: list[MessageDict], result: MessageDict) -> None:
     The API requires that all results for a response are in one message, directly after the response and before any
     other content.
     """
-    at = _newest_response(messages)
+    at = newest_response(messages)
     assert at is not None, "no response called a tool"
     after = messages[at + 1] if at + 1 < len(messages) else {}
     blocks = blocks_of(after)
@@ -164,7 +171,8 @@ def tool_result(tool_use_id: str, content: object, *, is_error: bool = False) ->
     return result | {"is_error": True} if is_error else result
 
 
-def _newest_response(messages: Sequence[MessageDict]) -> int | None:
+def newest_response(messages: Sequence[MessageDict]) -> int | None:
+    """Return the position of the newest response of the model, or None."""
     return next((at for at in range(len(messages) - 1, -1, -1) if messages[at].get("role") == "assistant"), None)
 
 

@@ -31,7 +31,15 @@ import anyio
 
 from retentive.agent import sdk
 from retentive.agent.context import ContextManagement, default_context
-from retentive.agent.conversation import MessageDict, Response, parse_response, parse_saved, user_message
+from retentive.agent.conversation import (
+    MessageDict,
+    Response,
+    newest_response,
+    parse_response,
+    parse_saved,
+    saved_name,
+    user_message,
+)
 from retentive.agent.errors import AgentError, RequestRefused
 from retentive.agent.events import Event, Finished, StreamRestarted
 from retentive.agent.prompts import system_prompt
@@ -43,6 +51,7 @@ from retentive.errors import InvalidInput
 from retentive.integrations.memory import MemoryLocation, SupportsExecute, open_memory
 from retentive.opening import DEFAULT_LOCATION
 from retentive.storage.contract import Actor, as_actor
+from retentive.values.names import plain_name
 from retentive.values.provenance import origin_of
 
 if TYPE_CHECKING:
@@ -85,6 +94,7 @@ class _Conversation(Generic[C, R]):
         actor: Actor | str | None = None,
         source: str | None = None,
         session: str | None = None,
+        run: str | None = None,
         messages: Iterable[Mapping[str, Any]] | Mapping[str, Any] = (),
         stream: bool = False,
         cache: bool = True,
@@ -100,7 +110,9 @@ class _Conversation(Generic[C, R]):
         self._start_lock = threading.Lock()
         self._current_run: weakref.ref[Any] | None = None  # refers to the generator of the run in progress
         self.origin = origin_of(source, session)
-        self.actor = as_actor(actor) or Actor("session", secrets.token_hex(8))
+        saved_actor = as_actor(saved_name(messages, "actor"))
+        self.actor = as_actor(actor) or saved_actor or Actor("session", secrets.token_hex(8))
+        self._run_name = plain_name("a run", run or saved_name(messages, "run") or secrets.token_hex(8))
         self.messages: list[MessageDict]
         self.messages, self.used, self._stop_reason = parse_saved(messages)
         if hasattr(memory, "to_dict") and hasattr(memory, "call"):
@@ -108,7 +120,7 @@ class _Conversation(Generic[C, R]):
                 "`memory` is a tool for the SDK's tool runner; pass the tree of the tool instead: memory=tool.tree"
             )
         self.memory, self._close_memory = open_memory(memory, store)
-        self._tools = Tools(self.memory, self.actor, given, **self.origin)
+        self._tools = Tools(self.memory, self.actor, given, run=self._run_name, **self.origin)
         self._own_client = client is None
         self.client = self._new_client() if client is None else client
 
@@ -120,9 +132,16 @@ class _Conversation(Generic[C, R]):
         """Return the conversation as JSON. A new agent can continue the conversation: `Agent(messages=saved)`.
 
         The JSON contains the messages, the usage that counts against the `Budget`, and the stop reason of the last
-        response. The stop reason shows whether the API paused a turn.
+        response, which shows whether the API paused a turn. It also contains the actor and the run: with them, a tool
+        call that runs again after a crash changes the memory only once.
         """
-        return {"messages": list(self.messages), "used": asdict(self.used), "stop_reason": self._stop_reason}
+        return {
+            "messages": list(self.messages),
+            "used": asdict(self.used),
+            "stop_reason": self._stop_reason,
+            "actor": str(self.actor),
+            "run": self._run_name,
+        }
 
     def run(self, message: UserInput = None) -> R:
         """Start a run and return an iterator over its events. The last event is a `Finished`.
@@ -248,8 +267,10 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
     - `context`: context edits for each request. None disables context management.
     - `system`: system prompt of the application. `language`, `tidy` and `topic` are passed to `system_prompt`.
     - `budget`: limits of a run and of the conversation.
-    - `actor`: actor recorded with each change to the memory. The default is a session with a random id. `source` and
-      `session` are recorded with each change too.
+    - `actor`: actor recorded with each change to the memory. The default is the actor of the saved conversation or, for
+      a new one, a session with a random id. `source` and `session` are recorded with each change too.
+    - `run`: name of the run in which the ids of tool calls are unique. The default is the run of the saved conversation
+      or, for a new one, a random name. Only models that use the id of a call again need it.
     - `messages`: an earlier conversation to continue: the result of `saved()`, or only the messages.
     - `stream`: yield text in pieces as it arrives.
     - `cache`: cache the system prompt and the conversation so far (`cache_control`).
@@ -273,7 +294,7 @@ class Agent(_Conversation["Anthropic", Iterator[Event]]):
             outcome = None
             match step:
                 case RunTool(call):
-                    outcome = self._tools.run(call)
+                    outcome = self._tools.run(call, newest_response(self.messages) or 0)
                 case Send():
                     try:
                         outcome = yield from self._receive(step)
@@ -338,7 +359,7 @@ class AsyncAgent(_Conversation["AsyncAnthropic", AsyncGenerator[Event, None]]):
             outcome = None
             match step:
                 case RunTool(call):
-                    outcome = await self._tools.run_async(call)
+                    outcome = await self._tools.run_async(call, newest_response(self.messages) or 0)
                 case Send():
                     try:
                         async with aclosing(self._receive(step)) as received:

@@ -15,13 +15,14 @@ from typing import Any, Unpack, cast
 from anyio import to_thread
 
 from retentive.agent.checks import replace_surrogates
-from retentive.agent.conversation import MessageDict, add_result, tool_result, unanswered_calls
+from retentive.agent.conversation import MessageDict, add_result, newest_response, tool_result, unanswered_calls
 from retentive.agent.request import tool_list
-from retentive.integrations.memory import MemoryLocation, SupportsExecute, id_option, open_memory
+from retentive.integrations.memory import MemoryLocation, SupportsExecute, id_options, open_memory
 from retentive.integrations.messages import TOOL, render
 from retentive.integrations.named import named
 from retentive.mounts import MemoryTree
 from retentive.storage.contract import Actor, as_actor
+from retentive.values.names import MAX_NAME_CHARS, plain_name
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.replies import REPLIES
 
@@ -40,38 +41,45 @@ class Tools:
         memory: SupportsExecute,
         actor: Actor | None,
         tools: Sequence[Any] = (),
+        *,
+        run: str | None = None,
         **origin: Unpack[Origin],
     ) -> None:
         self._memory = cast("MemoryTree", named(memory, "agent"))  # uses only the method `execute`
         self._actor = actor
         self._origin = origin
+        self._run = run
         self._by_name = {tool.name: tool for tool in tools if not isinstance(tool, Mapping)}
         self.definitions = [{**TOOL}, *(tool if isinstance(tool, Mapping) else tool.to_dict() for tool in tools)]
 
-    def run(self, call: MessageDict) -> MessageDict:
-        """Run a tool call and return its tool_result block. An exception that a tool raises becomes an error result."""
+    def run(self, call: MessageDict, turn: int = 0) -> MessageDict:
+        """Run a tool call and return its tool_result block. An exception that a tool raises becomes an error result.
+
+        `turn` is the position of the response in the conversation. Models may use the same ids in each turn.
+        """
         tool = self._by_name.get(call["name"])
         if tool is None:
-            return self._without_own_tool(call)
+            return self._without_own_tool(call, turn)
         try:
             return tool_result(call["id"], tool.call(call["input"]))
         except Exception as error:
             return _failure(call, error)
 
-    async def run_async(self, call: MessageDict) -> MessageDict:
+    async def run_async(self, call: MessageDict, turn: int = 0) -> MessageDict:
         """Async version of `run`. Memory commands and sync tools run in a worker thread."""
         tool = self._by_name.get(call["name"])
         if tool is None or not inspect.iscoroutinefunction(tool.call):
-            return await to_thread.run_sync(self.run, call)
+            return await to_thread.run_sync(self.run, call, turn)
         try:
             return tool_result(call["id"], await tool.call(call["input"]))
         except Exception as error:
             return _failure(call, error)
 
-    def _without_own_tool(self, call: MessageDict) -> MessageDict:
+    def _without_own_tool(self, call: MessageDict, turn: int = 0) -> MessageDict:
         if call["name"] != TOOL["name"]:
             return tool_result(call["id"], f"Error: Tool '{call['name']}' not found", is_error=True)
-        options = id_option(self._memory, call["id"])
+        run = None if self._run is None else f"{self._run} {turn}"[-MAX_NAME_CHARS:]
+        options = id_options(self._memory, call["id"], run)
         try:
             reply = self._memory.execute(call["input"], actor=self._actor, **self._origin, **options)
             return render(call["id"], reply)
@@ -88,13 +96,15 @@ def run_tools(
     store: str | None = None,
     tools: Iterable[Any] = (),
     actor: Actor | str | None = None,
+    run: str | None = None,
     **origin: Unpack[Origin],
 ) -> list[MessageDict]:
     """Run the unanswered tool calls at the end of `messages`, and append their results to `messages`.
 
     Use this function in a loop that keeps its own messages. Save `messages` after each response and after each call of
-    this function. After a crash, call it again with the saved messages and the same `actor`: each change to the memory
-    is made only once.
+    this function. After a crash, call it again with the saved messages, the same `actor` and the same `run`: each
+    change to the memory is made only once. `run` names the conversation. Models other than Claude need it, because they
+    may use the id of a call again.
 
     `memory` is an open memory, or a location as for `retentive.open`. This function opens and closes such a location.
     `store` is the key or id of a memory store in a location. `tools` are functions decorated with the SDK's
@@ -102,13 +112,14 @@ def run_tools(
 
     Returns the new tool_result blocks. The list is empty if every call already has a result. Raises `InvalidInput`.
     """
-    who, given = as_actor(actor), origin_of(**origin)
+    who, given, run = as_actor(actor), origin_of(**origin), None if run is None else plain_name("a run", run)
     checked = tool_list(tools, is_async=False)
     opened, close = open_memory(memory, store)
     try:
-        runner, results = Tools(opened, who, checked, **given), []
+        runner, results = Tools(opened, who, checked, run=run, **given), []
+        turn = newest_response(messages) or 0
         for call in unanswered_calls(messages):
-            results.append(runner.run(call))
+            results.append(runner.run(call, turn))
             add_result(messages, results[-1])
         return results
     finally:

@@ -11,7 +11,7 @@ from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import Outcome, WriteOperation
 from retentive.errors import RetentiveError
 from retentive.redaction.examiner import TextExaminer
-from retentive.storage.contract import Transaction
+from retentive.storage.contract import Snapshot, Transaction
 from retentive.values.commands import paths_of
 from retentive.values.records import Actor, Invocation
 from retentive.values.settings import Settings
@@ -28,9 +28,9 @@ class Attempt(Generic[R]):
     lost, the next run looks for these records to determine whether the commit succeeded.
 
     If `failure` is set, the last stage raises this error instead of applying the operation. This is used if a refusal
-    came after changes: the changes are rolled back, and a second transaction records the refusal. `examiner` finds
-    sensitive values in the texts that the operation writes. If `is_idempotent` is true, the outcome is recorded under
-    the tool_use id of the call. `day` is the number of the day of the current run.
+    came after changes: the changes are rolled back, and a second transaction writes the audit entry. `examiner` finds
+    sensitive values in the texts that the operation writes. `view` is the store as the actor sees it; it is set only if
+    the call names a run. `day` is the number of the day of the current run.
     """
 
     context: StoreContext
@@ -40,8 +40,8 @@ class Attempt(Generic[R]):
     examiner: TextExaminer
     failure: RetentiveError | None = None
     has_begun: bool = False
-    is_idempotent: bool = False
     tx: Transaction = field(init=False)
+    view: Snapshot = field(init=False)
     settings: Settings = field(init=False)
     writer: GuardedWriter | None = None
     outcome: Outcome[R] | None = None

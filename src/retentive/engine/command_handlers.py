@@ -98,14 +98,6 @@ class RunCommand(WriteOperation[CommandResult]):
             _check_version(tx, writer, self.command, self.if_version)
         return HANDLERS[type(self.command)](tx, writer, self.command)
 
-    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the id of the new version. It is recorded, so that a repeated request can return it."""
-        return {"version": result.version_id}
-
-    def again(self, kept: Mapping[str, Any], tx: Transaction) -> CommandResult:
-        """Rebuild the result of the first run from `kept`, without the notes and the snippet for the reply."""
-        return CommandResult(version_id=kept["version"])
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Viewed:

@@ -43,6 +43,7 @@ class MemoryTree(Protocol):
         *,
         actor: Actor | str | None = None,
         tool_use_id: str | None = None,
+        run: str | None = None,
         source: str | None = None,
         session: str | None = None,
     ) -> Reply:
@@ -81,6 +82,7 @@ class Memories(ABC):
         *,
         actor: Actor | str | None = None,
         tool_use_id: str | None = None,
+        run: str | None = None,
         source: str | None = None,
         session: str | None = None,
     ) -> Reply:

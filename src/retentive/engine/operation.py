@@ -160,7 +160,8 @@ class WriteOperation(Operation[R_co]):
     - `switches_audit`: if true, the operation may turn the audit log on.
     - `allowed_when_archived`: if true, the operation also runs on an archived store, because it only removes memories
       or because it changes no memory.
-    - `is_replayable`: if true, a repetition of the operation under the same tool_use id returns the first outcome.
+    - `is_replayable`: if true, a repetition of the operation under the same tool_use id or in the same request returns
+      the first outcome, with its reply. The methods `kept` and `again` are then not used.
     """
 
     __slots__ = ()

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from retentive.engine.attempt import Attempt, Proceed
-from retentive.engine.idempotency import KIND, MALFORMED, digest, is_old, parsed
+from retentive.engine.idempotency import MALFORMED, digest, other_request, parsed, remember, remembered
 from retentive.engine.operation import Outcome
 from retentive.errors import InvalidInput
 from retentive.storage.contract import Snapshot, Transaction
@@ -38,13 +38,14 @@ def once_per_request(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     """
     request, operation = attempt.invocation.request, attempt.operation
     assert request is not None
-    record = attempt.tx.get_record(KIND, request.key)
+    now = attempt.context.clock()
+    record = remembered(attempt.tx, request.key, now)
     if record is not None and record == attempt.remembered and attempt.outcome is not None:
         return attempt.outcome  # an earlier run was committed, and only the reply to its commit was lost
-    if record is not None and not is_old(record, attempt.context.clock()):
+    if record is not None:
         known = parsed(record)
         if known.get("request") != request.digest:
-            raise _other_request()
+            raise other_request()
         try:
             changes = [Recorded(*each) for each in known["changes"]]
             result = operation.again(known["kept"], attempt.tx)
@@ -61,11 +62,11 @@ def once_per_request(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
         "request": request.digest,
         "kept": kept,
         "changes": outcome.recorded if len(outcome.recorded) <= _MANY else [],
-        "time": attempt.context.clock(),
+        "time": now,
         **({"proposed": True} if outcome.proposed else {}),
     }
     attempt.remembered, attempt.outcome = json.dumps(about, sort_keys=True, separators=(",", ":")), outcome
-    attempt.tx.put_record(KIND, request.key, attempt.remembered)
+    remember(attempt.tx, request.key, attempt.remembered, now)
     return outcome
 
 
@@ -74,12 +75,12 @@ def known_result(snapshot: Snapshot, request: RequestKey, now: float) -> Mapping
 
     Raises `InvalidInput` if the idempotency key was used for another request.
     """
-    record = snapshot.get_record(KIND, request.key)
-    if record is None or is_old(record, now):
+    record = remembered(snapshot, request.key, now)
+    if record is None:
         return None
     known = parsed(record)
     if known.get("request") != request.digest:
-        raise _other_request()
+        raise other_request()
     kept: Mapping[str, Any] = known["kept"]
     return kept
 
@@ -87,8 +88,4 @@ def known_result(snapshot: Snapshot, request: RequestKey, now: float) -> Mapping
 def remember_result(tx: Transaction, request: RequestKey, kept: Mapping[str, object], now: float) -> None:
     """Record the result of a request for `known_result`."""
     about = {"request": request.digest, "kept": kept, "changes": [], "time": now}
-    tx.put_record(KIND, request.key, json.dumps(about, sort_keys=True, separators=(",", ":")))
-
-
-def _other_request() -> InvalidInput:
-    return InvalidInput("the idempotency key was used for another request; use a new key for each request")
+    remember(tx, request.key, json.dumps(about, sort_keys=True, separators=(",", ":")), now)

@@ -11,7 +11,6 @@ from typing import Any
 from retentive.audit.chain import LISTED_CHANGES
 from retentive.engine.context import StoreContext
 from retentive.engine.guarded_writer import GuardedWriter
-from retentive.engine.idempotency import forget_old
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import Read, WriteOperation
 from retentive.errors import RetentiveError
@@ -154,7 +153,6 @@ def _sweep(context: StoreContext, clock: CheckedClock, *, is_asked: bool) -> Swe
         context.follow_up(partial(_prune, ids=ids), may_use_reserve=True)
     present = context.read(lambda snapshot: {memory.id for memory in snapshot.memories(ROOT)})
     context.accesses.forget(context.id, {key: None for key in accessed if key not in present})
-    forget_old(context, now=clock.now)
     return swept
 
 

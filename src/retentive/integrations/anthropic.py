@@ -30,11 +30,13 @@ except ImportError as error:
 from retentive import aio, opening
 from retentive.errors import InvalidInput
 from retentive.integrations.memory import MemoryLocation, open_memory
+from retentive.integrations.messages import run_block
 from retentive.integrations.named import named
 from retentive.integrations.search_tool import DESCRIPTION, INPUT_SCHEMA, NAME, search_reply
 from retentive.mounts import MemoryTree, Mounts
 from retentive.storage.contract import Actor, as_actor
 from retentive.store import MemoryStore
+from retentive.values.names import plain_name
 from retentive.values.provenance import origin_of
 from retentive.values.replies import Replies, Reply
 from retentive.values.settings import Pins
@@ -84,6 +86,7 @@ class _MemoryTool(_OpenedStore, Generic[R]):
         actor: Actor | str | None = None,
         source: str | None = None,
         session: str | None = None,
+        run: str | None = None,
         replies: Replies | None = None,
         keys: opening.Keys | None = None,
         api_key: str | None = None,
@@ -95,6 +98,7 @@ class _MemoryTool(_OpenedStore, Generic[R]):
         init(cache_control=cache_control)
         opening.check_options(settings, _MemoryTool.__init__)
         self.origin = origin_of(source, session)
+        self.run = None if run is None else plain_name("a run", run)
         self.actor = as_actor(actor)  # before the store is created, so that an invalid actor creates nothing
         memory, key = _memory(location, base_path, store)
         self.tree, self._close = open_memory(
@@ -121,6 +125,9 @@ class _MemoryTool(_OpenedStore, Generic[R]):
     def call(self, input: object) -> R:  # noqa: A002 - the SDK's name
         """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
         raise NotImplementedError
+
+    def _result(self, block: object) -> dict[str, Any]:
+        return run_block(self._named, block, actor=self.actor, run=self.run, **self.origin)
 
     def execute(self, command: BetaMemoryTool20250818Command) -> R:
         """Run a command that is an object of the SDK."""
@@ -157,7 +164,7 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
     `location` is a location as for `retentive.open`, or an opened location. `base_path` is another name for this
     argument. The SDK's local tool uses this name. `store` is the key or id of a memory store; it is created if it does
     not exist. An open `MemoryStore` or `Mounts` can be passed as `location` or as `store`. `actor`, `source` and
-    `session` are recorded with each change.
+    `session` are recorded with each change. `run` names the run in which the ids of blocks are unique (`result`).
 
     The other options are those of `retentive.open`: `replies`, `keys` (encryption), `api_key` and `ca_file` (for a
     server), and settings such as `view_chars`. They are allowed only with a location that this tool opens. An option
@@ -179,6 +186,13 @@ class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
     def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
         return text_or_error(self._named.execute(input, actor=self.actor, **self.origin))
+
+    def result(self, block: object) -> dict[str, Any]:
+        """Run a tool_use block and return the tool_result block, as `retentive.tool_result` does.
+
+        Unlike `call`, this method knows the id of the call: a change that is repeated under its id is made only once.
+        """
+        return self._result(block)
 
     def clear_all_memory(self) -> str:
         """Delete all memories. Each store is cleared in one transaction. Its history keeps the memories."""
@@ -204,6 +218,10 @@ class AsyncMemoryTool(_MemoryTool[Coroutine[Any, Any, str]], BetaAsyncAbstractMe
     async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
         return text_or_error(await aio.execute(self._named, input, actor=self.actor, **self.origin))
+
+    async def result(self, block: object) -> dict[str, Any]:
+        """Run a tool_use block and return the tool_result block. See `MemoryTool.result`."""
+        return await to_thread.run_sync(self._result, block)
 
     async def clear_all_memory(self) -> str:
         """Delete all memories. Each store is cleared in one transaction. Its history keeps the memories."""

@@ -25,11 +25,12 @@ from retentive.integrations.memory import (
     AuthorOfRun,
     MemoryLocation,
     SupportsExecute,
-    id_option,
+    id_options,
     memory_of_run,
 )
 from retentive.integrations.messages import TOOL
 from retentive.integrations.named import named
+from retentive.values.names import MAX_NAME_CHARS
 from retentive.values.replies import Reply
 
 if TYPE_CHECKING:
@@ -85,16 +86,23 @@ class _MemoryTool(BaseTool):
 
     def _run(self, command: object, config: RunnableConfig, tool_call_id: str | None = None) -> str:
         memory, author = self._resolve(config)
-        return _text(memory.execute(command, **author, **id_option(memory, tool_call_id)))
+        return _text(memory.execute(command, **author, **id_options(memory, tool_call_id, _run_of(config))))
 
     async def _arun(self, command: object, config: RunnableConfig, tool_call_id: str | None = None) -> str:
         memory, author = self._resolve(config)
-        return _text(await aio.execute(memory, command, **author, **id_option(memory, tool_call_id)))
+        return _text(await aio.execute(memory, command, **author, **id_options(memory, tool_call_id, _run_of(config))))
 
     def _resolve(self, config: RunnableConfig) -> tuple[MemoryTree, Author]:
         memory = self._memory(config) if callable(self._memory) else self._memory
         through = cast("MemoryTree", named(memory, "langchain"))  # uses only the method `execute`
         return through, self._author.of(config)
+
+
+def _run_of(config: RunnableConfig) -> str | None:
+    """Return the thread and the step of a call in LangGraph. A step that runs again has the same ones."""
+    found = config.get("metadata") or {}
+    thread, step = found.get("thread_id"), found.get("langgraph_step")
+    return None if thread is None or step is None else f"{thread} {step}"[:MAX_NAME_CHARS]
 
 
 def _text(reply: Reply) -> str:

@@ -39,7 +39,8 @@ class SupportsExecute(Protocol):
         """Run a command, given as the raw input of a tool call.
 
         If the method also has a parameter `tool_use_id`, the id of the tool call is passed to it. After a crash, a call
-        may be repeated with the same id; the repeated call must change nothing.
+        may be repeated with the same id; the repeated call must change nothing. If the method has a parameter `run`,
+        the name of the run in which the id is unique is passed to it, if there is one.
         """
 
 
@@ -95,19 +96,18 @@ def open_memory(
     return memory, _close_nothing
 
 
-def id_option(memory: SupportsExecute, tool_use_id: str | None) -> dict[str, str]:
-    """Return the argument `tool_use_id` for a call of `execute`, as a dict.
+def id_options(memory: SupportsExecute, tool_use_id: str | None, run: str | None = None) -> dict[str, str]:
+    """Return the arguments `tool_use_id` and `run` for a call of `execute`, as a dict.
 
-    The dict is empty if `tool_use_id` is None, or if `memory.execute` does not accept this argument.
+    Arguments that are None, or that `memory.execute` does not accept, are left out.
     """
-    if tool_use_id is None or not _accepts_id(memory.execute):
+    if tool_use_id is None:
         return {}
-    return {"tool_use_id": tool_use_id}
-
-
-def _accepts_id(execute: Callable[..., object]) -> bool:
-    parameters = inspect.signature(execute).parameters.values()
-    return any(each.name == "tool_use_id" or each.kind is each.VAR_KEYWORD for each in parameters)
+    parameters = inspect.signature(memory.execute).parameters.values()
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    names = {each.name for each in parameters}
+    given = {"tool_use_id": tool_use_id, "run": run}
+    return {name: value for name, value in given.items() if value is not None and (takes_all or name in names)}
 
 
 def unwrapped(memory: Any) -> Any:

@@ -31,12 +31,15 @@ def tool_result(
     *,
     store: str | None = None,
     actor: Actor | str | None = None,
+    run: str | None = None,
     **origin: Unpack[Origin],
 ) -> dict[str, Any]:
     """Run the command of a tool_use block (a dict or an SDK object) and return the tool_result block.
 
-    The id of the block is an idempotency key: if the same block is run again, for example after a crash, nothing
-    changes and the result is the same. Invalid input from the model gets a result with `is_error`.
+    If the same block is run again, for example after a crash, a change is made only once and has the same result. This
+    holds for the ids of the Claude API. Other models may use an id again: their ids count only within the `run` that
+    you name, such as the id of a conversation and the number of its turn, and only while the change still stands.
+    Invalid input from the model gets a result with `is_error`.
 
     `memory` is a `MemoryStore`, `Mounts`, or an opened location. For a location, `store` selects a memory store by its
     key or id. `source` and `session` are recorded with each change. Raises `InvalidInput` if `block` has no id.
@@ -48,26 +51,37 @@ def tool_result(
     memory = unwrapped(memory)
     if store is not None or not hasattr(memory, "execute"):
         memory = open_memory(memory, store)[0]
-    return run_block(named(cast("MemoryTree", memory), "messages"), block, actor=actor, **origin)
+    return run_block(named(cast("MemoryTree", memory), "messages"), block, actor=actor, run=run, **origin)
 
 
 def run_block(
-    store: MemoryTree, block: object, *, actor: Actor | str | None = None, **origin: Unpack[Origin]
+    store: MemoryTree,
+    block: object,
+    *,
+    actor: Actor | str | None = None,
+    run: str | None = None,
+    **origin: Unpack[Origin],
 ) -> dict[str, Any]:
     """Run a tool_use block as `tool_result` does. `store` must be the result of `named`."""
     block_id = _field(block, "id")
     if not isinstance(block_id, str):
         reject(store, "`block` must be a tool_use block with an id", actor=actor)
-    return render(block_id, reply_to(store, block, block_id, actor=actor, **origin))
+    return render(block_id, reply_to(store, block, block_id, actor=actor, run=run, **origin))
 
 
 def reply_to(
-    store: MemoryTree, block: object, block_id: str, *, actor: Actor | str | None = None, **origin: Unpack[Origin]
+    store: MemoryTree,
+    block: object,
+    block_id: str,
+    *,
+    actor: Actor | str | None = None,
+    run: str | None = None,
+    **origin: Unpack[Origin],
 ) -> Reply:
     """Run a tool_use block with the id `block_id`, and return the reply. `store` must be the result of `named`."""
     name, command = _field(block, "name"), _field(block, "input")
     if name == TOOL["name"]:
-        return store.execute(command, actor=actor, tool_use_id=block_id, **origin)
+        return store.execute(command, actor=actor, tool_use_id=block_id, run=run, **origin)
     shown = f"'{visible(name[:3_001])}'" if isinstance(name, str) else "nothing"
     return refused(store, Refused("not_this_tool", value=shown), actor=actor)
 

@@ -28,7 +28,7 @@ from retentive.integrations.memory import (
     AuthorOfRun,
     MemoryLocation,
     SupportsExecute,
-    id_option,
+    id_options,
     memory_of_run,
 )
 from retentive.integrations.named import named
@@ -99,10 +99,16 @@ def memory_tool(
     async def execute(context: RunContext[AgentDepsT], /, **command: Any) -> str:
         run_memory = found(context) if callable(found) else found
         through = cast("MemoryTree", named(run_memory, "pydantic_ai"))
-        options = id_option(run_memory, context.tool_call_id)
+        options = id_options(run_memory, context.tool_call_id, _run_of(context))
         reply = await aio.execute(through, command, **author.of(context), **options)  # uses only the method `execute`
         if reply.is_error:
             raise ToolFailed(reply.text)
         return reply.text
 
     return Tool.from_schema(execute, NAME, DESCRIPTION, INPUT_SCHEMA, takes_ctx=True, sequential=True)
+
+
+def _run_of(context: RunContext[Any]) -> str | None:
+    """Return the run and the step of a call. A durable workflow gives a repeated step the same ones."""
+    run_id = getattr(context, "run_id", None)
+    return None if run_id is None else f"{run_id} {context.run_step}"

@@ -16,7 +16,7 @@ from retentive.integrations.memory import (
     AuthorOfRun,
     MemoryLocation,
     SupportsExecute,
-    id_option,
+    id_options,
     memory_of_run,
     open_memory,
 )
@@ -61,11 +61,13 @@ class MemoryCalls:
         """Open the memory and check the arguments. Raises `InvalidInput` and storage errors."""
         return cls(integration, memory_of_run(memory, store), AuthorOfRun(actor, source, session))
 
-    async def reply(self, context: object, arguments: Mapping[str, Any] | str, call_id: str | None) -> Reply:
-        """Run a call in a worker thread. Invalid input gets an error reply."""
+    async def reply(
+        self, context: object, arguments: Mapping[str, Any] | str, call_id: str | None, run: str | None = None
+    ) -> Reply:
+        """Run a call in a worker thread. Invalid input gets an error reply. `run` names the run of `call_id`."""
         memory = self.memory(context) if callable(self.memory) else self.memory
         through = cast("MemoryTree", named(memory, self.integration))  # uses only the method `execute`
-        options = id_option(memory, call_id)
+        options = id_options(memory, call_id, run)
         return await aio.execute(through, request_of(arguments), **self.author.of(context), **options)
 
 

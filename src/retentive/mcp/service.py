@@ -44,10 +44,12 @@ what will matter later: decisions, preferences, and what you learned. Keep one t
 outdated instead of adding to it."""
 PAST = " All changes are versioned: memory_history lists them, memory_undo reverts your own."
 """Text that is appended to the instructions if the history tools exist."""
-CALL_IDS = ("claudecode/toolUseId", "retentive/idempotencyKey")
+KEY = "retentive/idempotencyKey"
+CALL_IDS = ("claudecode/toolUseId", KEY)
 """Fields of `_meta` in which a client may send the id of a call.
 
-If a client repeats a call, it sends the same id. JSON-RPC ids cannot identify a repeated call, because they restart
+If a client repeats a call, it sends the same id. The client chose the ids in the second field so that they are unique,
+but the first may hold the ids of any model. JSON-RPC ids cannot identify a repeated call, because they restart
 with each connection.
 """
 MAX_CALL_ID_CHARS = 255
@@ -146,7 +148,8 @@ class McpService:
             text = f"Error: the API key needs the scope {'write' if writes else 'read'}"
             return _result(ToolAnswer(text, is_error=True))
         try:
-            call = McpCall(target.store, arguments, target.url_of or partial(_uri, target.name), _call_id(ctx))
+            call_id, run = _call_id(ctx)
+            call = McpCall(target.store, arguments, target.url_of or partial(_uri, target.name), call_id, run)
         except ValueError as error:
             return _result(ToolAnswer(f"Error: {error}", is_error=True))
         try:
@@ -305,13 +308,16 @@ def _result(answer: ToolAnswer) -> t.CallToolResult:
     return t.CallToolResult(content=content, structured_content=structured, is_error=answer.is_error)
 
 
-def _call_id(ctx: Context) -> str | None:
-    """Return the id that the client sent in `_meta` of a call, or None. Raises `ValueError` if the id is invalid."""
+def _call_id(ctx: Context) -> tuple[str | None, str | None]:
+    """Return the id that the client sent in `_meta` of a call, and the run in which it is unique. Both may be None.
+
+    Raises `ValueError` if the id is invalid.
+    """
     given = dict(ctx.meta or {})
-    found = next((given[name] for name in CALL_IDS if given.get(name) is not None), None)
+    name, found = next(((name, given[name]) for name in CALL_IDS if given.get(name) is not None), ("", None))
     if found is not None and not (isinstance(found, str) and 0 < len(found) <= MAX_CALL_ID_CHARS):
         raise ValueError(f"the id of the call must be a string of 1 to {MAX_CALL_ID_CHARS} characters")
-    return found
+    return found, KEY if name == KEY else None
 
 
 def _connection(ctx: Context) -> str:

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from retentive.engine.idempotency import is_api_id
 from retentive.frozen import dataclass
 from retentive.integrations import function_tool, search_tool
 from retentive.mcp import documents, past
@@ -25,6 +26,8 @@ class McpCall:
     arguments: Arguments
     url_of: documents.UrlOf
     call_id: str | None = None
+    run: str | None = None
+    """Run in which `call_id` is unique, or None if only ids of the Claude API are."""
 
 
 RunMcpTool: TypeAlias = Callable[[McpCall], ToolAnswer]
@@ -87,7 +90,7 @@ def deletes(name: str, arguments: Arguments) -> bool:
 def _command(command: str, call: McpCall) -> ToolAnswer:
     """Run the memory command `command`. If the arguments of the call contain a `command`, it is ignored."""
     given = {name: value for name, value in call.arguments.items() if name != EXPECTED_COUNT}
-    return ToolAnswer.of(call.store.execute({**given, "command": command}, tool_use_id=call.call_id))
+    return ToolAnswer.of(call.store.execute({**given, "command": command}, tool_use_id=call.call_id, run=call.run))
 
 
 def _view(call: McpCall) -> ToolAnswer:
@@ -97,7 +100,7 @@ def _view(call: McpCall) -> ToolAnswer:
 
 def _any_command(call: McpCall) -> ToolAnswer:
     command = {name: value for name, value in call.arguments.items() if name != EXPECTED_COUNT}
-    answer = ToolAnswer.of(call.store.execute(command, tool_use_id=call.call_id))
+    answer = ToolAnswer.of(call.store.execute(command, tool_use_id=call.call_id, run=call.run))
     return replace(answer, text=view_within_limit(answer.text, "view"))
 
 
@@ -114,7 +117,7 @@ def _diff(call: McpCall) -> ToolAnswer:
 
 
 def _undo(call: McpCall) -> ToolAnswer:
-    return past.undo(call.store, call.arguments, call.call_id)
+    return past.undo(call.store, call.arguments, call.call_id if call.run or is_api_id(call.call_id) else None)
 
 
 def _documents(call: McpCall) -> ToolAnswer:

@@ -107,14 +107,15 @@ class Mounts(Memories):
         *,
         actor: Actor | str | None = None,
         tool_use_id: str | None = None,
+        run: str | None = None,
         source: str | None = None,
         session: str | None = None,
     ) -> Reply:
         """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call.
 
         If the reply is not an error, the change is durable when this method returns. `actor` is recorded with the
-        change; by default it is the actor of the store that the path belongs to. `tool_use_id`, `source` and `session`
-        have the same meaning as in `MemoryStore.execute`.
+        change; by default it is the actor of the store that the path belongs to. `tool_use_id`, `run`, `source` and
+        `session` have the same meaning as in `MemoryStore.execute`.
         """
         who = as_actor(actor)
         origin_of(source, session)  # raises for an invalid value, even if no store runs the command
@@ -125,7 +126,8 @@ class Mounts(Memories):
         inside = self._inside(known)
         if inside is not None:
             store = inside[0].store
-            return store.execute(inside[1], actor=who, tool_use_id=tool_use_id, source=source, session=session)
+            origin = origin_of(source, session)
+            return store.execute(inside[1], actor=who, tool_use_id=tool_use_id, run=run, **origin)
         return self._at_a_border(known, who)
 
     def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:

@@ -108,6 +108,8 @@ class HostedStore(RemoteStore):
         tool_use_id: str | None = None,
         origin: Origin | None = None,
         if_version: str | None = None,
+        *,
+        run: str | None = None,
     ) -> HttpExchange[JsonBody]:
         """Run a command in this process, and send its changes to the server.
 

@@ -42,9 +42,9 @@ class HttpRequest:
     """One request.
 
     If `repeats` is True, a request that is sent twice makes its change only once. `key` is the idempotency key of the
-    request, the same in all attempts. With `returns_conflicts`, an error response that lists conflicts is returned, and
-    no exception is raised. `upload` returns the pieces of the body; it is called for each attempt. The body of the
-    response is written to `sink`.
+    request, the same in all attempts. `run` names the run in which the tool_use id of a command is unique. With
+    `returns_conflicts`, an error response that lists conflicts is returned, and no exception is raised. `upload`
+    returns the pieces of the body; it is called for each attempt. The body of the response is written to `sink`.
     """
 
     method: str
@@ -52,6 +52,7 @@ class HttpRequest:
     query: Mapping[str, object] = field(default_factory=dict)
     body: Mapping[str, object] | None = field(default=None, repr=False)
     actor: str | None = None
+    run: str | None = None
     repeats: bool = False
     returns_conflicts: bool = False
     key: str = field(default_factory=lambda: f"idem_{uuid.uuid4().hex}")
@@ -97,6 +98,8 @@ class HttpRequest:
             found[b"idempotency-key"] = self.key.encode()
         if self.actor is not None:
             found[b"retentive-actor"] = self.actor.encode()
+        if self.run is not None:
+            found[b"retentive-run"] = self.run.encode()
         return found
 
 

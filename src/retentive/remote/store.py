@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from datetime import datetime
@@ -25,6 +25,7 @@ from retentive.remote.review import RemoteReview
 from retentive.remote.trust import RemoteTrust
 from retentive.store.by_id import ById
 from retentive.values.commands import Clear, Command, parse, paths_of
+from retentive.values.names import plain_name
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Actor, StoreInfo, Written, as_actor
@@ -109,6 +110,7 @@ class RemoteStore(RemoteReads):
         *,
         actor: Actor | str | None = None,
         tool_use_id: str | None = None,
+        run: str | None = None,
         source: str | None = None,
         session: str | None = None,
     ) -> HttpExchange[Reply]:
@@ -118,9 +120,10 @@ class RemoteStore(RemoteReads):
         """
         if tool_use_id is not None and not isinstance(tool_use_id, str):
             raise InvalidInput(f"a tool_use id must be a string, not {type(tool_use_id).__name__}")
+        run = None if run is None else plain_name("a run", run)
         origin, sender = origin_of(source, session), self.sender(actor)
         try:
-            answer = yield from self.performed(command, sender, tool_use_id, origin)
+            answer = yield from self.performed(command, sender, tool_use_id, origin, run=run)
         except Refused as refusal:
             return error_reply(SAY, refusal, (MemoryPath.known(ROOT),))
         except RetentiveError as error:
@@ -128,10 +131,15 @@ class RemoteStore(RemoteReads):
         return Reply(answer["content"], answer["is_error"], answer["error_code"])
 
     def clear(
-        self, *, actor: Actor | str | None = None, tool_use_id: str | None = None, **origin: Unpack[Origin]
+        self,
+        *,
+        actor: Actor | str | None = None,
+        tool_use_id: str | None = None,
+        run: str | None = None,
+        **origin: Unpack[Origin],
     ) -> Reply:
         """Delete all memories in one transaction. The arguments are those of `execute`."""
-        return self.execute(Clear(), actor=actor, tool_use_id=tool_use_id, **origin)
+        return self.execute(Clear(), actor=actor, tool_use_id=tool_use_id, run=run, **origin)
 
     def performed(
         self,
@@ -140,16 +148,14 @@ class RemoteStore(RemoteReads):
         tool_use_id: str | None = None,
         origin: Origin | None = None,
         if_version: str | None = None,
+        *,
+        run: str | None = None,
     ) -> HttpExchange[JsonBody]:
         """Send a command, and return the answer of the server. Raises `Refused` if the command cannot be sent."""
         given = objects.sendable(command)
-        is_view = isinstance(given, Mapping) and given.get("command") == "view"
-        path = f"{self.base}/commands"
-        body: JsonBody = {"command": given, "if_version": if_version, **(origin or {})}
-        request = HttpRequest("POST", path, actor=actor, repeats=True)
-        key = None if is_view else tool_use_id or request.key
+        body: JsonBody = {"command": given, "if_version": if_version, **(origin or {}), "id": tool_use_id}
         try:
-            answer = yield HttpRequest("POST", path, {}, {**body, "id": key}, actor, repeats=True, key=request.key)
+            answer = yield HttpRequest("POST", f"{self.base}/commands", {}, body, actor, repeats=True, run=run)
         except InvalidInput:
             parse(given)  # raises for a value that the body of a request cannot hold
             raise

@@ -29,6 +29,7 @@ from retentive.server.credentials import (
     is_token,
     key_in,
     named_actor,
+    named_run,
     read_request_key,
 )
 from retentive.server.envelope import Envelope
@@ -172,7 +173,8 @@ class Server:
         self, request: Request, route: Route, call: RouteCall, fields: Mapping[str, Any]
     ) -> Response:
         if route.method != "GET":
-            call = replace(call, request=read_request_key(request.headers, call, fields))
+            asked = read_request_key(request.headers, call, fields)
+            call = replace(call, request=asked, run=named_run(request.headers))
         work = partial(_answered, call, route, fields)
         observed = self.telemetry.observed(route, call, fields, work)
         answer = await self.workers.run(

@@ -117,6 +117,8 @@ class RouteCall:
     ids: Mapping[str, str] = field(default_factory=dict)
     request: RequestKey | None = None
     """Idempotency key of the request. A request with the same key as an earlier one is not run again."""
+    run: str | None = None
+    """Header `Retentive-Run`: the run in which the ids of tool calls are unique."""
     uploaded: Upload | None = None
 
     @property

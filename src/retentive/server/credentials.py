@@ -14,6 +14,7 @@ from retentive.server.errors import forbidden, invalid
 from retentive.server.keys import KeyRecord
 from retentive.server.route import Route
 from retentive.storage.contract import Actor
+from retentive.values.names import MAX_NAME_CHARS, plain_name
 from retentive.values.records import RequestKey
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 BETAS = {"agent-memory-2026-07-22", "managed-agents-2026-04-01"}
 """Beta versions of the API. A request may name at most one of them. Names not in this set are ignored."""
 ACTOR_HEADER = "retentive-actor"
+RUN_HEADER = "retentive-run"
 IDEMPOTENCY_HEADER = "idempotency-key"
 _KEY = re.compile("[!-~]{1,255}")
 METADATA = "/.well-known/oauth-protected-resource"
@@ -81,6 +83,15 @@ def named_actor(headers: Headers, key: KeyRecord) -> Actor:
     if actor.kind == "job" or not key.acts_as(str(actor)):
         raise forbidden(f"the API key is not allowed to act as the actor in {ACTOR_HEADER}")
     return actor
+
+
+def named_run(headers: Headers) -> str | None:
+    """Return the run in the header `Retentive-Run`, or None. Raises `HttpError` 400 if the header is malformed."""
+    given = headers.get(RUN_HEADER)
+    try:
+        return None if given is None else plain_name("a run", given.encode("latin-1").decode("utf-8"))
+    except (InvalidInput, UnicodeError) as error:
+        raise invalid(f"Retentive-Run: must be the name of a run in UTF-8, 1 to {MAX_NAME_CHARS} characters") from error
 
 
 def read_request_key(headers: Headers, call: RouteCall, fields: Mapping[str, object]) -> RequestKey | None:

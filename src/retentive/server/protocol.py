@@ -42,6 +42,7 @@ SINGLE = frozenset(
         b"idempotency-key",
         b"last-event-id",
         b"retentive-actor",
+        b"retentive-run",
         b"transfer-encoding",
         b"x-api-key",
     }

@@ -17,6 +17,7 @@ from retentive.pipeline import StoreCore
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Memory, Snapshot, StoreInfo, Usage, Version, as_actor
 from retentive.values.commands import Clear, Command, Delete, View, command_name, parse
+from retentive.values.names import plain_name
 from retentive.values.paths import ROOT
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Invocation, RequestKey, Written
@@ -122,22 +123,24 @@ class MemoryStore(Memories):
         *,
         actor: Actor | str | None = None,
         tool_use_id: str | None = None,
+        run: str | None = None,
         source: str | None = None,
         session: str | None = None,
     ) -> Reply:
         """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call.
 
-        If the reply is not an error, the change is durable. If the same actor repeats a change with the same
-        `tool_use_id` within 24 hours, the first reply is returned and nothing changes.
+        If the reply is not an error, the change is durable. If a change is repeated with the same `tool_use_id` within
+        24 hours, the first reply is returned and nothing changes. An id that is not one of the Claude API counts only
+        within the `run` that the application names, for the same actor, and while the change still stands.
 
         `actor` is recorded with the change. The default is the actor that the store was opened with. `source` (such as
         `web:https://...`, `user` or `tool:name`) and `session` are recorded in the provenance of the change
-        (docs/trust.md). Raises `InvalidInput` for an invalid actor, `tool_use_id`, source or session.
+        (docs/trust.md). Raises `InvalidInput` for an invalid actor, `tool_use_id`, run, source or session.
         """
         core = self._core
-        if actor is not None or tool_use_id is not None or source is not None or session is not None:
-            actor = _checked(actor, tool_use_id, source, session)
-            invocation = Invocation(actor, tool_use_id, core.integration, source, session)
+        if any(each is not None for each in (actor, tool_use_id, run, source, session, core.request)):
+            actor = _checked(actor, tool_use_id, run, source, session)
+            invocation = Invocation(actor, tool_use_id, core.integration, source, session, core.request, run)
         else:
             invocation = core.usual_invocation
         try:
@@ -149,11 +152,16 @@ class MemoryStore(Memories):
         return core.reply(RunCommand(known, isinstance(known, Delete)), invocation)
 
     def clear(
-        self, *, actor: Actor | str | None = None, tool_use_id: str | None = None, **origin: Unpack[Origin]
+        self,
+        *,
+        actor: Actor | str | None = None,
+        tool_use_id: str | None = None,
+        run: str | None = None,
+        **origin: Unpack[Origin],
     ) -> Reply:
         """Delete all memories in one transaction. The arguments are those of `execute`."""
-        who = _checked(actor, tool_use_id, **origin)
-        invocation = Invocation(who, tool_use_id, self._core.integration, **origin)
+        core, who = self._core, _checked(actor, tool_use_id, run, **origin)
+        invocation = Invocation(who, tool_use_id, core.integration, **origin, request=core.request, run=run)
         return self._core.reply(RunCommand(Clear(), may_use_reserve=True), invocation)
 
     def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:
@@ -425,9 +433,11 @@ def recording_key(store: MemoryStore, api_key_id: str) -> MemoryStore:
 
 
 def _checked(
-    actor: Actor | str | None, tool_use_id: object, source: object = None, session: object = None
+    actor: Actor | str | None, tool_use_id: object, run: str | None, source: object = None, session: object = None
 ) -> Actor | None:
     if tool_use_id is not None and not isinstance(tool_use_id, str):
         raise InvalidInput(f"a tool_use id must be a string, not {type(tool_use_id).__name__}")
+    if run is not None:
+        plain_name("a run", run)
     origin_of(source, session)
     return as_actor(actor)

@@ -397,7 +397,8 @@ class Invocation:
     """Context of one call: the actor, the tool_use id, the integration, and the origin that the application named.
 
     If `actor` is None, the recorded actor is the one with which the store was opened. `request` identifies the client's
-    request that made the call. If the client repeats the request, the operation does not run again.
+    request that made the call. If the client repeats the request, the operation does not run again. `run` names the run
+    of the application in which the `tool_use_id` is unique.
     """
 
     actor: Actor | None = None
@@ -406,3 +407,4 @@ class Invocation:
     source: str | None = None
     session: str | None = None
     request: RequestKey | None = None
+    run: str | None = None

@@ -24,9 +24,9 @@ def test_commands_history_audit_and_search_work(backend: str, tmp_path: Path) ->
     with opened(backend, tmp_path, audit=True) as place:
         store = place.store()
         for number, command in enumerate(COMMANDS):
-            reply = store.execute(command, actor="session:s", tool_use_id=f"toolu_{number}")
+            reply = store.execute(command, actor="session:s", tool_use_id=f"toolu_{number:020}")
             assert not reply.is_error, reply.text
-            assert store.execute(command, actor="session:s", tool_use_id=f"toolu_{number}") == reply
+            assert store.execute(command, actor="session:s", tool_use_id=f"toolu_{number:020}") == reply
         view = store.execute({"command": "view", "path": MOVED})
         assert view.text.splitlines()[1:] == ["     1\tone", "     2\tbetween", "     3\tthree"]
         assert [found.path for found in store.search("between").hits] == [MOVED]

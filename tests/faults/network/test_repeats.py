@@ -29,7 +29,7 @@ def test_a_command_with_a_lost_commit_is_applied_once(net: Network, moment: Mome
         done = 0
         for action in ACTIONS if LONG else ACTIONS[:1]:
             for number, command in enumerate(COMMANDS):
-                name = f"{action}{number}"
+                name = f"toolu_{action.encode().hex()}{number:020}"
                 net.proxy.plan = Once(Fault("commit", 1, moment, action, TIMEOUT_S / 2))
                 done += 1
                 net.proxy.at_most = done

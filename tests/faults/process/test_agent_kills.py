@@ -186,6 +186,6 @@ def test_the_harness_notices_a_repeated_edit(tmp_path: Path) -> None:
         store = opened.store()
         store.execute({"command": "create", "path": NOTES, "file_text": ""})
         insert = {"command": "insert", "path": NOTES, "insert_line": 0, "insert_text": "line 1 is new\n"}
-        for tool_use_id in ("t1", "t1", None):
+        for tool_use_id in (*["toolu_01A09q90qw90lq917835lq9a"] * 2, None):
             store.execute(insert, tool_use_id=tool_use_id)
         assert store.read(NOTES) == 2 * "line 1 is new\n"

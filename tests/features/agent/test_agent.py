@@ -613,3 +613,39 @@ def message(content: list[dict[str, Any]], stop_reason: str) -> dict[str, Any]:
     usage = {"input_tokens": 1, "output_tokens": 1}
     known = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "stop_sequence": None}
     return {**known, "content": content, "stop_reason": stop_reason, "usage": usage}
+
+
+PAY = {"command": "insert", "path": "/memories/log", "insert_line": 0, "insert_text": "paid"}
+PAYING: list[dict[str, Any]] = [
+    {"role": "user", "content": "Pay."},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "call_0", "name": "memory", "input": PAY}]},
+]
+
+
+def test_a_resumed_agent_needs_no_actor_to_make_a_change_once(store: MemoryStore) -> None:
+    """The saved conversation has the actor and the run, so that ids that models reuse identify a call too."""
+    store.create("/memories/log", "")
+    with scripted_claude(lambda _: "Done.") as server, Anthropic(base_url=server.url, api_key="k") as client:
+        saved = json.dumps(Agent(client, memory=store, messages=PAYING).saved())
+        agents = [Agent(client, memory=store, messages=json.loads(saved)) for _ in range(2)]
+        assert [agent.ask() for agent in agents] == ["Done."] * 2  # the first was killed before it saved the result
+    assert store.read("/memories/log") == "paid\n"
+    assert {str(agent.actor) for agent in agents} == {str(store.versions()[0].actor)}
+
+
+def test_each_turn_of_a_conversation_may_use_the_same_ids(store: MemoryStore) -> None:
+    store.create("/memories/log", "")
+    messages = json.loads(json.dumps(PAYING))
+    for lines in (1, 2):
+        killed = json.loads(json.dumps(messages))
+        for each in (killed, messages):
+            run_tools(each, store, actor="session:s", run="conversation 7")
+        assert store.read("/memories/log") == "paid\n" * lines
+        messages.append(PAYING[1])
+
+
+@pytest.mark.parametrize("name", ["actor", "run"])
+def test_a_damaged_saved_name_is_refused(name: str, store: MemoryStore) -> None:
+    saved = Agent(Anthropic(api_key="k"), memory=store).saved()
+    with pytest.raises(InvalidInput, match=f"{name} of a saved conversation"):
+        Agent(Anthropic(api_key="k"), memory=store, messages=saved | {name: 7})

@@ -187,11 +187,11 @@ def test_a_process_can_pin_the_setting(place: str) -> None:
 def test_a_repeated_command_is_marked(store: MemoryStore) -> None:
     store.change_settings({"audit": True})
     for _ in range(2):
-        store.execute(create(A, "one\n"), tool_use_id="t")
-        store.execute(create(B, ""), tool_use_id="u")
-        store.execute({"command": "delete", "path": "/memories/none"}, tool_use_id="v")
+        store.execute(create(A, "one\n"), tool_use_id="t", run="r")
+        store.execute(create(B, ""), tool_use_id="u", run="r")
+        store.execute({"command": "delete", "path": "/memories/none"}, tool_use_id="v", run="r")
     entries = list(store.audit.entries())[1:]
-    assert [entry.repeated for entry in entries] == [False] * 3 + [True] * 3
+    assert [entry.repeated for entry in entries] == [False] * 3 + [True, True, False]
     assert [entry.changes for entry in entries[:3]] == [entry.changes for entry in entries[3:]]
     assert [entry.outcome for entry in entries] == ["ok", "ok", "not_found"] * 2
     assert [len(entry.changes) for entry in entries[:3]] == [1, 1, 0]

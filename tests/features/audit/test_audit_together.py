@@ -39,8 +39,8 @@ def test_a_proposal_and_its_decision(audited: MemoryStore) -> None:
 
     The entry of the decision names the versions.
     """
-    first = audited.execute(create(A, "one\n"), actor=AGENT, tool_use_id="t")
-    again = audited.execute(create(A, "one\n"), actor=AGENT, tool_use_id="t")
+    first = audited.execute(create(A, "one\n"), actor=AGENT, tool_use_id="toolu_01A09q90qw90lq917835lq9a")
+    again = audited.execute(create(A, "one\n"), actor=AGENT, tool_use_id="toolu_01A09q90qw90lq917835lq9a")
     assert first == again
     (proposal,) = (each.id for each in audited.review.pending())
     audited.review.accept([proposal], actor="user:ann")
@@ -70,14 +70,14 @@ def test_a_decision_with_conflicts_changes_nothing(audited: MemoryStore) -> None
 
 
 def test_too_many_proposals(audited: MemoryStore) -> None:
-    """The change is refused when it is recorded. A repeated call with the same tool_use id gets the same refusal."""
+    """The change is refused when it is recorded. A repeated call with the same tool_use id is judged again."""
     replies = [
-        audited.execute(create(f"/memories/{number}", "one\n"), actor=AGENT, tool_use_id=str(number))
+        audited.execute(create(f"/memories/{number}", "one\n"), actor=AGENT, tool_use_id=str(number), run="r")
         for number in (1, 2, 3, 3)
     ]
     assert [reply.is_error for reply in replies] == [False, False, True, True]
     assert replies[2] == replies[3]
-    assert [entry.repeated for entry in audited.audit.entries()][1:] == [False, False, False, True]
+    assert [entry.repeated for entry in audited.audit.entries()][1:] == [False, False, False, False]
     assert [outcome for _, outcome in outcomes(audited)] == ["ok", "ok", replies[2].code, replies[2].code]
     assert len(audited.review.pending()) == 2
 
@@ -113,7 +113,7 @@ def test_a_refusal_by_the_storage_has_an_entry(tmp_path: Path) -> None:
         directory = store.directory()
         assert directory is not None
         (Path(directory) / "a").symlink_to("elsewhere")
-        replies = [store.execute(create(A, "one\n"), tool_use_id="t") for _ in range(2)]
+        replies = [store.execute(create(A, "one\n"), tool_use_id="toolu_01A09q90qw90lq917835lq9a") for _ in range(2)]
         assert [reply.code for reply in replies] == ["path_taken"] * 2
         assert replies[0] == replies[1]
         found = [(entry.operation, entry.outcome, entry.changes) for entry in store.audit.entries()][1:]

@@ -627,7 +627,9 @@ def test_a_repeated_commit_proposes_once(store: MemoryStore, monkeypatch: pytest
 def test_a_repeated_call_under_review_proposes_once(store: MemoryStore) -> None:
     """The repeated call has the same tool_use id and gets the same reply, including the line about the review."""
     done(store, create(text="one\n"), ANN)
-    replies = [store.execute(edit("one", "one one"), actor=S1, tool_use_id="toolu_1") for _ in range(2)]
+    replies = [
+        store.execute(edit("one", "one one"), actor=S1, tool_use_id="toolu_01A09q90qw90lq917835lq9a") for _ in range(2)
+    ]
     assert replies[0] == replies[1]
     assert replies[0].text.endswith(NOTE)
     assert len(store.review.pending()) == 1

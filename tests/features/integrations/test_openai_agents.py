@@ -91,12 +91,12 @@ def test_malformed_arguments_get_an_error_reply(store: MemoryStore, arguments: s
     assert store.versions() == []
 
 
-def test_a_call_repeated_under_its_id_changes_nothing(store: MemoryStore) -> None:
-    """Each run here uses the same call ids, as a run that is resumed does."""
-    insert = {"command": "create", "path": A, "file_text": "one"}
-    first = outputs(memory_tool(store), [insert])
-    assert outputs(memory_tool(store), [insert]) == first
-    assert len(store.versions()) == 1
+def test_a_call_under_an_id_that_was_used_before_makes_its_change(store: MemoryStore) -> None:
+    """Each run here uses the same call ids, as models do that number the calls of each run."""
+    store.create(A, "")
+    insert = {"command": "insert", "path": A, "insert_line": 0, "insert_text": "one"}
+    assert outputs(memory_tool(store), [insert]) == outputs(memory_tool(store), [insert])
+    assert store.read(A) == "one\none\n"
 
 
 def test_memory_and_actor_can_depend_on_the_run(open_place: OpenPlace) -> None:

@@ -11,6 +11,7 @@ from anthropic.types import ToolUseBlock
 from anthropic.types.beta import BetaToolUseBlock
 
 from retentive import TOOL, InvalidInput, MemoryStore, tool_result
+from retentive.integrations.anthropic import MemoryTool
 
 VIEW = {"command": "view", "path": "/memories"}
 
@@ -76,3 +77,14 @@ def test_a_block_without_an_id_raises(store: MemoryStore) -> None:
     for wrong in (None, {}, "tool_use", block(VIEW, block_id=None), block(VIEW, block_id=5), SimpleNamespace()):
         with pytest.raises(InvalidInput):
             tool_result(store, wrong)
+
+
+@pytest.mark.parametrize(("run", "lines"), [(None, 3), ("conversation 7, turn 3", 1)])
+def test_an_id_that_models_reuse_counts_only_in_a_run(run: str | None, lines: int, store: MemoryStore) -> None:
+    store.create("/memories/a", "")
+    insert = {"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "x"}
+    tool = MemoryTool(store, actor="session:s", run=run)
+    call = block(insert, block_id="call_0")
+    results = [tool.result(call), tool.result(call), tool_result(store, call, actor="session:s", run=run)]
+    assert results == [results[0]] * 3
+    assert store.read("/memories/a") == "x\n" * lines

@@ -125,7 +125,7 @@ def test_a_repeated_mass_delete_gives_its_first_reply(filled: MemoryStore) -> No
 
     async def run() -> list[tuple[str, bool]]:
         async with connected(filled, asked=person) as client:
-            meta = {"claudecode/toolUseId": "toolu_1"}
+            meta = {"claudecode/toolUseId": "toolu_01A09q90qw90lq917835lq9a"}
             return [await reply_of(client, "memory_delete", {"path": FOLDER}, meta=meta) for _ in range(2)]
 
     assert asyncio.run(run()) == [(f"Successfully deleted {FOLDER}", False)] * 2

@@ -51,7 +51,7 @@ def test_the_memory_store_may_be_on_a_server(tmp_path: Path, mode: str) -> None:
         async def run() -> list[tuple[str, bool]]:
             async with connected(store, mode=mode) as client:
                 await use_every_tool(client)
-                meta = {"claudecode/toolUseId": "toolu_1"}
+                meta = {"claudecode/toolUseId": "toolu_01A09q90qw90lq917835lq9a"}
                 await reply_of(client, "memory_create", {"path": A, "file_text": "tea"})
                 return [await reply_of(client, "memory_undo", {}, meta=meta) for _ in range(2)]
 

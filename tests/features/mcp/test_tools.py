@@ -91,7 +91,7 @@ def test_a_call_repeated_under_its_id_gives_the_first_reply(store: MemoryStore, 
                 ("memory_undo", {}),
             )
             return [
-                await reply_of(client, tool, arguments, meta={name: f"toolu_{tool}"})
+                await reply_of(client, tool, arguments, meta={name: f"toolu_{tool.encode().hex()}"})
                 for tool, arguments in calls
                 for _ in range(2)
             ]

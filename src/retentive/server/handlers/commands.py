@@ -38,14 +38,16 @@ def run_command(
     """Run one command, and return the reply, the error code and the new versions.
 
     The command is a command of the memory tool, or `write`, `append` or `clear`. If a change is sent again with the
-    same `id` within 24 hours, the handler returns the first reply and changes nothing.
+    same `id` within 24 hours, the handler returns the first reply and changes nothing. An id that is not one of the
+    Claude API counts only within the run in the header `Retentive-Run`.
     """
     name = command.get("command") if isinstance(command, Mapping) else None
     scope: Scope = "read" if name == "view" else "write"
     if not call.caller.key.allows(scope):
         raise forbidden(f"the API key needs the scope {scope}")
     core = core_of(call.store)
-    invocation = Invocation(None, id, core.integration, **origin_of(source, session))
+    origin = origin_of(source, session)
+    invocation = Invocation(None, id, core.integration, **origin, request=call.request, run=call.run)
     try:
         operation = _operation(core, command, name, if_version)
     except Refused as refusal:

@@ -15,6 +15,7 @@ def run_tool(call: RouteCall, *, type: str, id: str, name: object, input: object
     """Run the command in a tool_use block.
 
     If a change is sent again with the same `id` within 24 hours, the first result is returned and nothing is changed.
+    An id that is not one of the Claude API counts only within the run in the header `Retentive-Run`.
     Raises `HttpError` 503 if the storage was unavailable or the outcome is unknown. In this case, the client
     sends the request again, so the model need not see the failure.
     """
@@ -22,7 +23,7 @@ def run_tool(call: RouteCall, *, type: str, id: str, name: object, input: object
     scope: Scope = "read" if is_view else "write"
     if not call.caller.key.allows(scope):
         raise forbidden(f"the API key needs the scope {scope}")
-    reply = reply_to(call.store, {"name": name, "input": input}, id)
+    reply = reply_to(call.store, {"name": name, "input": input}, id, run=call.run)
     if reply.is_error:
         call.check_store()  # if the memory store was erased, the answer is 404, as for one that never existed
         failure = api_error(error_of(reply.text, reply.code))

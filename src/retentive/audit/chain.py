@@ -23,7 +23,7 @@ from retentive.errors import Damaged, InvalidInput
 from retentive.frozen import dataclass
 from retentive.storage.contract import Snapshot, Transaction, to_datetime
 from retentive.values.pages import ListPage
-from retentive.values.paths import ancestors
+from retentive.values.paths import ancestors, is_within
 from retentive.values.records import Recorded
 
 ENTRY, HEAD, DETAIL = "audit", "audit.head", "audit.detail"
@@ -216,17 +216,23 @@ def digest_of_detail(detail: str) -> str:
     return hashlib.sha256(detail.encode()).hexdigest()
 
 
-def withhold(tx: Transaction, paths: Collection[str]) -> list[int]:
-    """Remove the paths of all audit entries that name one of `paths`.
+def withhold(tx: Transaction, paths: Collection[str], *, directory: str | None = None) -> list[int]:
+    """Remove the paths of all audit entries that name one of `paths`, or a path at or below `directory`.
 
-    The same applies to entries that name a deleted directory above one of `paths`. The entries themselves stay
-    unchanged, because their paths are in separate detail records. Returns the numbers of the entries whose paths were
-    removed.
+    The same applies to entries that name a deleted directory above one of `paths`, or anything below one of these
+    places, unless a memory with a history has that path. The entries themselves stay unchanged, because their paths are
+    in separate detail records. Returns the numbers of the entries whose paths were removed.
     """
     above = {each for path in paths for each in ancestors(path)}
     names = {*paths, *(each for each in above if not tx.get(each).exists)}
+
+    def is_removed(path: str) -> bool:
+        if path in names or (directory is not None and is_within(path, directory)):
+            return True
+        return not names.isdisjoint(ancestors(path)) and next(tx.versions(path=path, limit=1), None) is None
+
     found = ((seq_of(key), detail) for key, detail in tx.records(DETAIL))
-    gone = [seq for seq, detail in found if seq and not names.isdisjoint(paths_of_detail(detail) or ())]
+    gone = [seq for seq, detail in found if seq and any(map(is_removed, paths_of_detail(detail) or ()))]
     for seq in gone:
         tx.put_record(DETAIL, key_of(seq), None)
     return gone

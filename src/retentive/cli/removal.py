@@ -16,13 +16,13 @@ from retentive.cli.parameters import MEMORY_PATH, time_option
 from retentive.engine.operation import Read
 from retentive.errors import InvalidInput, NotFound
 from retentive.frozen import dataclass
+from retentive.history.removal import memories_below
 from retentive.history.revisions import TIMES
 from retentive.history.scope import versions_of
 from retentive.locations import find_store
 from retentive.remote import is_remote
 from retentive.storage import capabilities
-from retentive.storage.contract import Snapshot, Version
-from retentive.storage.paging import all_versions
+from retentive.storage.contract import Snapshot
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT, MemoryPath
 
@@ -101,10 +101,10 @@ def erase(
 ) -> None:
     """Permanently remove a memory, the memories below a directory, or a whole memory store, with all versions.
 
-    For a directory, deleted memories that were below it are erased too. Memories are erased one by one; after an
-    interruption, run the command again. For each memory, a record remains. It has the id of the memory, and the actor
-    and time of the erasure. With --whole-store, --store must be given on the command line, so that no store is erased
-    by default.
+    For a directory, deleted memories that were below it are erased too, and the proposals and the paths in the audit
+    log that name something below it. For each memory, a record remains. It has the id of the memory, and the actor and
+    time of the erasure. After an interruption, run the command again. With --whole-store, --store must be given on the
+    command line, so that no store is erased by default.
     """
     if sum((path is not None, memory_id is not None, whole_store)) != 1:
         raise click.UsageError("Specify a path, --memory or --whole-store, but only one of them.")
@@ -162,10 +162,10 @@ def _erase_memories(location: Location, name: str, target: Target, *, yes: bool)
             confirm(question, declined=partial(core.result_of, preview))
         if not counts and target.older_than is not None:
             raise NotFound(f"nothing was erased: no memory at or below {name} was last changed before --older-than")
-        if counts:
-            removed = [store.history.erase(memory_id=each) for each in counts]
-        else:  # this call raises an error with the reason
+        if target.older_than is None:
             removed = [store.history.erase(target.path, memory_id=target.memory_id)]
+        else:
+            removed = [store.history.erase(memory_id=each) for each in counts]
     versions = sum(each.versions for each in removed)
     value = {"versions": versions, "pending": any(each.pending for each in removed), "memories": list(counts)}
     _emit(location, f"Erased {many}{name} with {output.counted(versions, 'version')}.", value)
@@ -188,18 +188,10 @@ def _to_erase(target: Target, path: MemoryPath | None, found: Snapshot) -> dict[
         ids = [str(target.memory_id)]
     else:
         memory = None if path.is_root else found.get(path.text).memory
-        ids = [memory.id] if memory is not None else _below(path, found)
+        ids = [memory.id] if memory is not None else memories_below(found, path)
     versions = {each: list(found.versions(memory_id=each)) for each in ids}
     limit = target.older_than
     return {each: len(all_) for each, all_ in versions.items() if all_ and (not limit or all_[0].created_at < limit)}
-
-
-def _below(path: MemoryPath, found: Snapshot) -> list[str]:
-    """Return the ids of the memories below a directory, and of deleted memories whose last path was below it."""
-    last: dict[str, Version] = {}
-    for version in all_versions(found):
-        last.setdefault(version.memory_id, version)
-    return [each for each, version in last.items() if version.path.startswith(f"{path.text}/")]
 
 
 def _old(path: MemoryPath, found: Snapshot) -> int:

@@ -324,7 +324,8 @@ class History:
     ) -> Removed:
         """Permanently remove a memory and all its versions. Only a tombstone without content remains.
 
-        Raises `NotFound`.
+        For a directory, this removes its present and deleted memories, and the proposals and the paths in the audit log
+        that name something below it. Raises `NotFound`.
         """
         with self._context.checking("erase", actor):
             target = memory_id if memory_id is not None else self._context.parsed(path or "")

@@ -19,7 +19,7 @@ from retentive.frozen import dataclass
 from retentive.history.scope import versions_of
 from retentive.review.proposals import forget_proposals
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Transaction, Version
+from retentive.storage.contract import Actor, Entry, Snapshot, Transaction, Version
 from retentive.storage.lookup import find_version, locate
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath
@@ -105,7 +105,7 @@ def _redactable(tx: Transaction, writer: GuardedWriter, version_id: str) -> Vers
             f"{version_id} is the newest version of a memory and cannot be redacted; first write a new version, or"
             " delete the memory"
         )
-    _check_may_change(writer, version if memory is None else memory)
+    _check_may_change(writer, (version if memory is None else memory).path)
     return version
 
 
@@ -122,45 +122,53 @@ def _older(tx: Transaction, path: MemoryPath) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Erase(WriteOperation[tuple[str, list[int], list[str]]]):
-    """Delete a memory, and record that it and its versions must be removed. `finish` then removes them.
+class Erase(WriteOperation[tuple[list[str], list[int], list[str]]]):
+    """Delete a memory or the memories below a directory, and record that they and their versions must be removed.
 
-    The result is the memory id, the numbers of the audit entries whose paths were removed, and the ids of the versions.
+    `finish` then removes them. The result is the memory ids, the numbers of the audit entries whose paths were removed,
+    and the ids of the versions.
     """
 
     name = "erase"
+    needs_external_edits = True
     may_use_reserve = True
     under_review = "refuse"
     allowed_when_archived = True
-    target: MemoryPath | str  # path or id of the memory
+    target: MemoryPath | str  # path of a memory or a directory, or id of a memory
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the ids of the memory and its versions, and the audit entries whose paths were removed."""
-        return {"memory": result[0], "withheld": result[1], "erased": result[2]}
+        """Return the ids of the memories and their versions, and the audit entries whose paths were removed."""
+        ids = result[0]
+        erased = {"memory": ids[0]} if len(ids) == 1 else {"memories": ids}
+        return {**erased, "withheld": result[1], "erased": result[2]}
 
     def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the memory id, the version ids and the audit entry numbers. A repeated request needs them."""
-        return {"memory": result[0], "withheld": result[1], "erased": result[2]}
+        """Return the memory ids, the version ids and the audit entry numbers. A repeated request needs them."""
+        return {"memories": result[0], "withheld": result[1], "erased": result[2]}
 
-    def again(self, kept: Mapping[str, Any], tx: Transaction) -> tuple[str, list[int], list[str]]:
+    def again(self, kept: Mapping[str, Any], tx: Transaction) -> tuple[list[str], list[int], list[str]]:
         """Return the result of the first run."""
-        return kept["memory"], kept["withheld"], kept["erased"]
+        return kept["memories"], kept["withheld"], kept["erased"]
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[str, list[int], list[str]]:
-        """Delete the memory. Raises `ReadOnly`, and `NotFound` if the memory never existed."""
-        memory_id = self.target if isinstance(self.target, str) else _id_at(tx, self.target)
-        versions = list(tx.versions(memory_id=memory_id))
-        if not versions:
-            raise NotFound(f"there is no memory {memory_id}")
-        memory = tx.find(memory_id)
-        _check_may_change(writer, versions[0] if memory is None else memory)
-        if memory is not None:
-            writer.delete([memory])
-        tx.put_record(ERASING, memory_id, json.dumps({"by": None if writer.actor is None else str(writer.actor)}))
-        ids = [version.id for version in tx.versions(memory_id=memory_id)]
-        withheld = withhold(tx, {version.path for version in versions})
-        record_event(tx, "erased", writer.actor, [memory_id])
-        return memory_id, withheld, ids
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[list[str], list[int], list[str]]:
+        """Delete all memories or none. Raises `ReadOnly`, and `NotFound` if there never was such a memory."""
+        ids, directory = _to_erase(tx, self.target)
+        versions = [version for memory_id in ids for version in _versions(tx, memory_id)]
+        present = [memory for memory_id in ids if (memory := tx.find(memory_id)) is not None]
+        last = {version.memory_id: version.path for version in reversed(versions)}
+        for path in (last | {memory.id: memory.path for memory in present}).values():
+            _check_may_change(writer, path)
+        if present:
+            writer.delete(present)
+        by = json.dumps({"by": None if writer.actor is None else str(writer.actor)})
+        for memory_id in ids:
+            tx.put_record(ERASING, memory_id, by)
+        erased = [version.id for memory_id in ids for version in tx.versions(memory_id=memory_id)]
+        withheld = withhold(tx, {version.path for version in versions}, directory=directory)
+        if directory is not None:
+            forget_proposals(tx, directory=directory)
+        record_event(tx, "erased", writer.actor, ids)
+        return ids, withheld, erased
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,13 +194,34 @@ def check_erasable(found: Snapshot, rules: WriteRules) -> None:
         raise ReadOnly("the memory store cannot be erased, because an existing or deleted memory in it is read-only")
 
 
-def _id_at(tx: Transaction, path: MemoryPath) -> str:
-    entry = Entry(below=True) if path.is_root else locate(tx, path.text)
+def _to_erase(tx: Transaction, target: MemoryPath | str) -> tuple[list[str], str | None]:
+    """Return the ids of the memories to erase. If `target` is a directory, also return its path."""
+    if isinstance(target, str):
+        return [target], None
+    entry = Entry(below=True) if target.is_root else locate(tx, target.text)
     if entry.memory is not None:
-        return entry.memory.id
-    last = None if entry.below else next(tx.versions(path=path.text, limit=1), None)
+        return [entry.memory.id], None
+    ids = [] if target.is_root else memories_below(tx, target)
+    if ids:
+        return ids, target.text
+    last = None if entry.below else next(tx.versions(path=target.text, limit=1), None)
     hint = "" if last is None else f"; the last memory at this path had the id {last.memory_id}"
-    raise NotFound(f"there is no memory at {path.written}{hint}")
+    raise NotFound(f"there is no memory at {target.written}{hint}")
+
+
+def memories_below(found: Snapshot, directory: MemoryPath) -> list[str]:
+    """Return the ids of the memories below a directory, and of deleted memories whose last path was below it."""
+    last: dict[str, Version] = {}
+    for version in all_versions(found):
+        last.setdefault(version.memory_id, version)
+    return [memory_id for memory_id, version in last.items() if version.path.startswith(f"{directory.text}/")]
+
+
+def _versions(tx: Transaction, memory_id: str) -> list[Version]:
+    versions = list(tx.versions(memory_id=memory_id))
+    if not versions:
+        raise NotFound(f"there is no memory {memory_id}")
+    return versions
 
 
 def redact(
@@ -213,15 +242,19 @@ def redact(
 
 
 def erase(context: StoreContext, target: MemoryPath | str, actor: Actor | str | None) -> Removed:
-    """Remove a memory with all its versions. A tombstone without content records the actor and the time.
+    """Remove a memory, or the present and deleted memories below a directory, with all their versions.
 
-    Raises `ReadOnly`, and `NotFound` if the memory never existed. If a crash interrupts the erasure, the memory is
-    already deleted. To remove the rest, call `finish` or erase the memory again.
+    For each memory, a tombstone without content records the actor and the time. With a directory, the proposals and the
+    paths in the audit log that name something at or below it are removed too. Raises `ReadOnly`, and `NotFound` if
+    there never was such a memory. If a crash interrupts the erasure, the memories are already deleted. To remove the
+    rest, call `finish` or erase them again.
     """
-    memory_id, _, erased = _run(context, Erase(target), actor)
-    prune = partial(_erase, memory_id=memory_id, now=context.clock())
-    versions = context.follow_up(prune, may_use_reserve=True)
-    context.backend.put_side_records(context.id, ACCESSED, {memory_id: None})
+    ids, _, erased = _run(context, Erase(target), actor)
+    now = context.clock()
+    versions = sum(
+        context.follow_up(partial(_erase, memory_id=memory_id, now=now), may_use_reserve=True) for memory_id in ids
+    )
+    context.backend.put_side_records(context.id, ACCESSED, dict.fromkeys(ids))
     return Removed(versions or len(erased), pending=not finish(context))
 
 
@@ -245,11 +278,11 @@ def finish(context: StoreContext) -> bool:
     if not capabilities.purge(context.backend):
         return False
     context.follow_up(partial(_purged, since=since), may_use_reserve=True)
-    return capabilities.purge(context.backend)
+    return True
 
 
-def _check_may_change(writer: GuardedWriter, found: Memory | Version) -> None:
-    if not writer.may_change(found.path):
+def _check_may_change(writer: GuardedWriter, path: str) -> None:
+    if not writer.may_change(path):
         raise ReadOnly("the memory is read-only")
 
 

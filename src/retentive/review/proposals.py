@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, cast
 from retentive.errors import Damaged
 from retentive.frozen import dataclass
 from retentive.storage.contract import Actor, Snapshot, Transaction, Version, to_datetime
-from retentive.values.paths import ancestors
+from retentive.values.paths import ancestors, is_within
 from retentive.values.records import PROPOSED_TEXT, to_us
 from retentive.values.text import verified
 
@@ -161,17 +161,25 @@ def text_records(proposal: Proposal) -> Iterator[tuple[str, str]]:
             yield BEFORE, key
 
 
-def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None = None) -> list[str]:
+def forget_proposals(
+    tx: Transaction, memory_id: str = "", *, base_sha256: str | None = None, directory: str | None = None
+) -> list[str]:
     """Remove the proposals that change a memory, and all proposals that build on them. Returns the removed ids.
 
     This function is called when a memory is erased or redacted. If `base_sha256` is set, a proposal for the memory is
-    removed only if it changes the text with this hash, or if it builds on a removed proposal.
+    removed only if it changes the text with this hash, or if it builds on a removed proposal. If `directory` is set,
+    proposals that name a path at or below it are removed too.
     """
+
+    def is_concerned(change: ProposedChange) -> bool:
+        if change.memory_id == memory_id:
+            return base_sha256 in {None, change.base_sha256}
+        return directory is not None and any(is_within(path, directory) for path in (change.before, change.path))
+
     found = pending(tx)
     below, gone = foundations(found), set[str]()
     for proposal in found:
-        own = [change for change in proposal.changes if change.memory_id == memory_id]
-        if gone & below[proposal.id] or any(base_sha256 in {None, change.base_sha256} for change in own):
+        if gone & below[proposal.id] or any(map(is_concerned, proposal.changes)):
             gone.add(proposal.id)
             remove_proposal(tx, proposal)
     return [proposal.id for proposal in found if proposal.id in gone]

@@ -132,6 +132,11 @@ def ancestors(text: str) -> tuple[str, ...]:
     return tuple(["/".join(names[:end]) for end in range(3, len(names))]) if len(names) > 3 else ()
 
 
+def is_within(path: str | None, place: str) -> bool:
+    """Return whether the canonical path `path` is `place` or below it. None is within no place."""
+    return path is not None and (path == place or path.startswith(place + "/"))
+
+
 def exceeded_limit(text: str) -> Phrase | None:
     """Return the reason why a canonical path is too long or too deep, or None if it is within the limits."""
     below = text[len(ROOT) + 1 :]

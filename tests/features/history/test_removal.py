@@ -14,8 +14,10 @@ from retentive.engine.access_times import KIND
 from retentive.history import removal
 from retentive.storage import capabilities
 from retentive.storage.contract import Change, Transaction
+from retentive.transfer.contents import read_records, read_side_records
+from support.command_line import here
 from support.commands import tree
-from support.places import EVERYWHERE, opened
+from support.places import EVERYWHERE, opened, place_of
 
 from .changes import A, B, C, create, replace, run
 
@@ -371,3 +373,85 @@ def test_a_write_during_a_store_erasure_leaves_no_file(tmp_path: Path, monkeypat
         assert len(written) == 1
         assert tree(place.store("tested")) == {}
         assert rests(tmp_path) == []
+
+
+def used_directory(place: Retentive) -> MemoryStore:
+    """Run operations of many kinds that leave something about a directory in the records of its store."""
+    store, inside = place.store(), "/memories/clandestine"
+    store.change_settings({"audit": True, "review": ["session:reviewed"], "trust": {"user:x": "unconfirmed"}})
+    create(store, PATH_OF_SECRET, SECRET)
+    create(store, f"{inside}/deleted", SECRET)
+    create(store, A, "other")
+    run(store, "delete", path=f"{inside}/deleted")
+    call = {"command": "create", "path": f"{inside}/more", "file_text": SECRET}
+    assert not store.execute(call, tool_use_id="toolu_" + 24 * "a").is_error
+    store.execute(call, tool_use_id="toolu_" + 24 * "a")
+    store.execute({"command": "view", "path": f"{inside}//"})
+    for path in (f"{inside}/none", f"{inside}/none/deeper", f"{PATH_OF_SECRET}/below"):
+        store.execute({"command": "view", "path": path}, tool_use_id="call_0", actor="session:s")
+        store.execute({"command": "rename", "old_path": A, "new_path": f"{path}/"})
+    store.execute({"command": "str_replace", "path": PATH_OF_SECRET, "old_str": f"no {SECRET}", "new_str": SECRET})
+    reviewed = partial(store.execute, actor="session:reviewed")
+    for text in ("accepted", "refused", "pending"):
+        reviewed({"command": "create", "path": f"{inside}/{text}", "file_text": f"{SECRET} {text}"})
+    reviewed({"command": "rename", "old_path": A, "new_path": f"{inside}/renamed"})
+    reviewed({"command": "create", "path": "/memories/unrelated", "file_text": "stays"})
+    reviewed({"command": "str_replace", "path": PATH_OF_SECRET, "old_str": SECRET, "new_str": f"{SECRET} edited"})
+    waiting = store.review.pending()
+    store.review.accept([waiting[0].id], actor="user:ann")
+    store.review.refuse([waiting[1].id], actor="user:ann")
+    store.history.undo(store.history.log(f"{inside}/more")[0].id)
+    store.search(SECRET, under=inside)
+    store.history.blame(PATH_OF_SECRET)
+    store._core.accesses.flush()
+    return store
+
+
+def everything(place: Retentive, store: MemoryStore) -> str:
+    """Return all that the backend can read of a store: memories, versions, texts and records."""
+    backend, what = place.backend, list[object]()
+    what += backend.read(store.id, lambda found: [*found.memories("/memories"), *found.versions()])
+    what += backend.read(store.id, lambda found: [found.text(version.id) for version in found.versions()])
+    what += backend.read(store.id, lambda found: list(read_records(found)))
+    what += [list(read_side_records(backend, store.id)), list(store.audit.export()), store.review.pending()]
+    return str(what)
+
+
+def test_an_erased_directory_leaves_nothing(place: Retentive) -> None:
+    """Proposals of new memories and paths of refused commands go too. Other memories and proposals stay."""
+    store = used_directory(place)
+    assert "clandestine" in everything(place, store)
+    assert not store.history.erase("/memories/clandestine").pending
+    rest = everything(place, store)
+    assert [word for word in ("clandestine", SECRET) if word in rest] == []
+    assert tree(store) == {A: "other"}
+    assert [str(proposal.changes[0]) for proposal in store.review.pending()] == ["created /memories/unrelated"]
+    verified = store.audit.verify()
+    assert (verified.problem, verified.unaudited) == (None, ())
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "directory"])
+@pytest.mark.parametrize("how", ["command", "library", "store"])
+def test_no_file_contains_anything_of_an_erased_directory(tmp_path: Path, backend: str, how: str) -> None:
+    """The raw bytes and the names of all files are searched."""
+    with opened(backend, tmp_path) as place:
+        store = used_directory(place)
+        assert rests(tmp_path) != []
+        if how == "library":
+            assert not store.history.erase("/memories/clandestine").pending
+        elif how == "store":
+            assert not place.erase("default").pending
+    if how == "command":
+        erased = here(place_of(backend, tmp_path), "erase", "clandestine", "--yes")
+        assert (erased.exit_code, erased.stderr) == (0, "")
+    assert rests(tmp_path) == []
+
+
+def test_one_read_only_memory_keeps_a_whole_directory(store: MemoryStore) -> None:
+    """An erasure of a directory removes all of its memories or none."""
+    create(store, "/memories/d/one", "kept")
+    create(store, "/memories/d/two", "kept")
+    store.change_settings({"read_only_paths": ["/memories/d/two"]})
+    with pytest.raises(InvalidInput, match="read-only"):
+        store.history.erase("/memories/d")
+    assert len(tree(store)) == len(store.history.log()) == 2

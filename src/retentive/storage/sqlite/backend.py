@@ -225,7 +225,9 @@ class SqliteBackend(SqlBackend, Purgeable):
         if self._path is None:
             return True
         with self.exclusive() as writer:
-            return self._with_reserve(partial(writer.connection.clear_log, wait_s=PURGE_WAIT_S))
+            clear_log = partial(writer.connection.clear_log, wait_s=PURGE_WAIT_S)
+            is_rewritten = self._with_reserve(clear_log) and writer.connection.rewrite()
+            return self._with_reserve(clear_log) and is_rewritten
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         turn = self._turns.take()

@@ -13,6 +13,7 @@ import argparse
 import json
 import subprocess
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,25 +22,14 @@ from anthropic import beta_tool
 from anthropic.lib.tools import ToolError
 
 import retentive
-from retentive import InvalidInput, MemoryStore, NotFound
-from retentive.agent import (
-    Agent,
-    AgentError,
-    Budget,
-    Finished,
-    Text,
-    ToolCall,
-    close_session,
-    memory_context,
-    open_session,
-    start_project,
-)
+from retentive import MemoryStore, NotFound
+from retentive.agent import Agent, AgentError, Budget, Finished, Text, ToolCall, memory_context
 from retentive.agent.context import InputTokens
 
 SYSTEM = """You refactor a code base in small steps that keep its tests green. Do one feature of the checklist in this
 session, and call feature_done when it is. Your last message lists the work done and the next steps."""
 STEPS = ["The tests pass before anything is changed", "The code is split as the goal says, and the tests pass"]
-CHECKLIST = "/memories/project/features.json"
+PROGRESS, CHECKLIST = "/memories/project/progress.md", "/memories/project/features.json"
 MAX_CHARS = 20_000  # limit for the text of a file or the output of the tests
 
 
@@ -105,12 +95,41 @@ def testing_tools(code: Path, test: str, known_ids: Callable[[], list[str]], pas
     return [run_tests, feature_done]
 
 
-def feature_ids(memory: MemoryStore) -> list[str]:
-    """Return the ids on the checklist, or an empty list if it is missing or invalid."""
+def start_project(memory: MemoryStore, goal: str, test: str) -> None:
+    """Write the record that all sessions share: the progress, and a checklist. Models rewrite JSON less than prose."""
+    checklist = [{"id": f"f{number}", "description": step, "passes": False} for number, step in enumerate(STEPS, 1)]
+    memory.write(CHECKLIST, json.dumps({"features": checklist}, indent=2) + "\n")
+    memory.write(PROGRESS, f"# Progress\nGoal: {goal}\nThe tool run_tests runs: {test}\n")
+
+
+def features_of(memory: MemoryStore) -> list[dict[str, Any]]:
+    """Return the features on the checklist, or an empty list if it is missing or invalid: Claude can edit it."""
     try:
-        return [str(feature["id"]) for feature in json.loads(memory.read(CHECKLIST))["features"]]
+        return [{**feature, "id": str(feature["id"])} for feature in json.loads(memory.read(CHECKLIST))["features"]]
     except (NotFound, ValueError, LookupError, TypeError):
         return []
+
+
+def feature_ids(memory: MemoryStore) -> list[str]:
+    """Return the ids on the checklist."""
+    return [feature["id"] for feature in features_of(memory)]
+
+
+def first_prompt(memory: MemoryStore) -> str:
+    """Return the prompt that begins a session: the record, and what does not pass yet."""
+    waiting = [f"- not yet: {each['id']}: {each['description']}" for each in features_of(memory) if not each["passes"]]
+    rules = "Work on one feature that does not pass. Before you end, record the work done and the next steps."
+    record = memory.read(PROGRESS)
+    return "\n".join([f"You continue a project. Its record is in {PROGRESS}.", record[-MAX_CHARS:], *waiting, rules])
+
+
+def close_session(memory: MemoryStore, *, done: str, passed: list[str], actor: retentive.Actor) -> None:
+    """Record a session: what was done, and the features that pass now."""
+    day = datetime.now(UTC).date().isoformat()
+    memory.append(PROGRESS, f"\n## Session of {day}\nDone: {' '.join(done.split())}\n", actor=actor)
+    if passed and (features := features_of(memory)):
+        marked = [{**each, "passes": each["passes"] or each["id"] in passed} for each in features]
+        memory.write(CHECKLIST, json.dumps({"features": marked}, indent=2) + "\n", actor=actor)
 
 
 def session(code: Path, *, goal: str, test: str, location: str, model: str) -> None:
@@ -118,7 +137,7 @@ def session(code: Path, *, goal: str, test: str, location: str, model: str) -> N
     with retentive.open(location) as connection:
         memory = connection.store(f"refactoring-{code.name}")
         if not any(entry.path.endswith("/progress.md") for entry in memory.memories()):
-            start_project(memory, goal=goal, features=STEPS, setup=f"The tool run_tests runs: {test}")
+            start_project(memory, goal, test)
         passed: list[str] = []
         known_ids = partial(feature_ids, memory)
         agent = Agent(
@@ -131,14 +150,11 @@ def session(code: Path, *, goal: str, test: str, location: str, model: str) -> N
         )
         with agent:
             try:
-                last = work(agent, open_session(memory))
+                last = work(agent, first_prompt(memory))
             except AgentError as error:  # the changes so far are in the code; the next session must check them
                 last = f"The session was interrupted ({error.code}). Look at the code and run the tests first."
                 print(last)
-        try:
-            close_session(memory, done=last, verified=passed, actor=agent.actor)
-        except InvalidInput as error:  # the checklist is invalid; `done` is recorded anyway
-            print(error)
+        close_session(memory, done=last, passed=passed, actor=agent.actor)
 
 
 def work(agent: Agent, prompt: str) -> str:

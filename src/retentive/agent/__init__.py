@@ -22,7 +22,6 @@ from retentive.agent.errors import (
     ApiFailed,
     ConnectionLost,
     NotAuthorized,
-    NotSaved,
     Overloaded,
     RateLimited,
     RequestRefused,
@@ -43,7 +42,6 @@ from retentive.agent.events import (
     UsageReport,
 )
 from retentive.agent.function_tool import function_tool
-from retentive.agent.projects import Feature, close_session, open_session, start_project
 from retentive.agent.prompts import LANGUAGES, memory_protocol, system_prompt, tidy_note, topic_guidance
 from retentive.agent.responses import (
     AppliedEdit,
@@ -86,12 +84,10 @@ __all__ = [
     "ConversationUsage",
     "EditsApplied",
     "Event",
-    "Feature",
     "Finished",
     "FunctionTool",
     "InputTokens",
     "NotAuthorized",
-    "NotSaved",
     "OtherEdit",
     "Overloaded",
     "RateLimited",
@@ -110,15 +106,12 @@ __all__ = [
     "UsageReport",
     "applied_edits",
     "billed_tokens",
-    "close_session",
     "compactions",
     "function_tool",
     "iterations",
     "memory_context",
     "memory_protocol",
-    "open_session",
     "run_tools",
-    "start_project",
     "system_prompt",
     "tidy_note",
     "token_count",

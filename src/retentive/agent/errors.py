@@ -74,9 +74,3 @@ class Stopped(AgentError):
     def __init__(self, message: str, *, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason
-
-
-class NotSaved(AgentError):
-    """The memories of a project could not be written. The message gives the reason."""
-
-    code = "not_saved"

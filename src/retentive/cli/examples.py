@@ -89,7 +89,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "encryption rotate": ("retentive encryption rotate --keys keys.json --new",),
     "encryption status": ("retentive encryption status --keys keys.json",),
     "encryption destroy": ("retentive encryption destroy --store user-42",),
-    "init": ("retentive init", 'retentive init --store shop --pattern project --goal "Build a shop"'),
+    "init": ("retentive init", "retentive init --store shop"),
     "stores": ("retentive stores list --at sqlite:///team.db --json",),
     "stores list": ("retentive stores list --archived",),
     "stores create": ("retentive stores create 'Support team' --key support --meta owner=ann",),

@@ -397,20 +397,6 @@ def core_of_tree(memory: MemoryStore | Mounts) -> StoreCore:
     return core_of(memory) if isinstance(memory, MemoryStore) else memory._core  # noqa: SLF001 - of this module
 
 
-def place_of(memory: MemoryStore | Mounts, path: str, *, operation: str) -> tuple[StoreCore, MemoryPath]:
-    """Return the core of the store that contains a path, and the path within that store.
-
-    An invalid path raises `InvalidPath` and gets an audit entry with the name `operation`.
-    """
-    core = core_of_tree(memory)
-    with core.checking(operation):
-        target = core.parsed(path)
-    if isinstance(memory, MemoryStore):
-        return core, target
-    mount = memory._mount_of(target)  # noqa: SLF001 - of this module
-    return mount.core, target.within(mount.point)
-
-
 _AT_A_DIRECTORY: Mapping[type[_Textual], str] = {
     **dict.fromkeys((Create, Write, Append), "exists"),
     StrReplace: "edit_missing",

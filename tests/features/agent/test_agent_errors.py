@@ -22,7 +22,6 @@ from retentive.agent import (
     ConnectionLost,
     Finished,
     NotAuthorized,
-    NotSaved,
     Overloaded,
     RateLimited,
     RequestRefused,
@@ -266,7 +265,6 @@ def test_every_error_has_a_unique_code() -> None:
         "api_failed": True,
         "connection_lost": True,
         "stopped": False,
-        "not_saved": False,
     }
     taken = {getattr(found, "code", None) for found in vars(retentive.errors).values()}
     assert not {found.code for found in CLASSES} & taken
@@ -278,7 +276,6 @@ def test_every_error_has_a_unique_code() -> None:
     [
         RateLimited("slower", status=429, request_id="req_1"),
         Stopped("no answer", reason="refusal"),
-        NotSaved("full"),
     ],
 )
 def test_errors_survive_pickling(error: AgentError) -> None:

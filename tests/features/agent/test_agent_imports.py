@@ -30,7 +30,6 @@ def test_only_the_agents_need_the_sdk() -> None:
 import retentive, retentive.agent as agent
 for name in {names!r}: getattr(agent, name)
 store = retentive.open("sqlite://").store()
-agent.start_project(store, goal="a shop")
 print(agent.memory_context().betas, agent.function_tool(store).reply("{{}}").is_error)
 """
     assert run(WITHOUT_SDK + code) == "['context-management-2025-06-27'] True"

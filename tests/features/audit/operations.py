@@ -8,7 +8,6 @@ from pathlib import Path
 
 import retentive
 from retentive import MemoryStore, Mounts
-from retentive.agent import start_project
 from retentive.console.pages.tree import ListLevels
 from retentive.engine.queries import list_memories
 from retentive.history.reads import AsOf
@@ -188,14 +187,6 @@ CASES: dict[str, Case] = {
         ("/memories/in",),
         makes=1,
         actor="job:import",
-    ),
-    "ChangeProject": Case(
-        lambda _, at: start_project(at, goal="A shop", actor=BOB),
-        "project",
-        ("/memories/project",),
-        makes=3,
-        actor=BOB,
-        refused="read_only",
     ),
     "Read review.list": reads("review.list", lambda _, at: at.review.pending()),
     "Read review.show": reads("review.show", lambda scene, at: at.review.show(scene.proposal)),

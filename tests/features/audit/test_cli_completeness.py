@@ -115,7 +115,6 @@ INPUT = {
 
 SEVERAL = {
     "cp": "reads one memory and creates another one",
-    "init": "writes the memories of a project, each with a command of its own",
     "serve": "a server: each request is an operation",
     "sync": "each change of a memory is an operation",
     "hook": "a reader and a process that synchronises: each view is an operation",

@@ -16,7 +16,6 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, Mounts, Retentive
-from retentive.agent import start_project
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import WriteOperation
 from retentive.errors import PermissionDenied, ReadOnly, RetentiveError
@@ -108,7 +107,6 @@ ACTS: Mapping[str, Act] = {
     "RedactFound with history": lambda scene: scene.store.scan(redact=True, history=True),
     "Decide": lambda scene: scene.store.review.accept([scene.proposal], actor=BOB),
     "Sweep": lambda scene: scene.store.sweep(accept_clock=True),
-    "ChangeProject": lambda scene: start_project(scene.store, goal="A shop"),
     "ImportFiles": lambda scene: list(Import(scene.store, under="/memories/in").run(DirectorySource(str(scene.files)))),
 }
 RULES: Mapping[str, Mapping[str, object]] = {

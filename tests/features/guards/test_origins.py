@@ -15,7 +15,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import retentive
 from retentive import AsyncMemoryTool, InvalidInput, MemoryStore, MemoryTool, Mounts, aio, tool_result
-from retentive.agent import Agent, AsyncAgent, close_session, function_tool, start_project
+from retentive.agent import Agent, AsyncAgent, function_tool
 from retentive.integrations import langchain, pydantic_ai
 from retentive.testing.scripted_claude import Call, Script, Turn, scripted_claude
 from retentive.transfer.import_files import Import
@@ -74,11 +74,6 @@ def of_run(origin: dict[str, Any]) -> dict[str, Any]:
     return {name: lambda _, value=value: value for name, value in origin.items()}
 
 
-def close_project(scene: Scene, **origin: Any) -> None:
-    start_project(scene.tree, goal="lamps", directory="/memories/team/p")
-    close_session(scene.tree, done="one", directory="/memories/team/p", **origin)
-
-
 CHANGES: dict[str, Callable[..., Any]] = {
     "execute": lambda scene, **origin: scene.team.execute(delete("/memories/a"), **origin),
     "aio.execute": lambda scene, **origin: asyncio.run(aio.execute(scene.team, delete("/memories/a"), **origin)),
@@ -111,10 +106,6 @@ CHANGES: dict[str, Callable[..., Any]] = {
     "function_tool": lambda scene, **origin: function_tool(scene.tree, **origin).reply(delete(A)),
     "Agent": run_agent,
     "AsyncAgent": lambda scene, **origin: asyncio.run(run_async_agent(scene, **origin)),
-    "start_project": lambda scene, **origin: start_project(
-        scene.tree, goal="lamps", directory="/memories/team/p", **origin
-    ),
-    "close_session": close_project,
     "LangChain": lambda scene, **origin: langchain.memory_tool(scene.tree, **origin).invoke(delete(A)),
     "LangChain, of the run": lambda scene, **origin: langchain.memory_tool(scene.tree, **of_run(origin)).invoke(
         delete(A)
@@ -148,8 +139,6 @@ def test_a_change_records_its_origin(name: str, scene: Scene) -> None:
     last = scene.team.versions(limit=1)[0].id
     CHANGES[name](scene, **ORIGIN)
     made = [version.provenance for version in scene.team.versions() if version.id > last]
-    if name == "close_session":
-        made = made[:1]  # the older ones are of the project that it needs
     assert made
     assert {(found.source, found.session) for found in made} == {(ORIGIN["source"], ORIGIN["session"])}
 

@@ -169,6 +169,14 @@ def location_exists(location: str | os.PathLike[str], *, or_is_empty: bool = Fal
     return os.path.isfile(rest) or os.path.lexists(os.path.join(rest, ".retentive")) or _has_files(rest)
 
 
+def local_path(location: str) -> str | None:
+    """Return the path of the directory or database file of a location. Returns None if it has none on this machine."""
+    if location.partition("://")[0].lower() in {"http", "https"}:
+        return None
+    scheme, rest = parse_location(location)
+    return rest if scheme is None else _sqlite_path(rest) if scheme == "sqlite" else None
+
+
 def is_foreign(location: str | os.PathLike[str]) -> bool:
     """Return whether a location is the path of a directory that was never opened (it has no `.retentive`)."""
     scheme, path = parse_location(location)

@@ -35,6 +35,7 @@ P = ParamSpec("P")
 Piece: TypeAlias = "str | Table | Aligned | Diff | Hits"
 """Part of the output on a terminal: a string, or a value of the module `layouts`. Control characters are escaped."""
 
+_BREAKS = re.compile(r"[\t\r\n]+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 PROGRESS_DELAY_S = 0.5  # a progress bar appears after this time, because a bar for quick work would only flicker
 
@@ -167,13 +168,18 @@ def emit(
             text = _drawn(shown if shown is not None else [plain if isinstance(plain, str) else _aligned(plain)])
             (_write_pages if pages else write_text)(text)
         elif not as_object():
-            write_text(plain if isinstance(plain, str) else "".join("\t".join(row) + "\n" for row in plain))
+            write_text(plain if isinstance(plain, str) else "".join(f"{_row(cells)}\n" for cells in plain))
         if error:
             note(error, colour="red")
         for text in notes:
             note(text)
     if status:
         raise click.exceptions.Exit(status)
+
+
+def _row(cells: Sequence[str]) -> str:
+    """Join the cells of a row for a pipe. Some programs, and `cat`, pass all of it to a terminal."""
+    return harmless("\t".join(_BREAKS.sub(" ", cell) for cell in cells))
 
 
 def harmless(text: str) -> str:
@@ -199,7 +205,7 @@ def emit_row(cells: Sequence[str], *, widths: Sequence[int] = ()) -> None:
         padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
         write_line(harmless("  ".join([*padded, *cells[len(padded) :]]).rstrip()))
     else:
-        write_line("\t".join(cells))
+        write_line(_row(cells))
 
 
 def emit_reply(reply: Reply, *, notes: Sequence[str] = ()) -> None:
@@ -291,7 +297,7 @@ def coloured(text: str, colour: str | None) -> str:
 
 def note(text: str, *, colour: str | None = None) -> None:
     """Print a line to standard error. On a terminal, the line has the colour `colour`."""
-    click.echo(coloured(harmless(text), colour) if _is_terminal(sys.stderr) else text, err=True)
+    click.echo(coloured(harmless(text), colour if _is_terminal(sys.stderr) else None), err=True)
 
 
 class Advance(Protocol):

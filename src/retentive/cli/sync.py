@@ -13,6 +13,7 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
+from retentive.locations import local_path
 from retentive.storage.disk import need_posix
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ _JSON = (
 @click.option("--watch", "is_watching", is_flag=True, help="Keep synchronising until Ctrl-C.")
 @click.option("--status", "is_asking", is_flag=True, help="Show the differences of both sides, and change nothing.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
-@click.option("--confirm-deletes", "confirmed", is_flag=True, help="Delete memories even if most files are gone.")
+@click.option("--confirm-deletes", "confirmed", is_flag=True, help="Carry out changes that are held.")
+@click.option("--undo-held", "restoring", is_flag=True, help="Undo changes that are held.")
 @click.option(
     "--ignore",
     "ignored",
@@ -48,16 +50,19 @@ def sync(
     is_asking: bool,
     dry_run: bool,
     confirmed: bool,
+    restoring: bool,
     ignored: tuple[str, ...],
 ) -> None:
     """Synchronise edits, deletions and renames between DIRECTORY and the memory store, in both directions.
 
     If a memory was edited on both sides, the edits are merged. If both sides changed the same lines, the memory keeps
     its text, and the text of the file is saved as NAME.conflict-MACHINE-HASH.md. In MEMORY.md, the lines of both sides
-    are kept instead. If one side edited a memory and the other side deleted it, the edit is kept. If more than half of
-    the files are missing, no memory is deleted without --confirm-deletes. Some files are not synchronised: hidden
-    files, links, files that are not text, files with sensitive values, and files that match --ignore or a pattern in
-    .retentive-ignore.
+    are kept instead. If one side edited a memory and the other side deleted it, the edit is kept. Some files are not
+    synchronised: hidden files, links, files that are not text, files with sensitive values, and files that match
+    --ignore or a pattern in .retentive-ignore.
+
+    Some changes are held until you use --confirm-deletes, which carries them out, or --undo-held: deletions of more
+    than half of the files or memories within a day, and files that were set back to earlier texts, as by a backup.
 
     For each path, prints a line with the outcome, the side and the reason. Exits with status 6 if something needs
     attention.
@@ -67,16 +72,26 @@ def sync(
     conflict copies.
     """
     need_posix("`retentive sync`")
-    from retentive.sync.session import SyncOptions, opened  # noqa: PLC0415 - slow to import
+    from retentive.cli.transfer import store_for  # noqa: PLC0415 - slow to import
+    from retentive.sync.session import SyncOptions, check_directory, opened  # noqa: PLC0415 - slow to import
 
-    if is_asking and (is_watching or dry_run or confirmed):
-        raise click.UsageError("--status cannot be combined with --watch, --dry-run or --confirm-deletes.")
+    if is_asking and (is_watching or dry_run or confirmed or restoring):
+        raise click.UsageError("--status cannot be combined with --watch, --dry-run, --confirm-deletes or --undo-held.")
+    if (is_watching and dry_run) or (confirmed and restoring):
+        raise click.UsageError("--watch excludes --dry-run, and --confirm-deletes excludes --undo-held.")
     if is_asking:
         with location.existing() as store, naming("Directory", directory):
             _print_status(store, directory, SyncOptions(ignored=ignored))
         return
-    options = SyncOptions(ignored=ignored, confirmed=confirmed, dry_run=dry_run)
-    with location.created() as store, naming("Directory", directory), opened(store, directory, options) as session:
+    place = local_path(location.url)
+    options = SyncOptions(ignored, confirmed, dry_run, restoring=restoring, location=place)
+    with naming("Directory", directory):
+        check_directory(directory, options)
+    with (
+        store_for(location, dry_run=dry_run) as store,
+        naming("Directory", directory),
+        opened(store, directory, options) as session,
+    ):
         if is_watching:
             _watch(session)
             return

@@ -116,7 +116,7 @@ def import_(
     with ExitStack() as stack:
         stack.enter_context(naming("Source", source))
         found = stack.enter_context(_source(source, revision))
-        store = stack.enter_context(_store(location, dry_run=dry_run))
+        store = stack.enter_context(store_for(location, dry_run=dry_run))
         progress = stack.enter_context(output.progress("Importing"))
         work = Import(store, under=under, overwrite=overwrite, dry_run=dry_run)
         for outcome in work.run(found, progress):
@@ -353,8 +353,8 @@ def _source(source: str, revision: str | None) -> Iterator[Source]:
 
 
 @contextmanager
-def _store(location: Location, *, dry_run: bool) -> Iterator[MemoryStore]:
-    """Context manager that opens the memory store for an import.
+def store_for(location: Location, *, dry_run: bool) -> Iterator[MemoryStore]:
+    """Context manager that opens the memory store for an import or a synchronisation, and creates it if needed.
 
     A dry run uses the existing store, or an empty in-memory store if the store does not exist.
     """

@@ -9,27 +9,45 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import Literal, TypeAlias, TypeVar
 
+from retentive.engine.guarded_writer import WriteRules
 from retentive.errors import AlreadyExists, Conflict, NotADirectory, NotFound, RetentiveError, StoreFull
 from retentive.frozen import dataclass
 from retentive.redaction.examiner import TextExaminer
+from retentive.remote import remote_store
+from retentive.review.stage import is_under_review
 from retentive.storage.contract import Memory
 from retentive.storage.disk import os_error
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, core_of
 from retentive.sync import texts
 from retentive.sync.files import FileChanged, LocalFile
 from retentive.sync.folder import Folder
-from retentive.sync.plan import SyncStep
-from retentive.sync.state import Base, SyncState
+from retentive.sync.plan import Act, SyncStep
+from retentive.sync.state import Base, Side, SyncState
+from retentive.transfer.import_files import Import
+from retentive.transfer.sources import Item
+from retentive.values.paths import ROOT
 from retentive.values.records import Written
 from retentive.values.settings import Settings
 
 Result = TypeVar("Result")
 MOST_COPIES = 20
+HELD: Mapping[Act, str] = {
+    "hold_memory": "more than half of the files were deleted within a day; --confirm-deletes deletes their memories"
+    " too, --undo-held writes the files again",
+    "hold_file": "more than half of the memories were deleted within a day; --confirm-deletes deletes their files too,"
+    " --undo-held or `retentive undo` brings the memories back",
+    "hold_text": "the file has an earlier text of the memory again, as after a restored backup; --confirm-deletes sends"
+    " it to the store, --undo-held writes the newer text to the file",
+}
+"""Reason for each kind of change that waits for a person."""
+EARLIER = 100
+"""Number of versions of a memory among which an earlier text of a file is looked for."""
 MOST_IN_BATCH, MOST_BATCH_BYTES = 100, 500_000
 """Limits of one batch of changes that is sent to the store.
 
@@ -59,7 +77,8 @@ class SyncOutcome:
 class SyncRound:
     """Applies the steps of one round, and collects the outcomes.
 
-    `files` and `memories` map each path to the file or memory that was there at the start of the round.
+    `files` and `memories` map each path to the file or memory that was there at the start of the round. Unless
+    `confirmed` is True, the state counts the deletions.
     """
 
     folder: Folder
@@ -69,6 +88,7 @@ class SyncRound:
     machine: str
     files: Mapping[str, LocalFile]
     memories: Mapping[str, Memory]
+    confirmed: bool = False
     outcomes: list[SyncOutcome] = field(default_factory=list)
     examiner: TextExaminer = field(default_factory=TextExaminer)
 
@@ -83,6 +103,81 @@ class SyncRound:
             self._try(step.path, partial(self._apply, step))
             _now_and_then(number, saved)
 
+    def preview(self, steps: Sequence[SyncStep]) -> list[SyncOutcome]:
+        """Return what `run` would do. Changes nothing: the store checks the texts like those of an import."""
+        became: dict[str, SyncBecame] = {}
+        sent: dict[str, str] = {}
+        for step in steps:
+            for path, text in (self._try(step.path, partial(self._previewed, step)) or {}).items():
+                if why := self._secrets(path, text):
+                    self._say(path, "refused", "", why)
+                else:
+                    sent[path], became[path] = text, "merged" if step.act == "merge" and path == step.path else "pushed"
+        for checked in Import(self.store, under=ROOT, overwrite=True, dry_run=True, actor=None).run(_Texts(sent)):
+            path = f"{ROOT}/{checked.name}"
+            if checked.became == "refused":
+                self._say(path, "refused", "", checked.why or "")
+            elif self._awaits_review:
+                self._say(path, "proposed", "store", "the change waits for review")
+            else:
+                self._say(path, became[path], "store and directory" if became[path] == "merged" else "store")
+                self._warn(path, sent[path])
+        return self.outcomes
+
+    def _previewed(self, step: SyncStep) -> Mapping[str, str]:  # noqa: C901 - one case for each kind of step
+        """Add the outcome of a step. Return the texts that the step would send to the store, by path, instead."""
+        path, to = step.path, step.to or step.path
+        base, file, memory = self.state.bases.get(path), self.files.get(path), self.memories.get(path)
+        match step.act:
+            case "push" if file is not None:
+                return {} if self._was_offered(path) else {path: self.folder.text(file)}
+            case "pull" if memory is not None:
+                return self._previewed_pull(path)
+            case "merge" if file is not None and memory is not None:
+                return self._previewed_merge(path, memory, file, base)
+            case "delete_file":
+                self._say(path, "deleted", "directory")
+            case "delete_memory" | "rename_memory" if WriteRules.is_read_only(self.settings, path):
+                self._say(path, "refused", "", f"{path} is read-only")
+            case "delete_memory" | "rename_memory" if self._awaits_review:
+                what = f"rename to {to}" if step.to else "deletion"
+                self._say(path, "proposed", "store", f"the {what} waits for review")
+            case "delete_memory":
+                self._say(path, "deleted", "store")
+            case "rename_memory" | "rename_file" if base is not None:
+                self._say(to, "renamed", "store" if step.act == "rename_memory" else "directory", f"from {path}")
+                file, memory = file or self.files[to], memory or self.memories[to]
+                if (file.sha256 == base.local_sha256) != (memory.sha256 == base.sha256):
+                    return (
+                        self._previewed_pull(to) if file.sha256 == base.local_sha256 else {to: self.folder.text(file)}
+                    )
+            case "hold_memory" | "hold_file" | "hold_text":
+                self._say(path, "held", "", HELD[step.act])
+        return {}
+
+    def _previewed_pull(self, path: str) -> Mapping[str, str]:
+        self._say(path, "written", "directory")
+        if path == texts.INDEX:
+            self._warn(path, self.store.load(path)[1])
+        return {}
+
+    def _previewed_merge(self, path: str, memory: Memory, file: LocalFile, base: Base | None) -> Mapping[str, str]:
+        if base is None and is_earlier(self.store, memory, file.sha256):
+            return self._previewed_pull(path)
+        ours = self.folder.text(file)
+        joined = texts.join(path, self._base_text(base), ours, self.store.load(path)[1])
+        if not joined.is_conflict:
+            return {path: joined.text}
+        copy = conflict_name(path, self.machine, ours)
+        self._say(path, "conflict", "directory", _copied_to(copy))
+        return {copy: ours}
+
+    @property
+    def _awaits_review(self) -> bool:
+        """True if changes by the actor await review. The actor of a server's key is not known here."""
+        actor = None if remote_store(self.store) is not None else core_of(self.store).actor
+        return is_under_review(self.settings, actor)
+
     def _try(self, path: str, work: Callable[[], Result]) -> Result | None:
         """Return the result of `work`. If it fails, add an outcome for the path, and return None.
 
@@ -92,6 +187,8 @@ class SyncRound:
             return work()
         except (FileChanged, Conflict, AlreadyExists, NotFound, NotADirectory) as error:
             self._say(path, "waits", "", str(error))  # another program changed it; the next round plans again
+            if path in self.state.bases:
+                self.state.bases[path] = replace(self.state.bases[path], stamp=None)
         except OSError as error:
             found = os_error(error)
             if isinstance(found, StoreFull):
@@ -123,9 +220,8 @@ class SyncRound:
             case "delete_file" if file is not None:
                 self.folder.delete(file)
                 self._gone(path, "directory")
-            case "hold":
-                why = "more than half of the files are missing; to delete their memories too, use --confirm-deletes"
-                self._say(path, "held", "", why)
+            case "hold_memory" | "hold_file" | "hold_text":
+                self._say(path, "held", "", HELD[step.act])
             case _:
                 self._rename(step)
 
@@ -216,14 +312,15 @@ class SyncRound:
         self._warn(path, text)
 
     def _merge(self, path: str, memory: Memory, file: LocalFile, base: Base | None) -> None:
+        if base is None and is_earlier(self.store, memory, file.sha256):
+            self._pull(path, memory, file)
+            return
         ours = self.folder.text(file)
         found, theirs = self.store.load(path)
         joined = texts.join(path, self._base_text(base), ours, theirs)
         if joined.is_conflict:
-            if copy := self._copied(path, ours):
-                self._say(
-                    path, "conflict", "directory", f"the old text of the file is now in {copy}; merge it yourself"
-                )
+            if copy := self._copied(path, ours, file):
+                self._say(path, "conflict", "directory", _copied_to(copy))
             written = self.folder.write(path, theirs, file)
             self._keep(path, found, written)
             self.state.bases[path] = replace(self.state.bases[path], stamp=None)
@@ -255,7 +352,7 @@ class SyncRound:
         commands[0]["if_version"] = memory.version_id
         return self.store.batch(commands)[-1]
 
-    def _copied(self, path: str, text: str) -> str:
+    def _copied(self, path: str, text: str, file: LocalFile) -> str:
         """Write `text` to a conflict copy of the file at `path`, and return the path of the copy.
 
         Return "" if a copy with this text exists already. Raises `FileChanged` if all names for a copy are in use.
@@ -263,7 +360,7 @@ class SyncRound:
         for more in range(MOST_COPIES):  # the first name is in use if somebody has edited an earlier copy
             copy = conflict_name(path, f"{self.machine}{f'-{more}' if more else ''}", text)
             try:
-                self.folder.write(copy, text, None)
+                self.folder.write(copy, text, None, like=file)
             except FileChanged:
                 if self.folder.has(copy, text):
                     return ""
@@ -286,16 +383,22 @@ class SyncRound:
         if written.is_proposed:
             self._say(step.path, "proposed", "store", f"the rename to {step.to} waits for review")
             return
-        file = self.files[step.to]
+        file, is_newest = self.files[step.to], memory.version_id == base.version_id
         self.state.bases.pop(step.path)
-        self.state.bases[step.to] = replace(base, version_id=written.version_id, stamp=file.stamp)
+        self.state.bases[step.to] = replace(
+            base,
+            version_id=written.version_id if is_newest else base.version_id,
+            stamp=file.stamp if file.sha256 == base.local_sha256 else None,
+        )
         self._say(step.to, "renamed", "store", f"from {step.path}")
 
-    def _gone(self, path: str, side: str, written: Written | None = None) -> None:
+    def _gone(self, path: str, side: Side, written: Written | None = None) -> None:
         if written is not None and written.is_proposed:
             self._say(path, "proposed", "store", "the deletion waits for review")
             return
         self.state.bases.pop(path, None)
+        if not self.confirmed:
+            self.state.removed.setdefault(side, []).append(time.time())
         self._say(path, "deleted", side)
 
     def _secrets(self, path: str, text: str) -> str:
@@ -318,6 +421,31 @@ class SyncRound:
     def _warn(self, path: str, text: str) -> None:
         for why in texts.warnings(path, text):
             self._say(path, "warning", "", why)
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """Texts as the source of an import. `texts` maps paths to texts."""
+
+    texts: Mapping[str, str]
+    inside: None = None
+
+    def count(self) -> int:
+        return len(self.texts)
+
+    def items(self) -> Iterator[Item]:
+        for path, text in self.texts.items():
+            yield Item(path.removeprefix(f"{ROOT}/"), text.encode)
+
+
+def _copied_to(copy: str) -> str:
+    return f"the old text of the file is now in {copy}; merge it yourself"
+
+
+def is_earlier(store: MemoryStore, memory: Memory, sha256: str) -> bool:
+    """Return whether a memory had the text with this hash before its present one."""
+    versions = store.versions(memory_id=memory.id, limit=EARLIER)
+    return sha256 != memory.sha256 and any(version.sha256 == sha256 for version in versions)
 
 
 def conflict_name(path: str, machine: str, text: str) -> str:

@@ -19,12 +19,14 @@ from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from typing import IO
 
-from retentive.errors import Refused
+from retentive.errors import InvalidInput, Refused
 from retentive.storage.exchange import exchange, rename_if_free
 from retentive.sync.files import FileChanged, FileStamps, FolderScan, LocalFile, Stamp
-from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.paths import ROOT, MemoryPath, visible
 
 MARKER, IGNORE = ".retentive-sync", ".retentive-ignore"
+LOCATION = ".retentive/memory.db"
+"""Database of a location that is a directory. Its memories are in the directory `memories` beside `.retentive`."""
 NEW, ASIDE = ".retentive-new-", ".retentive-aside-"
 """Prefixes of temporary files. A file with the first prefix may be incomplete, a file with the second is complete.
 
@@ -70,9 +72,7 @@ class Folder:
         files: dict[str, LocalFile] = {}
         skipped: dict[str, str] = {}
         waiting: set[str] = set()
-        for name, entry in self._walk(""):
-            if is_ignored(name, ignored):
-                continue
+        for name, entry in self._walk("", ignored):
             try:
                 path = MemoryPath.parse(f"{ROOT}/{name}").text
             except Refused:
@@ -93,13 +93,14 @@ class Folder:
             elif not sha256:
                 skipped[path] = "the file is not text in UTF-8"
             else:
-                files[path] = LocalFile(name, sha256, _stamp(entry))
+                files[path] = LocalFile(name, sha256, _stamp(entry).if_certain())
         return FolderScan(files, skipped, frozenset(waiting))
 
-    def stamps(self) -> FileStamps:
-        """Return the size, time and inode of all files, including ignored files. Only the ignore file is read."""
-        stamps = {name: None if entry is None else _stamp(entry) for name, entry in self._walk("")}
-        return FileStamps(self.patterns(), stamps)
+    def stamps(self, ignored: tuple[str, ...]) -> FileStamps:
+        """Return the size, times and inode of all files that are not ignored. Only the ignore file is read."""
+        patterns = self.patterns()
+        walked = self._walk("", (*ignored, *patterns))
+        return FileStamps(patterns, {name: None if entry is None else _stamp(entry) for name, entry in walked})
 
     def text(self, file: LocalFile) -> str:
         """Return the text of a scanned file. Raises `FileChanged` if the file has changed since the scan."""
@@ -109,16 +110,17 @@ class Folder:
             raise FileChanged
         return data.decode()
 
-    def write(self, path: str, text: str, old: LocalFile | None) -> LocalFile:
+    def write(self, path: str, text: str, old: LocalFile | None, *, like: LocalFile | None = None) -> LocalFile:
         """Replace the text of the file `old`. If `old` is None, create a file at `path`.
 
+        The permissions of `old` are kept. A new file gets those of `like`, a file in the same directory.
         Raises `FileChanged` if `old` has changed since the scan, or if the new file exists already.
         """
         name = _name_of(path) if old is None else old.name
         data = text.encode()
         parent, last = os.path.split(name)
         with self._parent(parent, make=True) as directory:
-            temporary = self._temporary(data, directory)
+            temporary = self._temporary(data, directory, like=old or like)
             try:
                 if old is None:
                     with _as_changed():
@@ -166,8 +168,22 @@ class Folder:
             self._parent(old_parent) as before,
             self._parent(parent, make=True) as after,
         ):
-            rename_if_free(old, before, new, after)
+            try:
+                rename_if_free(old, before, new, after)
+            except FileExistsError:
+                if not _is_same_file(old, before, new, after):
+                    raise
+                self._rename_in_case(file.name, _name_of(path))
             os.fsync(after)
+
+    def _rename_in_case(self, old: str, new: str) -> None:
+        """Rename a file, and each directory above it, to a name that the file system takes for the same."""
+        below = ""
+        for before, after in zip(old.split("/"), new.split("/"), strict=True):
+            with self._parent(below) as directory:
+                if before != after:
+                    os.rename(before, after, src_dir_fd=directory, dst_dir_fd=directory)
+            below = os.path.join(below, after)
 
     def marker(self) -> bytes | None:
         """Return the content of the marker file `.retentive-sync`, or None if the file is missing or unreadable."""
@@ -245,15 +261,19 @@ class Folder:
                 raise FileChanged
             os.unlink(temporary, dir_fd=directory)
 
-    def _walk(self, below: str) -> Iterator[tuple[str, os.stat_result | None]]:
-        """Yield the name and the attributes of each file in the directory `below` and its subdirectories.
+    def _walk(self, below: str, ignored: tuple[str, ...]) -> Iterator[tuple[str, os.stat_result | None]]:
+        """Yield the name and the attributes of each file below the directory `below` that is not ignored.
 
-        If a subdirectory cannot be read, yield its name and None.
+        If a subdirectory cannot be read, yield its name and None. Raises `InvalidInput` if a subdirectory is
+        synchronised by itself, or is a location: its files would be copied without end.
         """
         try:
             with self._parent(below) as directory, os.scandir(directory) as entries:
-                listed = sorted(entry.name for entry in entries if not entry.name.startswith("."))
-                found = [(name, _entry(name, directory)) for name in listed]
+                names = [entry.name for entry in entries]
+                for mark in (MARKER, LOCATION) if below else ():
+                    if mark.partition("/")[0] in names and _entry(mark, directory) is not None:
+                        raise InvalidInput(nested(below, is_location=mark == LOCATION))
+                found = [(name, _entry(name, directory)) for name in sorted(names) if not name.startswith(".")]
         except OSError:
             if not below:
                 raise
@@ -261,17 +281,21 @@ class Folder:
             return
         for name, entry in found:
             inner = os.path.join(below, name)
-            if entry is None:  # the file was removed in the meantime
+            if entry is None or is_ignored(inner, ignored):  # None: the file was removed in the meantime
                 continue
             if stat.S_ISDIR(entry.st_mode):
-                yield from self._walk(inner)
+                yield from self._walk(inner, ignored)
             else:
                 yield inner, entry
 
-    def _temporary(self, data: bytes, directory: int) -> str:
+    def _temporary(self, data: bytes, directory: int, *, like: LocalFile | None = None) -> str:
         new, name = self._free_name(NEW), self._free_name(ASIDE)
-        descriptor = os.open(new, _WRITE, 0o666, dir_fd=directory)
+        with _as_changed():
+            mode = None if like is None else os.stat(os.path.basename(like.name), dir_fd=directory).st_mode & 0o777
+        descriptor = os.open(new, _WRITE, 0o666 if mode is None else 0o600, dir_fd=directory)
         try:
+            if mode is not None:
+                os.fchmod(descriptor, mode)
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
@@ -373,6 +397,23 @@ def is_ignored(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(each, pattern.rstrip("/")) for pattern in patterns for each in names)
 
 
+def nested(name: str, *, is_location: bool) -> str:
+    """Return the message for a directory in another one, of which only one can be synchronised."""
+    what = "is a location with memories" if is_location else "is synchronised by itself"
+    return (
+        f"the directory {_shown(name)!r} in it {what}, so its files would be copied without end; move it, or leave it"
+        f" out with --ignore or in {IGNORE}"
+    )
+
+
+def _is_same_file(name: str, directory: int, other: str, other_directory: int) -> bool:
+    """Return whether two names that differ in case only mean one file, as on macOS."""
+    found, also = _entry(name, directory), _entry(other, other_directory)
+    if found is None or also is None or name.casefold() != other.casefold():
+        return False
+    return os.path.samestat(found, also)
+
+
 def _unfit(entry: os.stat_result, most_bytes: int) -> str | None:
     if stat.S_ISLNK(entry.st_mode):
         return "the file is a link"
@@ -384,12 +425,12 @@ def _unfit(entry: os.stat_result, most_bytes: int) -> str | None:
 def _entry(name: str, directory: int) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 
 def _stamp(entry: os.stat_result) -> Stamp:
-    return Stamp(entry.st_size, entry.st_mtime_ns, entry.st_ino)
+    return Stamp(entry.st_size, entry.st_mtime_ns, entry.st_ino, entry.st_ctime_ns)
 
 
 def _is_text(data: bytes) -> bool:
@@ -405,7 +446,7 @@ def _name_of(path: str) -> str:
 
 
 def _shown(name: str) -> str:
-    return unicodedata.normalize("NFC", name.encode(errors="backslashreplace").decode())
+    return visible(unicodedata.normalize("NFC", name))
 
 
 @contextmanager

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, TypeAlias
 
 from retentive.frozen import dataclass
 from retentive.storage.contract import Memory
 from retentive.sync.files import LocalFile
-from retentive.sync.state import Base
+from retentive.sync.state import Base, Side
 from retentive.values.paths import ROOT
 
 Act: TypeAlias = Literal[
@@ -22,10 +22,15 @@ Act: TypeAlias = Literal[
     "delete_file",
     "rename_memory",
     "rename_file",
-    "hold",  # a deletion that must be confirmed
+    "hold_memory",  # a deletion of a memory that must be confirmed
+    "hold_file",  # a deletion of a file that must be confirmed
+    "hold_text",  # the file has an earlier text of the memory again, which must be confirmed
 ]
 MOST_UNCONFIRMED = 2
-"""Up to this number of deletions needs no confirmation, even if it is more than half of the files."""
+"""Up to this number of deletions within a day needs no confirmation, even if it is more than half of the files.
+
+The same number of files may go back to earlier texts at once.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +48,60 @@ def plan(
     memories: Mapping[str, Memory],
     deleted: Iterable[str],
     *,
-    confirmed: bool,
+    set_back: Collection[str] = (),
+    removed: Mapping[Side, int] | None = None,
+    confirmed: bool = False,
+    restoring: bool = False,
 ) -> list[SyncStep]:
     """Plan the steps that make the files and the memories the same.
 
     `bases` maps each path to its last common state. `deleted` yields the ids of memories that, according to the
-    history, were deleted. If a text was edited on one side and deleted on the other side, the edit wins. If more than
-    half of the files are missing, their memories are deleted only if `confirmed` is True.
+    history, were deleted. If a text was edited on one side and deleted on the other side, the edit wins.
+
+    Some changes are held until a person confirms them: deletions of more than half of the files or memories within a
+    day, and files that were set back to an earlier text (`set_back`). `removed` has the number of deletions that were
+    carried out within the last day. If `confirmed` is True, these changes are carried out. If `restoring` is True, they
+    are undone.
     """
     gone = frozenset(deleted)
     steps = _renamed_memories(bases, files, memories)
     busy = {path for step in steps for path in (step.path, step.to)}
-    renamed = _renamed_files(bases, files, memories, busy)
-    steps += renamed
-    busy |= {path for step in renamed for path in (step.path, step.to)}
+    for renamed in (_renamed_in_case, _renamed_files):
+        found = renamed(bases, files, memories, busy)
+        steps += found
+        busy |= {path for step in found for path in (step.path, step.to)}
     for path in sorted({*bases, *files, *memories} - busy):
         act = _act(bases.get(path), files.get(path), memories.get(path), gone)
         if act is not None:
             steps.append(SyncStep(act, path))
-    lost = sum(step.act == "delete_memory" for step in steps)
-    if not confirmed and lost > max(MOST_UNCONFIRMED, len(bases) // 2):
-        return [SyncStep("hold", step.path) if step.act == "delete_memory" else step for step in steps]
-    return steps
+    return steps if confirmed else _with_holds(steps, len(bases), set_back, removed or {}, restoring=restoring)
+
+
+def _with_holds(
+    steps: list[SyncStep], known: int, set_back: Collection[str], removed: Mapping[Side, int], *, restoring: bool
+) -> list[SyncStep]:
+    """Replace the steps that a person must confirm."""
+    other: dict[Act, Act] = {}
+    acts = Counter(step.act for step in steps)
+    for act, hold, undo, side in _HELD:
+        before = removed.get(side, 0)
+        if acts[act] and acts[act] + before > max(MOST_UNCONFIRMED, (known + before) // 2):
+            other[act] = undo if restoring else hold
+    back: Act = "pull" if restoring else "hold_text"
+    return [
+        SyncStep(
+            back if step.path in set_back and step.act in {"push", "merge"} else other.get(step.act, step.act),
+            step.path,
+            step.to,
+        )
+        for step in steps
+    ]
+
+
+_HELD: tuple[tuple[Act, Act, Act, Side], ...] = (
+    ("delete_memory", "hold_memory", "pull", "store"),
+    ("delete_file", "hold_file", "push", "directory"),
+)
 
 
 def _act(base: Base | None, file: LocalFile | None, memory: Memory | None, deleted: frozenset[str]) -> Act | None:
@@ -103,6 +140,26 @@ def _renamed_memories(
         if to != path and path in files and path not in memories and to not in files and to not in bases:
             found.append(SyncStep("rename_file", path, to))
     return _first_of_each(found)
+
+
+def _renamed_in_case(
+    bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory], busy: set[str]
+) -> list[SyncStep]:
+    """Plan to rename each memory whose file got a name that differs in letter case only. The text may differ too."""
+    new = {path.casefold(): path for path in files if path not in bases and path not in memories and path not in busy}
+    return [
+        SyncStep("rename_memory", path, new.pop(path.casefold()))
+        for path in bases
+        if path not in files and path not in busy and path in memories and path.casefold() in new
+    ]
+
+
+def respelled(
+    bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
+) -> frozenset[str]:
+    """Return the paths that one side renamed in letter case only, as they were spelled before."""
+    steps = [*_renamed_memories(bases, files, memories), *_renamed_in_case(bases, files, memories, set())]
+    return frozenset(step.path for step in steps if step.path.casefold() == step.to.casefold())
 
 
 def _renamed_files(

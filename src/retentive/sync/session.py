@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, RetentiveError
@@ -14,11 +15,11 @@ from retentive.frozen import dataclass
 from retentive.storage.contract import Memory
 from retentive.storage.disk import expanded
 from retentive.store import MemoryStore
-from retentive.sync.apply import SyncBecame, SyncOutcome, SyncRound
+from retentive.sync.apply import SyncBecame, SyncOutcome, SyncRound, is_earlier
 from retentive.sync.files import FileStamps, FolderScan, LocalFile
 from retentive.sync.folder import SETTLE_S, Folder, is_ignored
-from retentive.sync.plan import SyncStep, alike, plan
-from retentive.sync.state import SyncState, opened_state, save, state_folder
+from retentive.sync.plan import MOST_UNCONFIRMED, SyncStep, alike, plan, respelled
+from retentive.sync.state import Base, SyncState, opened_state, refuse_nested, save, state_folder
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
 
@@ -29,6 +30,10 @@ Many rounds happen only while other programs keep changing files or memories.
 """
 _TRIED_AGAIN: frozenset[SyncBecame] = frozenset({"waits", "refused"})
 """Outcomes of a step that the next round plans again. Only the outcome of the last round counts."""
+_OLDER = (
+    "the directory is an older copy of itself, as after a restored backup: both sides were united, and nothing was"
+    " deleted"
+)
 MOST_LOOKED_AT = 10_000
 RESCAN_S, POLL_S = 30.0, 1.0
 """Seconds between two comparisons of the stamps of files, and between two checks for a new version in the store."""
@@ -40,9 +45,10 @@ FULL_ROUND_S = 600.0
 class SyncOptions:
     """Options of a synchronisation.
 
-    `ignored` contains patterns in addition to those in the ignore file. `confirmed` permits the deletion of more than
-    half of the memories. `dry_run` reports the steps without applying them. `machine` is used in the names of conflict
-    copies. `states` is the folder for the state files.
+    `ignored` contains patterns in addition to those in the ignore file. `confirmed` carries out the changes that are
+    held for a person, and `restoring` undoes them. `dry_run` reports the steps without applying them. `machine` is used
+    in the names of conflict copies. `states` is the folder for the state files. `location` is the directory or the
+    database file that has the memory store, if it is on this machine.
     """
 
     ignored: tuple[str, ...] = ()
@@ -50,6 +56,8 @@ class SyncOptions:
     dry_run: bool = False
     machine: str = ""
     states: str = ""
+    restoring: bool = False
+    location: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +73,7 @@ class SyncReport:
     @property
     def needs_attention(self) -> bool:
         """True if something was not synchronised, or if a person must merge a conflict."""
-        unsolved = {"conflict", "held", "refused", "waits"}
+        unsolved = {"conflict", "held", "refused", "skipped", "waits"}
         return not self.is_settled or any(outcome.became in unsolved for outcome in self.outcomes)
 
 
@@ -73,8 +81,8 @@ class SyncReport:
 class SyncSession:
     """Synchronisation of a directory with a memory store. The function `opened` creates a session.
 
-    `newest` is the id of the newest version in the store. It was read in the last round, right before the memories were
-    listed.
+    `is_older` is True if the directory is an older copy of itself. `newest` is the id of the newest version in the
+    store. It was read in the last round, right before the memories were listed.
     """
 
     folder: Folder
@@ -83,6 +91,7 @@ class SyncSession:
     settings: Settings
     options: SyncOptions
     states: str
+    is_older: bool = False
     newest: str = ""
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> SyncReport:
@@ -92,6 +101,9 @@ class SyncSession:
         is unreachable.
         """
         found: dict[tuple[str, ...], SyncOutcome] = {}
+        if self.is_older:
+            found[("",)] = SyncOutcome(ROOT, "warning", "", _OLDER)
+            self.is_older = False
         for _ in range(MOST_ROUNDS):
             scan, outcomes, acted = self._round(dry=self.options.dry_run)
             found = {key: each for key, each in found.items() if each.became not in _TRIED_AGAIN}
@@ -125,43 +137,62 @@ class SyncSession:
             for memory in self.store.memories()
             if not is_ignored(memory.path.removeprefix(f"{ROOT}/"), ignored)
         }
-        clash = alike([*scan.files, *memories], bases)
-        left_out = frozenset({*scan.skipped, *scan.waiting, *clash})
+        scan = scan.without_editor_files({*bases, *memories})
+        clash = alike({*scan.files, *memories} - respelled(bases, scan.files, memories), bases)
+        folded = {path.casefold() for path in clash}  # a file with another spelling is not missing
+        spelled = {path for path in bases if path not in scan.files and path.casefold() in folded}
+        left_out = frozenset({*scan.skipped, *scan.waiting, *clash, *spelled})
         files = {path: file for path, file in scan.files.items() if not _is_in(path, left_out)}
         memories = {path: memory for path, memory in memories.items() if not _is_in(path, left_out)}
         considered = {path: base for path, base in bases.items() if not _is_in(path, left_out)}
         steps = plan(
-            considered, files, memories, self._deleted(considered, files, memories), confirmed=self.options.confirmed
+            considered,
+            files,
+            memories,
+            self._deleted(considered, files, memories),
+            set_back=self._set_back(considered, files, memories),
+            removed=self.state.removed_today(),
+            confirmed=self.options.confirmed,
+            restoring=self.options.restoring,
         )
         outcomes = [SyncOutcome(path, "skipped", "", why) for path, why in scan.skipped.items()]
         outcomes += [
             SyncOutcome(path, "skipped", "", "another path differs only in upper and lower case") for path in clash
         ]
-        if dry:
-            return scan, outcomes + [_planned(step) for step in steps], False
-        return scan, *self._applied(steps, files, memories, outcomes)
-
-    def _applied(
-        self,
-        steps: Sequence[SyncStep],
-        files: Mapping[str, LocalFile],
-        memories: Mapping[str, Memory],
-        outcomes: list[SyncOutcome],
-    ) -> tuple[list[SyncOutcome], bool]:
-        before = (dict(self.state.bases), dict(self.state.offered))
-        known = len(outcomes)
         work = SyncRound(
-            self.folder, self.store, self.state, self.settings, self.options.machine, files, memories, outcomes
-        )
+            self.folder, self.store, self.state, self.settings, self.options.machine, files, memories,
+            confirmed=self.options.confirmed,
+        )  # fmt: skip
+        if dry:
+            return scan, [*outcomes, *work.preview(steps)], False
+        is_acting = self._applied(work, steps)
+        return scan, [*outcomes, *work.outcomes], is_acting
+
+    def _applied(self, work: SyncRound, steps: Sequence[SyncStep]) -> bool:
+        before = (dict(self.state.bases), dict(self.state.offered))
         try:
             work.run(steps, self._save)
         finally:
             if before != (self.state.bases, self.state.offered):
                 self._save()
-        return outcomes, any(each.became not in {"held", "refused", "proposed"} for each in outcomes[known:])
+        return any(each.became not in {"held", "refused", "proposed"} for each in work.outcomes)
 
     def _save(self) -> None:
-        save(self.state, self.states)
+        save(self.state, self.states, self.folder)
+
+    def _set_back(
+        self, bases: Mapping[str, Base], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
+    ) -> frozenset[str]:
+        """Return the paths of files that got an earlier text of their memory, but not by the edit of a person.
+
+        An edit sets the time of a file to the present, and affects few files at once.
+        """
+        edited = [path for path, base in bases.items() if path in files and path in memories
+                  and files[path].sha256 not in {base.local_sha256, memories[path].sha256}]  # fmt: skip
+        older = {path for path in edited if _is_older(files[path], bases[path])}
+        looked_at = edited if len(edited) > MOST_UNCONFIRMED else older
+        found = {path for path in looked_at if is_earlier(self.store, memories[path], files[path].sha256)}
+        return frozenset(found if len(found) > MOST_UNCONFIRMED else found & older)
 
     def _deleted(
         self, bases: Mapping[str, object], files: Mapping[str, LocalFile], memories: Mapping[str, Memory]
@@ -194,12 +225,19 @@ def opened(store: MemoryStore, directory: str, options: SyncOptions | None = Non
     with opened_folder(directory) as folder:
         if is_inside(states, folder.path):
             raise InvalidInput("the folder for the state files must not be inside the synchronised directory")
-        chosen = SyncOptions(given.ignored, given.confirmed, given.dry_run, given.machine or machine_name(), states)
-        with opened_state(folder, store.id, states, confirmed=given.confirmed) as state:
-            session = SyncSession(folder, store, state, store.settings(), chosen, states)
+        chosen = replace(given, machine=given.machine or machine_name(), states=states)
+        refuse_nested(folder, (*given.ignored, *folder.patterns()), given.location)
+        with opened_state(folder, store.id, states, confirmed=given.confirmed, dry=given.dry_run) as (state, is_older):
+            session = SyncSession(folder, store, state, store.settings(), chosen, states, is_older)
             if not given.dry_run:
                 folder.clean(partial(_is_stored, store))
             yield session
+
+
+def check_directory(directory: str, options: SyncOptions) -> None:
+    """Raise `InvalidInput` if the directory and a location, or another synchronised directory, lie in one another."""
+    with opened_folder(directory) as folder:
+        refuse_nested(folder, (*options.ignored, *folder.patterns()), options.location)
 
 
 @contextmanager
@@ -244,7 +282,7 @@ def watch(session: SyncSession, hints: Callable[[float], bool], report: Callable
         now = time.monotonic()
         is_due = now - looked >= RESCAN_S
         try:
-            files = session.folder.stamps() if is_due else seen.files
+            files = session.folder.stamps(session.options.ignored) if is_due else seen.files
             glance = Glance(newest_version(session.store), files)
             if glance != seen or now - full >= FULL_ROUND_S:
                 done = session.run()
@@ -305,24 +343,5 @@ def _is_stored(store: MemoryStore, sha256: str) -> bool:
     return any(version.sha256 == sha256 for version in store.versions(limit=MOST_LOOKED_AT))
 
 
-def _planned(step: SyncStep) -> SyncOutcome:
-    match step.act:
-        case "push":
-            return SyncOutcome(step.path, "pushed", "store")
-        case "pull":
-            return SyncOutcome(step.path, "written", "directory")
-        case "merge":
-            return SyncOutcome(
-                step.path, "merged", "store and directory", "or a conflict, if both changed the same line"
-            )
-        case "delete_memory":
-            return SyncOutcome(step.path, "deleted", "store")
-        case "delete_file":
-            return SyncOutcome(step.path, "deleted", "directory")
-        case "rename_memory":
-            return SyncOutcome(step.to, "renamed", "store", f"from {step.path}")
-        case "rename_file":
-            return SyncOutcome(step.to, "renamed", "directory", f"from {step.path}")
-        case "hold":
-            return SyncOutcome(step.path, "held", "", "more than half of the files are missing")
-    return SyncOutcome(step.path, "skipped", "", "both sides are the same")
+def _is_older(file: LocalFile, base: Base) -> bool:
+    return base.stamp is not None and file.stamp.mtime_ns < base.stamp.mtime_ns

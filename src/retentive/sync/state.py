@@ -10,18 +10,23 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, field
+from pathlib import Path
+from typing import Literal, TypeAlias
 
 from retentive.errors import InvalidInput, Unavailable
 from retentive.frozen import dataclass
 from retentive.storage.disk import FILE_MODE, make_directory
 from retentive.storage.lock_file import LockFile
 from retentive.sync.files import Stamp
-from retentive.sync.folder import MARKER, Folder
+from retentive.sync.folder import IGNORE, LOCATION, MARKER, Folder, is_ignored, nested
 
 FORMAT = 1
+DAY_S = 86_400.0
+Side: TypeAlias = Literal["store", "directory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,8 @@ class SyncState:
 
     `token` is the name of the state file. It is stored in the marker file `.retentive-sync` of the directory. `bases`
     maps each path to its last common state. `offered` contains the files that were sent for review: it maps their paths
-    to the sha256 of their texts.
+    to the sha256 of their texts. `removed` has the times of the deletions on each side that nobody confirmed, in
+    seconds since 1970. `saves` counts the times that the state was saved. The marker file has the same number.
     """
 
     token: str
@@ -53,6 +59,14 @@ class SyncState:
     directory: str
     bases: dict[str, Base] = field(default_factory=dict)
     offered: dict[str, str] = field(default_factory=dict)
+    removed: dict[Side, list[float]] = field(default_factory=dict)
+    saves: int = 0
+
+    def removed_today(self) -> dict[Side, int]:
+        """Return the number of deletions on each side within the last day. Older ones are forgotten."""
+        oldest = time.time() - DAY_S
+        self.removed = {side: [at for at in times if at > oldest] for side, times in self.removed.items()}
+        return {side: len(times) for side, times in self.removed.items()}
 
 
 def state_folder(environment: Mapping[str, str]) -> str:
@@ -61,15 +75,51 @@ def state_folder(environment: Mapping[str, str]) -> str:
     return os.path.join(home, "retentive", "sync")
 
 
+def refuse_nested(folder: Folder, ignored: tuple[str, ...], location: str | None) -> None:
+    """Raise `InvalidInput` if a synchronised directory and a location, or two such directories, lie in one another.
+
+    `location` is the directory or the SQLite database that has the memory store, if it is on this machine.
+    """
+    real = Path(os.path.realpath(folder.path))
+    if location is not None:
+        names = ("memories", ".retentive") if not os.path.isfile(location) else ("",)
+        for own in (Path(os.path.realpath(os.path.join(location, name))) for name in names):
+            if own.is_relative_to(real) and not is_ignored(str(own.relative_to(real)), ignored):
+                raise InvalidInput(nested(str(own.relative_to(real)), is_location=True))
+            if real.is_relative_to(own):
+                raise InvalidInput("the directory belongs to the memory store itself; choose another one")
+    below = real
+    for above in real.parents:
+        if below.name == "memories" and (above / LOCATION).exists():
+            raise InvalidInput("the directory belongs to a location with memories; choose another one")
+        if (above / MARKER).exists() and not _leaves_out(above, str(real.relative_to(above))):
+            raise InvalidInput(
+                f"the directory {os.path.relpath(above, real)!r} above it is synchronised too, so its files would be"
+                f" copied without end; move it, or leave it out in the file {IGNORE} there"
+            )
+        below = above
+
+
+def _leaves_out(directory: Path, name: str) -> bool:
+    with suppress(OSError), closing(Folder(str(directory))) as folder:
+        return is_ignored(name, folder.patterns())
+    return False
+
+
 @contextmanager
-def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool) -> Iterator[SyncState]:
+def opened_state(
+    folder: Folder, store_id: str, states: str, *, confirmed: bool, dry: bool = False
+) -> Iterator[tuple[SyncState, bool]]:
     """Yield the state of a directory and a memory store, while a lock keeps other processes from synchronising them.
 
-    `states` is the folder for the state files. Raises `InvalidInput` if the directory was synchronised before, but its
-    marker file is missing. If `confirmed` is True, such a directory counts as new, without an error. Raises
-    `Unavailable` if another process has the lock.
+    Also yield whether the directory is an older copy of itself, such as a backup that was restored. In this case, the
+    state has no common state. If `dry` is True, nothing is locked or written. `states` is the folder for the state
+    files. Raises `InvalidInput` if the directory was synchronised before, but its marker file is missing. If
+    `confirmed` is True, such a directory counts as new, without an error. Raises `Unavailable` if another process has
+    the lock.
     """
-    make_directory(states)
+    if not dry:
+        make_directory(states)
     directory = os.path.realpath(folder.path)
     token = _token(folder, states, store_id, directory)
     if token is None:
@@ -80,19 +130,20 @@ def opened_state(folder: Folder, store_id: str, states: str, *, confirmed: bool)
                 " nothing is deleted"
             )
         token = secrets.token_hex(8)
+    if dry:
+        yield _current(folder, states, token, store_id, directory)
+        return
     lock = LockFile(os.path.join(states, f"{token}.lock"))
     try:
         if not lock.try_to_acquire():
             raise Unavailable("another process is synchronising this directory")
-        state = _load(states, token) or SyncState(token, store_id, directory)
-        state.directory = directory
+        state, is_older = _current(folder, states, token, store_id, directory)
         if folder.marker() is None or token != _marked(folder):
-            folder.mark(json.dumps({"sync": token}).encode())
-            save(state, states)
+            save(state, states, folder)
             for old in list(_all(states, store_id)):
                 if old.directory == directory and old.token != token:
                     _remove(states, old.token)
-        yield state
+        yield state, is_older
     finally:
         lock.release()
         os.close(lock.descriptor)
@@ -110,8 +161,22 @@ def saved_state(folder: Folder, states: str, store_id: str) -> tuple[SyncState |
     return found, os.stat(os.path.join(states, f"{found.token}.json")).st_mtime
 
 
-def save(state: SyncState, states: str) -> None:
-    """Write the state atomically. A crash leaves either the old state or the new one."""
+def _current(folder: Folder, states: str, token: str, store_id: str, directory: str) -> tuple[SyncState, bool]:
+    state = _load(states, token) or SyncState(token, store_id, directory)
+    state.directory = directory
+    is_older = token == _marked(folder) and _marked_saves(folder) < state.saves
+    if is_older:
+        state.bases, state.offered = {}, {}
+    return state, is_older
+
+
+def save(state: SyncState, states: str, folder: Folder) -> None:
+    """Write the state atomically. A crash leaves either the old state or the new one.
+
+    The marker is written first: it may be one save ahead, but only an older copy of the directory has one behind.
+    """
+    state.saves += 1
+    folder.mark(json.dumps({"sync": state.token, "saves": state.saves}).encode())
     kept = {"format": FORMAT, **asdict(state)}
     path = os.path.join(states, f"{state.token}.json")
     descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
@@ -140,11 +205,21 @@ def _token(folder: Folder, states: str, store_id: str, directory: str) -> str | 
 
 
 def _marked(folder: Folder) -> str | None:
-    try:
-        token = json.loads(folder.marker() or b"{}").get("sync")
-    except (ValueError, AttributeError):
-        return None
+    token = _mark(folder).get("sync")
     return token if isinstance(token, str) and token.isalnum() else None
+
+
+def _marked_saves(folder: Folder) -> int:
+    saves = _mark(folder).get("saves")
+    return saves if isinstance(saves, int) else 0
+
+
+def _mark(folder: Folder) -> dict[str, object]:
+    try:
+        found = json.loads(folder.marker() or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _load(states: str, token: str) -> SyncState | None:
@@ -167,7 +242,7 @@ def _base(kept: dict[str, object]) -> Base:
 
 
 def _all(states: str, store_id: str) -> Iterator[SyncState]:
-    for name in os.listdir(states):
+    for name in os.listdir(states) if os.path.isdir(states) else ():
         found = _load(states, name.removesuffix(".json")) if name.endswith(".json") else None
         if found is not None and found.store_id == store_id:
             yield found

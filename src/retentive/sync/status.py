@@ -53,8 +53,9 @@ def sync_status(store: MemoryStore, directory: str, options: SyncOptions) -> Syn
         bases: Mapping[str, Base] = {} if state is None else state.bases
         known = {path: (base.local_sha256, base.stamp) for path, base in bases.items()}
         found = _settled_scan(folder, known, ignored, settings.max_memory_bytes)
-    here = {path: file.sha256 for path, file in found.files.items()}
     there = {memory.path: memory.version_id for memory in store.memories()}
+    found = found.without_editor_files({*bases, *there})
+    here = {path: file.sha256 for path, file in found.files.items()}
     left_out = {*found.skipped, *found.waiting}
     return SyncStatus(
         None if at is None else datetime.fromtimestamp(at, UTC),

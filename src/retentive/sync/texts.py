@@ -12,6 +12,7 @@ INDEX = f"{ROOT}/MEMORY.md"
 """Path of the index of Claude Code's auto memory. The index has one line per memory."""
 INDEX_LINES, INDEX_BYTES = 200, 25_000
 """Number of lines and bytes of the index that Claude Code loads."""
+_MARK = "\ufeff"
 _FRONT = re.compile(r"\A---\n(.*?\n)?---\n", re.DOTALL)
 _KEPT_BY_CLIENT = re.compile(r"^([ \t]*)(modified|originSessionId):.*\n", re.MULTILINE)
 
@@ -34,15 +35,32 @@ def join(path: str, base: str | None, ours: str, theirs: str) -> Joined:
     Both texts are edits of the text `base`. `base` is None if no earlier common text is known. If the edits conflict,
     the result is the text of the memory. In the index of Claude Code's auto memory (MEMORY.md), edits never conflict:
     all lines that either side added are kept. Every client rewrites the lines `modified` and `originSessionId` of the
-    front matter. These two lines are taken from the later edit.
+    front matter. These two lines are taken from the later edit. Windows line endings and byte order marks are no
+    difference: if only one side added or removed them, the result is as on this side.
     """
-    ours, theirs = _with_later_front(ours, theirs)
-    merged = merge(base or "", ours, theirs)
-    if merged.text is not None:
-        return Joined(merged.text)
-    if path == INDEX:
-        return Joined(_union(base or "", ours, theirs))
-    return Joined(theirs, is_conflict=True)
+    merged = merge(base or "", *_with_later_front(ours, theirs)).text
+    if merged is not None:
+        return Joined(merged)
+    plain = _plain(base or ""), *_with_later_front(_plain(ours), _plain(theirs))
+    merged = merge(*plain).text
+    if merged is None and path != INDEX:
+        return Joined(theirs, is_conflict=True)
+    text = _union(*plain) if merged is None else merged
+    is_same = base is None or _form(base) == _form(ours)
+    return Joined(_in_form(text, *_form(theirs if is_same else ours)))
+
+
+def _plain(text: str) -> str:
+    return text.removeprefix(_MARK).replace("\r\n", "\n")
+
+
+def _form(text: str) -> tuple[bool, bool]:
+    """Return whether a text begins with a byte order mark, and whether most of its lines end as on Windows."""
+    return text.startswith(_MARK), text.count("\r\n") * 2 > text.count("\n")
+
+
+def _in_form(text: str, has_mark: bool, is_windows: bool) -> str:
+    return _MARK * has_mark + (text.replace("\n", "\r\n") if is_windows else text)
 
 
 def warnings(path: str, text: str) -> list[str]:

@@ -51,9 +51,11 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return kept | {"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
 
 
-def run(environment: dict[str, str], *arguments: str, code: str = MAIN) -> subprocess.CompletedProcess[str]:
+def run(
+    environment: dict[str, str], *arguments: str, code: str = MAIN, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=cwd)
 
 
 def save(path: Path, text: str) -> None:
@@ -154,6 +156,57 @@ def test_a_dry_run_has_the_status_of_the_run(environment: dict[str, str], tmp_pa
     for arguments in (["--dry-run"], []):
         done = run(environment, "--at", at, "sync", str(notes), *arguments)
         assert (done.returncode, done.stdout.count("held\t")) == (6, 3)
+
+
+@pytest.mark.parametrize(
+    ("at", "directory"),
+    [
+        (None, "."),
+        ("sqlite:///x/../memory.db", "."),
+        ("../link/memory", "../notes"),
+        ("memory", "../link"),
+        (".", "."),
+    ],
+)
+def test_a_directory_is_not_copied_into_itself(
+    environment: dict[str, str], tmp_path: Path, at: str | None, directory: str
+) -> None:
+    """The location would be in the directory. Nothing is created, and `--ignore` is one of the remedies."""
+    notes = tmp_path / "notes"
+    save(notes / "ada.md", "# Ada\n")
+    (tmp_path / "link").symlink_to(notes)
+    environment |= {} if at is None else {"RETENTIVE_AT": at}
+    for more in ([], ["--dry-run"], ["--watch"]):
+        done = run(environment, "sync", directory, *more, cwd=notes)
+        assert (done.returncode, "its files would be copied without end" in done.stderr) == (2, True)
+    assert list(notes.iterdir()) == [notes / "ada.md"]
+    done = run(environment, "sync", directory, "--ignore", "memor*", cwd=notes)
+    assert (done.returncode, done.stdout) == (0, "pushed\t/memories/ada.md\tstore\t\n")
+
+
+def test_a_dry_run_creates_nothing(environment: dict[str, str], tmp_path: Path) -> None:
+    """Neither the location nor a state."""
+    notes = tmp_path / "notes"
+    save(notes / "a.md", "a\n")
+    for at in (f"sqlite:///{tmp_path}/memory.db", f"{tmp_path}/memory"):
+        done = run(environment, "--at", at, "sync", str(notes), "--dry-run")
+        assert (done.returncode, done.stdout) == (0, "pushed\t/memories/a.md\tstore\t\n")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.md", "notes"]
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"], ["--status"]])
+def test_names_cannot_control_a_terminal(environment: dict[str, str], tmp_path: Path, more: list[str]) -> None:
+    """Control characters of names are shown escaped, and what was skipped gives status 6."""
+    notes, at = tmp_path / "notes", f"sqlite:///{tmp_path}/memory.db"
+    for name in ("a\x1b]0;owned\x07\x1b[31m.md", "new\nline.md", "tab\t.md", "ok.md"):
+        save(notes / name, "x\n")
+    if more == ["--status"]:
+        assert run(environment, "--at", at, "sync", str(notes)).returncode == 6
+    done = run(environment, "--at", at, "sync", str(notes), *more)
+    assert all(char.isprintable() for line in done.stdout.splitlines() for char in line.replace("\t", ""))
+    assert "\nline.md" not in done.stdout
+    if not more:
+        assert (done.returncode, "skipped\t/memories/new\\u000aline.md\t\t" in done.stdout) == (6, True)
 
 
 def test_mistakes_name_the_remedy(environment: dict[str, str], tmp_path: Path) -> None:

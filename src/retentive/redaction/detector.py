@@ -11,12 +11,14 @@ from __future__ import annotations
 import bisect
 import difflib
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput
+from retentive.redaction.documents import JsonDocument, Span, Unescaped, document, escaped_lines, unescaped
 from retentive.redaction.kinds import KINDS, SPECIFIC_LAST
 from retentive.redaction.rules import NAME, Find, Kind, Rule
 from retentive.redaction.search import Limits, Scanned
@@ -32,6 +34,8 @@ _SHORT_CHARS = 4_000  # a text of up to this length first gets a quick check for
 # A marker can be the context that makes the value beside it a match, so a redacted text is examined again. More passes
 # than these find nothing in practice.
 _MAX_PASSES = 3
+_MAX_LEVELS = 3  # texts in texts that are examined, such as the arguments of a tool call in a session
+_MIN_STRING = 6  # characters; a shorter string of a document has no value
 
 
 class Detector:
@@ -61,13 +65,56 @@ class Detector:
         If `in_path` is true, the text is a path. In a path, a number with the form of a card number is certain. In
         other texts, such a number is certain only if a word such as "card" is near.
         """
+        return self._find(text, in_path=in_path, levels=_MAX_LEVELS)
+
+    def _find(self, text: str, *, in_path: bool, levels: int) -> list[Find]:
+        """Return the matches in a text, and in the texts in it down to `levels` levels."""
         has_rules = self._rules or self._detectors
-        if not has_rules and len(text) <= _SHORT_CHARS and _built_in_rules(self._with_re2).exclude(text):
+        has_escapes = levels > 0 and "\\" in text
+        is_short = not has_rules and not has_escapes and len(text) <= _SHORT_CHARS
+        if is_short and _built_in_rules(self._with_re2).exclude(text):
             return []
         finds = [find for find in self._built_in(text, in_path=in_path) if find.kind in self._kinds]
+        if has_escapes:
+            finds = [_before_quote(find, text) for find in finds]
+        whole = document(text)
         if has_rules:
-            finds += self._by_rules(text)
+            by_rules = self._by_rules(text)
+            finds += (
+                by_rules if whole is None else (find for find in by_rules if whole.has_in_one(find.start, find.end))
+            )
+        if whole is not None:
+            finds = self._in_document(whole, finds, in_path=in_path, levels=levels)
+        elif has_escapes:
+            lines = unescaped(text, escaped_lines(text))
+            inner = self._find(lines.text, in_path=in_path, levels=levels - 1)
+            finds += (find for find in _moved_back(inner, lines) if not find.likely)
         return _without_overlaps(_outside(finds, text) if "[" in text else finds)
+
+    def _in_document(self, whole: JsonDocument, finds: list[Find], *, in_path: bool, levels: int) -> list[Find]:
+        """Return the parts of `finds` in the strings of a document, and the matches in each string as its own text.
+
+        The built-in rules examine many strings at once, with joints between them that no match crosses.
+        """
+        plain_strings: list[Span] = []
+        documents: set[Span] = set()
+        inner: list[Find] = []
+        for span in whole.strings(_MIN_STRING):
+            text = whole.text[slice(*span)]
+            if levels > 0 and ("\\" in text or text.lstrip()[:1] in {"{", "["}):
+                value = unescaped(whole.text, [span])
+                inner += _moved_back(self._find(value.text, in_path=in_path, levels=levels - 1), value)
+                if document(value.text) is not None:
+                    documents.add(span)
+            else:
+                plain_strings.append(span)
+                inner += (_moved(find, span[0]) for find in self._by_rules(text))
+        together = unescaped(whole.text, plain_strings)
+        joined = (find for find in self._built_in(together.text, in_path=in_path) if find.kind in self._kinds)
+        inner += _moved_back(joined, together)
+        rest = JsonDocument(whole.text, [span for span in whole.literals if span not in documents])
+        parts = ((find, span) for find in finds for span in rest.inside(find.start, find.end))
+        return [*inner, *(find._replace(start=start, end=end) for find, (start, end) in parts)]
 
     def redact(self, text: str) -> tuple[str, list[str]]:
         """Replace each sensitive value by `[REDACTED:{kind}]`.
@@ -115,17 +162,46 @@ def reaches_far(text: str) -> bool:
 
     Also True for a text with invisible characters, because any number of them can separate a value from its context.
     """
+    if text.lstrip(" \t\r\n")[:1] in {"{", "["}:  # a document is examined string by string
+        return True
     seen, view = plain(text)
     return view is not None or _built_in_rules(None).reach_far(seen)
 
 
 def replaced(text: str, finds: Iterable[Find]) -> str:
-    """Replace each match in a text by `[REDACTED:{kind}]`."""
+    """Replace each match in a text by `[REDACTED:{kind}]`. A JSON document stays a JSON document."""
+    whole, names = document(text), Counter[str]()
     parts, at = [], 0
     for find in finds:
-        parts += [text[at : find.start], f"[REDACTED:{find.kind}]"]
+        marker = f"[REDACTED:{find.kind}]"
+        if whole is not None and whole.is_number(find.start):
+            marker = f'"{marker}"'
+        elif whole is not None and whole.is_key(find.start):  # two fields of an object must not get the same name
+            names[marker] += 1
+            number = names[marker] + text.count(f'"{marker}')
+            marker += f" {number}" if number > 1 else ""
+        parts += [text[at : find.start], marker]
         at = find.end
     return "".join([*parts, text[at:]])
+
+
+def _moved(find: Find, by: int) -> Find:
+    return find._replace(start=find.start + by, end=find.end + by)
+
+
+def _moved_back(finds: Iterable[Find], view: Unescaped) -> Iterator[Find]:
+    """Yield matches in a view as matches in its original text."""
+    for find in finds:
+        span = view.span(find.start, find.end)
+        if span is not None:
+            yield Find(find.kind, *span, likely=find.likely)
+
+
+def _before_quote(find: Find, text: str) -> Find:
+    """Leave out backslashes at the end of a match that belong to the quote behind it."""
+    if text[find.end : find.end + 1] not in {'"', "'"}:
+        return find
+    return find._replace(end=max(find.start + 1, find.start + len(text[find.start : find.end].rstrip("\\"))))
 
 
 @lru_cache(maxsize=4)

@@ -49,7 +49,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "delete-id": ("retentive delete-id mem_0123",),
     "import": (
         "retentive import ~/notes --under team/",
-        "retentive import . --git main:docs --dry-run",
+        "retentive import ~/notes --dry-run",
         "retentive import saved.tar.gz --whole --as copy",
     ),
     "log": ("retentive log notes.md", "retentive log --since yesterday -n 20"),

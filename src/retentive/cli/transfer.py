@@ -66,9 +66,6 @@ def export(location: Location, dest: str, *, notes: bool) -> None:
 
 @output.command("import", json="Print a JSON object.")
 @click.argument("source")
-@click.option(
-    "--git", "revision", metavar="REV", help="SOURCE is a Git repository; import its files at REV or REV:DIRECTORY."
-)
 @click.option("--under", metavar="PATH", default=ROOT, type=MEMORY_PATH, help="Directory for the imported memories.")
 @click.option("--overwrite", is_flag=True, help="Replace existing memories, which are kept by default.")
 @click.option("--dry-run", is_flag=True, help="Print the result without importing anything.")
@@ -84,14 +81,13 @@ def import_(
     location: Location,
     source: str,
     *,
-    revision: str | None,
     under: str,
     overwrite: bool,
     dry_run: bool,
     whole: bool,
     key: str | None,
 ) -> None:
-    """Import files as memories, from a directory, a Git repository or an export.
+    """Import files as memories, from a directory or an export.
 
     If SOURCE contains a directory `memories`, only the files in this directory are imported. Links are not followed,
     and files that are not text are refused. The guards of the memory store apply. The actor of the changes is
@@ -105,8 +101,8 @@ def import_(
     if key is not None and not whole:
         raise click.UsageError("--as needs --whole.")
     if whole:
-        if revision is not None or overwrite or dry_run or under != ROOT:
-            raise click.UsageError("--whole cannot be combined with --git, --under, --overwrite or --dry-run.")
+        if overwrite or dry_run or under != ROOT:
+            raise click.UsageError("--whole cannot be combined with --under, --overwrite or --dry-run.")
         _import_whole(location, source, key)
         return
     from retentive.transfer.import_files import Import  # noqa: PLC0415 - slow to import
@@ -115,7 +111,7 @@ def import_(
     outcomes: list[FileOutcome] = []
     with ExitStack() as stack:
         stack.enter_context(naming("Source", source))
-        found = stack.enter_context(_source(source, revision))
+        found = stack.enter_context(_source(source))
         store = stack.enter_context(store_for(location, dry_run=dry_run))
         progress = stack.enter_context(output.progress("Importing"))
         work = Import(store, under=under, overwrite=overwrite, dry_run=dry_run)
@@ -338,13 +334,11 @@ def _backend(
 
 
 @contextmanager
-def _source(source: str, revision: str | None) -> Iterator[Source]:
+def _source(source: str) -> Iterator[Source]:
     from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - slow to import
-    from retentive.transfer.sources import ArchiveSource, DirectorySource, GitSource  # noqa: PLC0415
+    from retentive.transfer.sources import ArchiveSource, DirectorySource  # noqa: PLC0415
 
-    if revision is not None:
-        yield GitSource(source, revision)
-    elif os.path.isfile(source):
+    if os.path.isfile(source):
         archive: Archive
         with open_archive(source) as archive:
             yield ArchiveSource(archive)

@@ -1,21 +1,15 @@
-"""Sources of imports: a directory, a tar file, a Git commit, or the current memories of an export.
-
-The program `git` reads a repository. It neither changes the repository nor runs anything in it: hooks, file monitors,
-filters and the download of missing objects are turned off.
-"""
+"""Sources of imports: a directory, a tar file, or the current memories of an export."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import subprocess
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from functools import partial
-from typing import IO, NamedTuple, Protocol
+from typing import IO, Protocol
 
-from retentive.errors import InvalidInput, NotFound, TooLarge, Unavailable
+from retentive.errors import NotFound, TooLarge
 from retentive.frozen import dataclass
 from retentive.storage.disk import expanded, need_posix
 from retentive.transfer.archive_reader import Archive
@@ -26,17 +20,6 @@ MAX_FILE_BYTES = 256 * 1024 * 1024  # each file is loaded into memory
 LAYOUT = "memories"  # the directory in which the official SDK's local tool and retentive keep memories
 OWN = ".retentive"  # what the directory backend keeps beside the memories
 TOO_LARGE = f"larger than {MAX_FILE_BYTES // 2**20} MB"
-_QUIET = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "protocol.allow=never")
-_ENVIRONMENT = {
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "LC_ALL": "C",
-}
-_KINDS = {"120000": "a symbolic link", "160000": "a submodule"}
-_FILES = {"100644", "100755", "100664"}
 
 
 class Source(Protocol):
@@ -86,7 +69,7 @@ class DirectorySource:
     """
 
     def __init__(self, path: str) -> None:
-        need_posix("an import of a directory", "on this system import an archive or a Git repository")
+        need_posix("an import of a directory", "on this system import an archive")
         path = expanded(path)
         if not os.path.isdir(path):
             raise NotFound("the file or directory does not exist")
@@ -199,77 +182,6 @@ def _name_in(entry: PlainEntry) -> str:
     return entry.name.removeprefix("./")
 
 
-class _Entry(NamedTuple):
-    mode: str
-    object: str
-    size: int
-    name: str
-
-
-class GitSource:
-    """Files of a Git tree. `revision` is a commit, a tag, a branch, or `commit:directory`.
-
-    If the tree has a directory `memories`, only the files in it are read. Raises `InvalidInput`, `NotFound` or
-    `Unavailable`.
-    """
-
-    def __init__(self, path: str, revision: str) -> None:
-        path = expanded(path)
-        git = shutil.which("git")
-        if git is None:
-            raise NotFound("the program `git` was not found: install it, or import a directory of files")
-        if not revision or revision.startswith("-") or "\0" in revision:
-            raise InvalidInput("the Git revision must not be empty, must not start with `-` and must not contain NUL")
-        if not os.path.isdir(path):
-            raise NotFound("the Git repository does not exist")
-        self._command = [git, "-C", path, *_QUIET]
-        self._revision = revision
-        entries = list(self._listed())
-        self.inside = LAYOUT if any(entry.name.startswith(LAYOUT + "/") for entry in entries) else None
-        start = f"{LAYOUT}/" if self.inside else ""
-        self._entries = [
-            entry._replace(name=entry.name[len(start) :]) for entry in entries if entry.name.startswith(start)
-        ]
-
-    def count(self) -> int:
-        """Return the number of files."""
-        return len(self._entries)
-
-    def items(self) -> Iterator[Item]:
-        """Yield all files. The caller must read a file before it asks for the next one."""
-        with self._run("cat-file", "--batch") as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            for entry in self._entries:
-                if entry.mode not in _FILES:
-                    yield refused(entry.name, _KINDS.get(entry.mode, "not a regular file"))
-                elif entry.size > MAX_FILE_BYTES:
-                    yield refused(entry.name, TOO_LARGE)
-                else:
-                    yield Item(entry.name, partial(_blob, process.stdin, process.stdout, entry))
-
-    def _listed(self) -> Iterator[_Entry]:
-        listing = ("ls-tree", "-r", "-l", "-z", "--full-tree", self._revision)
-        with self._run(*listing, stderr=subprocess.PIPE) as process:
-            out, errors = process.communicate()
-        if process.returncode != 0:
-            raise _failure(errors)
-        for line in out.split(b"\0")[:-1]:
-            facts, _, name = line.partition(b"\t")
-            mode, _, number, size = facts.decode().split()
-            yield _Entry(mode, number, int(size) if size != "-" else 0, os.fsdecode(name))
-
-    def _run(self, *arguments: str, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        """Return a running git process, for use in a `with` block.
-
-        When the block ends, the input of git is closed. This ends git too.
-        """
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ENVIRONMENT
-        command = [*self._command, *arguments]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=stderr, env=environment)  # noqa: S603 - no shell
-
-
 def _is_link(name: str, descriptor: int) -> bool:
     return stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode)
 
@@ -294,27 +206,3 @@ def _read(name: str, descriptor: int) -> bytes | str:
             data = file.read(MAX_FILE_BYTES + 1)
             return TOO_LARGE if len(data) > MAX_FILE_BYTES else data
     return "no longer exists"
-
-
-def _blob(asked: IO[bytes], answered: IO[bytes], entry: _Entry) -> bytes | str:
-    try:
-        asked.write(entry.object.encode() + b"\n")
-        asked.flush()
-    except OSError:
-        raise Unavailable("git ended before all files were read") from None
-    head = answered.readline().split()
-    if len(head) != 3:
-        return "missing in the repository"
-    data = answered.read(int(head[2]) + 1)
-    if len(data) != int(head[2]) + 1:
-        raise Unavailable("git ended before all files were read")
-    return data[:-1]
-
-
-def _failure(errors: bytes) -> Exception:
-    """Return the error for a message of git. The error does not contain the paths in the message."""
-    if b"not a git repository" in errors:
-        return NotFound("the directory is not a Git repository")
-    if b"dubious ownership" in errors:
-        return InvalidInput("git does not trust the repository, because another user owns it")
-    return NotFound("the Git repository does not have this revision")

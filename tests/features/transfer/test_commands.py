@@ -97,7 +97,6 @@ def test_files_are_imported_with_a_line_for_each(tmp_path: Path) -> None:
     assert (again["same"], again["created"]) == (1, 0)
     assert here(at, "import", str(tmp_path / "nothing")).exit_code == 3
     assert here(at, "import", str(tmp_path / "files"), "--as", "x").exit_code == 2
-    assert here(at, "import", str(tmp_path / "files"), "--git", "HEAD").exit_code == 3
     shown = terminal(tmp_path, "--at", at, "import", "files", "--under", "/memories/\x1b[32m")
     assert "\x1b[32m" not in shown
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import socket
-import subprocess
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +17,7 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.transfer.archive_reader import open_archive
 from retentive.transfer.export import export_files, export_whole
 from retentive.transfer.import_files import IMPORT, FileOutcome, Import
-from retentive.transfer.sources import ArchiveSource, DirectorySource, GitSource, Source, TarSource
+from retentive.transfer.sources import ArchiveSource, DirectorySource, Source, TarSource
 from support.commands import tree
 
 from .copies import place
@@ -268,44 +266,3 @@ def test_exported_files_are_imported_unchanged(store: MemoryStore, files: Path, 
     with pytest.raises(InvalidInput, match="with this name exists"):
         export_files(store, str(tmp_path / "out"))
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".out")) == []
-
-
-def git(repository: Path, *arguments: str) -> None:
-    given = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", "-C", str(repository), *given, *arguments], check=True, capture_output=True, timeout=60)
-
-
-def test_a_git_tree_is_imported(store: MemoryStore, files: Path, tmp_path: Path) -> None:
-    """The import reads the committed files of a revision, not the work tree. It runs no hook of the repository."""
-    shutil.rmtree(files / ".git")
-    git(files, "init", "-q")
-    git(files, "add", "-A")
-    git(files, "commit", "-qm", "first")
-    (files / "a.md").write_text("second\n")
-    git(files, "commit", "-qam", "second")
-    (files / "a.md").write_text("not committed\n")
-    ran = tmp_path / "ran"
-    for hook in ("post-checkout", "pre-auto-gc", "reference-transaction", "fsmonitor-watchman"):
-        (files / ".git" / "hooks" / hook).write_text(f"#!/bin/sh\ntouch {ran}\n")
-        (files / ".git" / "hooks" / hook).chmod(0o755)
-    git(files, "config", "core.fsmonitor", f"touch {ran} #")
-    ran.unlink(missing_ok=True)
-    outcomes = run(store, GitSource(str(files), "HEAD~1"))
-    assert tree(store) == TREE
-    assert (outcomes["link"].why, outcomes["binary"].became) == ("a symbolic link", "refused")
-    assert run(store, GitSource(str(files), "main"), overwrite=True)["a.md"].became == "replaced"
-    assert set(run(store, GitSource(str(files), "HEAD:d"), under="/memories/part")) == {"b.md", "e/empty"}
-    assert not ran.exists()
-    for revision in ("nothing", "HEAD:nothing"):
-        with pytest.raises(NotFound, match="does not have this revision"):
-            GitSource(str(files), revision)
-    with pytest.raises(InvalidInput):
-        GitSource(str(files), "--upload-pack=x")
-    with pytest.raises(NotFound, match="not a Git repository"):
-        GitSource(str(tmp_path), "HEAD")
-
-
-def test_without_git_there_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NotFound, match="git"):
-        GitSource(str(tmp_path), "HEAD")

@@ -159,7 +159,7 @@ class PermissionDenied(RetentiveError):
     code = "permission_denied"
 
 
-class StorageReadOnly(PermissionDenied):
+class StorageReadOnly(RetentiveError):
     """The storage cannot be written: it is on a read-only file system, or in files that this process may only read."""
 
     code = "storage_read_only"

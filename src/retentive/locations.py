@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.storage.contract import DEFAULT_WORKSPACE, Backend, Clock, NewId, StoreInfo, plain_name, sortable_id
-from retentive.storage.disk import expanded, need_posix
+from retentive.storage.disk import can_write, expanded, need_posix
 from retentive.values.extras import pip_install
 from retentive.values.properties import named
 from retentive.values.records import SYSTEM_STORE
@@ -22,6 +22,7 @@ from retentive.values.records import SYSTEM_STORE
 if TYPE_CHECKING:
     from retentive.storage.server import ServerBackend
 
+PRIVATE = ".retentive"  # as in storage/files/layout.py, slow to import
 _DATABASE_ENDINGS = (".db", ".db3", ".sqlite", ".sqlite3")
 _ALIASES = {"postgres": "postgresql", "sqlite3": "sqlite"}
 _EXAMPLES = "sqlite:///memory.db, postgresql://host/database, s3://bucket/prefix"
@@ -102,17 +103,27 @@ def _open_directory(path: str, clock: Clock, new_id: NewId, *, create: bool) -> 
 
     if os.path.isfile(path):
         raise InvalidInput("the location is a file, not a directory; for a SQLite database use sqlite:///NAME")
-    if not create and is_foreign(path):
+    private = os.path.join(path, PRIVATE)
+    if is_foreign(path) and os.path.isdir(path) and not (create and can_write(private)):
         from retentive.storage.files.foreign import ForeignDirectory  # noqa: PLC0415 - rarely needed
 
         return ForeignDirectory(path, clock=clock, new_id=new_id)
+    if not can_write(os.path.join(private, "memory.db")):
+        from retentive.storage.files.read_only import UnwritableDirectory  # noqa: PLC0415 - rarely needed
+
+        return UnwritableDirectory(path)
     return DirectoryBackend(path, clock=clock, new_id=new_id)
 
 
 def _open_sqlite(rest: str, clock: Clock, new_id: NewId) -> Backend:
     from retentive.storage.sqlite import SqliteBackend  # noqa: PLC0415 - drivers are imported late
 
-    return SqliteBackend(_sqlite_path(rest), clock=clock, new_id=new_id)
+    path = _sqlite_path(rest)
+    if path is not None and os.path.exists(path) and not can_write(path):
+        from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - rarely needed
+
+        return ReadOnlyBackend(path)
+    return SqliteBackend(path, clock=clock, new_id=new_id)
 
 
 def _open_server(scheme: str, rest: str, clock: Clock, new_id: NewId, *, check: bool = True) -> ServerBackend:
@@ -166,7 +177,7 @@ def location_exists(location: str | os.PathLike[str], *, or_is_empty: bool = Fal
     if scheme is not None:
         path = _sqlite_path(rest) if scheme == "sqlite" else None
         return path is None or (os.path.lexists(path) and (or_is_empty or not _is_empty_file(path)))
-    return os.path.isfile(rest) or os.path.lexists(os.path.join(rest, ".retentive")) or _has_files(rest)
+    return os.path.isfile(rest) or os.path.lexists(os.path.join(rest, PRIVATE)) or _has_files(rest)
 
 
 def local_path(location: str) -> str | None:
@@ -180,7 +191,7 @@ def local_path(location: str) -> str | None:
 def is_foreign(location: str | os.PathLike[str]) -> bool:
     """Return whether a location is the path of a directory that was never opened (it has no `.retentive`)."""
     scheme, path = parse_location(location)
-    return scheme is None and not os.path.lexists(os.path.join(path, ".retentive"))
+    return scheme is None and not os.path.lexists(os.path.join(path, PRIVATE))
 
 
 def _is_empty_file(path: str) -> bool:

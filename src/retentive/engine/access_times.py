@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from retentive.errors import RetentiveError, Unavailable
+from retentive.errors import RetentiveError, StorageReadOnly, Unavailable
 from retentive.storage import forking
 from retentive.storage.contract import Backend, Clock, Memory
 
@@ -74,6 +74,8 @@ class Accesses:
             try:
                 self._write(store_id, seen)
             except RetentiveError as error:
+                if isinstance(error, StorageReadOnly):  # nothing else was to be expected
+                    continue
                 import logging  # noqa: PLC0415 - not needed at startup
 
                 logging.getLogger("retentive").warning("view times were not recorded: %s", error.code)

@@ -25,7 +25,7 @@ try:
 except ImportError as error:
     raise ImportError(f"this module needs deepagents: {pip_install('deepagents')}") from error
 
-from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly, RetentiveError
+from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly, RetentiveError, StorageReadOnly
 from retentive.integrations.documents import acting, memories_below, until_no_conflict
 from retentive.integrations.memory import ActorLike, MemoryLocation, open_memory
 from retentive.store import MemoryStore
@@ -214,6 +214,6 @@ def _data(memory: Memory, text: str) -> FileData:
 
 def _code(error: RetentiveError) -> str:
     """Return the code that the deepagents protocol has for an error. If there is none, return the error message."""
-    if isinstance(error, ReadOnly | PermissionDenied):
+    if isinstance(error, ReadOnly | PermissionDenied | StorageReadOnly):
         return "permission_denied"
     return "invalid_path" if isinstance(error, InvalidInput) and error.code == "invalid_path" else str(error)

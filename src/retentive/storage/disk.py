@@ -45,6 +45,40 @@ def os_error(error: OSError) -> RetentiveError:
     return Unavailable(f"the storage failed ({errno.errorcode.get(error.errno or 0, 'unknown error')})")
 
 
+def can_write(path: str) -> bool:
+    """Return whether this process may change the file at `path` and create other files beside it.
+
+    Also true if `path` or its directory does not exist. Creating it then raises the error with its reason.
+    """
+    beside = os.path.dirname(os.path.abspath(path))
+    return all(os.access(each, os.W_OK) for each in (path, beside) if os.path.exists(each))
+
+
+def need_readable(path: str) -> None:
+    """Raise `PermissionDenied` if this process may not read the file or directory at `path`."""
+    if not os.access(path, os.R_OK):
+        raise os_error(PermissionError(errno.EACCES, ""))
+
+
+def has_room(path: str, size: int) -> bool:
+    """Return whether the file system of `path` has `size` free bytes for this process, as far as this is known."""
+    if not hasattr(os, "statvfs"):
+        return True
+    found = os.statvfs(path)
+    return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize >= size
+
+
+def exists(path: str) -> bool:
+    """Return whether something has the name `path`. Raises `PermissionDenied` if this process may not find that out."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise os_error(error) from None
+    return True
+
+
 def expanded(path: str | os.PathLike[str]) -> str:
     """Replace a leading `~` or `~user` of a path with the home directory.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO
 
-from retentive.errors import AlreadyExists, NotFound, PermissionDenied, StoreFull, Unavailable
+from retentive.errors import AlreadyExists, NotFound, PermissionDenied, StorageReadOnly, StoreFull, Unavailable
 from retentive.storage.disk import BINARY, CLOSE_ON_EXEC, FILE_MODE, os_error, sync_directory
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | CLOSE_ON_EXEC | BINARY
@@ -72,6 +72,8 @@ def _mapped(error: OSError) -> Exception:
     mapped = os_error(error)
     if isinstance(mapped, StoreFull):
         return StoreFull("the disk is full; the file was not written")
+    if isinstance(mapped, StorageReadOnly):
+        return StorageReadOnly("the file cannot be written, because its file system is read-only")
     if isinstance(mapped, PermissionDenied):
         return PermissionDenied("this process has no permission to read or write the file")
     return Unavailable(f"the file could not be read or written ({error.strerror})")

@@ -63,7 +63,8 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         self._opened = ExitStack()
         try:
             self._files = self._open_files(private)
-            path = os.path.join(private or os.path.join(self.root, PRIVATE), "memory.db")
+            self.private = private or os.path.join(self.root, PRIVATE)
+            path = os.path.join(self.private, "memory.db")
             self._cache = RecordCache(path)
             super().__init__(path, clock=clock, new_id=new_id, observer=self._files)
             self._files.start(self.exclusive)
@@ -248,9 +249,9 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
         super().__init__(os.path.join(private, "memory.db"))
         try:
             self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            self._connection.close()
-            raise Unavailable("the directory of the memories cannot be opened") from None
+        except OSError as error:
+            super().close()
+            raise os_error(error) from None
 
     def directory_of(self, store: StoreInfo) -> str:
         return os.path.join(self.root, *parts_of(store))
@@ -262,8 +263,7 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
         from retentive.storage.files.check import examine_files  # noqa: PLC0415 - as above
 
         yield from super().check(quick=quick)
-        with self._lock:
-            yield from examine_files(self._connection, self._base)
+        yield from self.look(lambda connection: list(examine_files(connection, self._base)))
 
     def close(self) -> None:
         super().close()

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from retentive.errors import Damaged, OutcomeUnknown, PermissionDenied, Refused, RetentiveError, StoreFull, Unavailable
+from retentive.errors import (
+    Damaged,
+    OutcomeUnknown,
+    PermissionDenied,
+    Refused,
+    RetentiveError,
+    StorageReadOnly,
+    StoreFull,
+    Unavailable,
+)
 from retentive.storage.queue import Ran, StoreJob
 from retentive.storage.sql.snapshot import StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
@@ -15,7 +24,8 @@ from retentive.storage.sqlite.connection import SqliteConnection, connect
 from retentive.storage.sqlite.space import Space
 
 T = TypeVar("T")
-_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)  # these undo the whole transaction
+_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied, StorageReadOnly)
+"""Errors that undo the whole transaction."""
 
 
 class Writer:

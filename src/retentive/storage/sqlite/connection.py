@@ -18,7 +18,7 @@ _PRAGMAS = (
     "PRAGMA synchronous = FULL",  # each commit syncs the log, so a change is durable when the call returns
     "PRAGMA secure_delete = ON",  # overwrites deleted content
     "PRAGMA temp_store = MEMORY",  # keeps texts out of temporary files
-    "PRAGMA trusted_schema = OFF",
+    "PRAGMA trusted_schema = OFF",  # these two also apply to connections that only read
 )
 
 
@@ -158,7 +158,7 @@ def connect_to_look(path: str, *, immutable: bool = False) -> SqliteConnection:
     With `immutable`, the connection creates no other files, acquires no locks, and ignores the write-ahead log.
     """
     connection = SqliteConnection(path, timeout_s=READ_TIMEOUT_S, only_looks="immutable" if immutable else "ro")
-    return _prepared(connection, ("PRAGMA query_only = ON", "PRAGMA trusted_schema = OFF"))
+    return _prepared(connection, ("PRAGMA query_only = ON", *_PRAGMAS[-2:]))
 
 
 def _prepared(connection: SqliteConnection, pragmas: Sequence[str], *, use_log: bool = False) -> SqliteConnection:

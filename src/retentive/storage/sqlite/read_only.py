@@ -1,71 +1,192 @@
-"""Read-only access to the memory stores in a SQLite file. It does not write, create or recover anything."""
+"""Read-only access to the memory stores in a SQLite file. It does not write, create or recover anything.
+
+SQLite needs a writable index beside the log, even for reading. Where nothing can be written (a read-only mount, a
+snapshot, a full disk, files of another user), a database that no process has open is read without locks and log
+(`immutable=1`). If its log has content, that content is part of the acknowledged changes. Without an index, a private
+copy of both files is read then.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from retentive.errors import NotFound, RetentiveError, StorageReadOnly, UnknownSchema
+from retentive.errors import Closed, Damaged, NotFound, RetentiveError, StorageReadOnly, Unavailable, UnknownSchema
+from retentive.storage import forking
 from retentive.storage.contract import Snapshot, Transaction, sortable_id
+from retentive.storage.disk import can_write, has_room, need_readable, os_error
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
-from retentive.storage.sqlite.connection import connect_to_look
+from retentive.storage.sqlite.connection import SqliteConnection, connect_to_look
 from retentive.storage.sqlite.format import SCHEMA, check_format, integrity
 
 if TYPE_CHECKING:
     from retentive.storage.findings import Finding
 
 T = TypeVar("T")
+_INDEX_BYTES = 64 * 1024  # SQLite's index of the log, and a page of the log
+_MOST_ATTEMPTS = 10
+_Stamp = tuple[int, int, int, int, bool]
 
 
 class ReadOnlyBackend(SqlBackend):
     """Backend for reading the SQLite file at `path`. Methods that write raise `StorageReadOnly`.
 
-    Raises `NotFound` if there is no file.
+    Raises `NotFound` if there is no file, and `PermissionDenied` if this process may not read it.
     """
 
     def __init__(self, path: str) -> None:
         super().__init__(SCHEMA, time.time, sortable_id)
-        self._lock = threading.RLock()
+        self._path = os.path.abspath(path)
+        self._connection: SqliteConnection | None = None
+        self._stamp: _Stamp | None = None
+        self._copy: str | None = None
+        self._closed = False
+        self.renew_after_fork()
         if not os.path.exists(path):
             raise NotFound("there is no database at this location; restore it from a backup")
+        need_readable(path)
         try:
             check_format(path)
         except UnknownSchema:
             raise
         except RetentiveError:  # a damaged file can still be opened
             pass
-        self._connection = connect_to_look(path)
+        self._look_up()
+        forking.watch(self)
+
+    def renew_after_fork(self) -> None:
+        """Replace the lock in a forked child, where the thread that holds it does not exist."""
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Keep the file closed during the context, so that the process can fork."""
+        with self._lock:
+            self._drop()
+            yield
+
+    def _look_up(self) -> SqliteConnection:
+        """Return a connection to the present state of the file."""
+        if self._closed:
+            raise Closed("the location is closed; open it again")
+        stamp = _stamp(self._path)
+        if self._connection is None or self._stamp not in {None, stamp}:
+            self._drop()
+            self._connection, self._copy = _connected(self._path, stamp)
+            is_live = self._copy is None and not _reads_alone(self._path, stamp)
+            self._stamp = None if is_live else stamp  # SQLite finds the changes of a file that it reads with locks
+        return self._connection
 
     def look(self, work: Callable[[Connection], T]) -> T:
+        """Return the result of `work`. If the file changes while it is read without locks, `work` runs again."""
         with self._lock:
-            return work(self._connection)
+            for _ in range(_MOST_ATTEMPTS):
+                connection = self._look_up()
+                try:
+                    found = work(connection)
+                except Damaged:
+                    if self._is_steady():
+                        raise
+                else:
+                    if self._is_steady():
+                        return found
+        raise Unavailable("the database was changed each time while it was read")
+
+    def _is_steady(self) -> bool:
+        return self._stamp in {None, _stamp(self._path)}
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        with self._lock:
-            self._connection.run("BEGIN")
+        def in_transaction(connection: Connection) -> T:
+            assert isinstance(connection, SqliteConnection)
+            connection.run("BEGIN")
             try:
-                return work(SqlSnapshot(self._connection, store_id))
+                return work(self._snapshot(connection, store_id))
             finally:
-                self._connection.roll_back()
+                connection.roll_back()
+
+        return self.look(in_transaction)
+
+    def _snapshot(self, connection: Connection, store_id: str) -> Snapshot:
+        return SqlSnapshot(connection, store_id)
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
         from retentive.storage.sql.check import examine  # noqa: PLC0415 - slow to import
 
         with self._lock:  # yields each finding at once: if the file is damaged, the next statement may fail
-            yield from integrity(self._connection)
-            yield from examine(self._connection, SCHEMA)
+            yield from integrity(self._look_up())
+            yield from examine(self._look_up(), SCHEMA)
 
     def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False) -> T:
-        raise StorageReadOnly("the location was opened read-only")
+        raise StorageReadOnly("the location was opened read-only, because its files cannot be written")
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        raise StorageReadOnly("the location was opened read-only")
+        raise StorageReadOnly("the location was opened read-only, because its files cannot be written")
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        if self._copy is not None:
+            shutil.rmtree(self._copy, ignore_errors=True)
+            self._copy = None
 
     def close(self) -> None:
         with self._lock:
-            self._connection.close()
+            self._closed = True
+            self._drop()
+
+
+def _connected(path: str, stamp: _Stamp) -> tuple[SqliteConnection, str | None]:
+    """Return a connection to the file at `path`, and the directory of a private copy if that was necessary."""
+    if _reads_alone(path, stamp):
+        return connect_to_look(path, immutable=True), None
+    connection = connect_to_look(path)
+    try:
+        connection.rows("PRAGMA user_version")  # opens the index of the log
+    except RetentiveError as error:
+        if isinstance(error, Damaged) or not stamp[3] or stamp[4]:
+            return connection, None
+        connection.close()
+    else:
+        return connection, None
+    copy = _copied(path)
+    return connect_to_look(os.path.join(copy, os.path.basename(path))), copy
+
+
+def _reads_alone(path: str, stamp: _Stamp) -> bool:
+    """Return True if no process has the file open, its log is empty, and no index of the log can be created."""
+    is_open = stamp[3] > 0 or stamp[4]
+    return not is_open and not (can_write(path) and has_room(path, _INDEX_BYTES))
+
+
+def _copied(path: str) -> str:
+    """Copy a database and its log into a new temporary directory, and return the directory."""
+    directory = tempfile.mkdtemp(prefix="retentive-")
+    try:
+        for suffix in ("", "-wal"):
+            shutil.copyfile(path + suffix, os.path.join(directory, os.path.basename(path) + suffix))
+    except OSError as error:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise os_error(error) from None
+    return directory
+
+
+def _stamp(path: str) -> _Stamp:
+    """Return what changes if another process opens or writes the database."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise os_error(error) from None
+    try:
+        log_bytes = os.stat(path + "-wal").st_size
+    except OSError:
+        log_bytes = 0
+    return found.st_ino, found.st_size, found.st_mtime_ns, log_bytes, os.path.exists(path + "-shm")

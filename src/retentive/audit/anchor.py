@@ -2,8 +2,8 @@
 
 Anybody who can write to the storage can rewrite the audit log together with the versions, or replace both with an older
 copy. Anchors make this detectable. Each line of an anchor file is one anchor: the head of the audit log, a keyed digest
-of each version recorded since the previous line, and a signature (HMAC-SHA256). Nobody without the key can forge a line
-or use a digest to confirm a guessed text.
+of the settings and of each version recorded since the previous line, and a signature (HMAC-SHA256). Nobody without the
+key can forge a line or use a digest to confirm a guessed text.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import hmac
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from retentive.audit.chain import Head, canonical
@@ -22,10 +23,12 @@ from retentive.frozen import dataclass
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.disk import FILE_MODE, expanded, os_error, sync_directory
 from retentive.values.records import to_us
+from retentive.values.settings import from_text
 
 FORMAT = 1
 KEY_BYTES = 32
 LEAF_DIGITS = 32  # 128 bits, too many to search for a second text with the same keyed digest
+_TEXTS = ("store", "time", "newest", "previous", "signature")
 _KEY_PREFIX = "retentive-anchor-key:"
 
 
@@ -76,6 +79,10 @@ class AnchorKey:
         """Return the HMAC-SHA256 of a text, in hexadecimal."""
         return hmac.new(self.secret, text.encode(), hashlib.sha256).hexdigest()
 
+    def settings_digest(self, text: str | None) -> str:
+        """Return a keyed digest of the stored settings `text`."""
+        return self.sign(canonical(["settings", text]))
+
     def leaf(self, version: Version, data: bytes | None) -> str:
         """Return a keyed digest that covers the fields of `version` and its stored text, `data`."""
         redacted = None if version.redacted_at is None else to_us(version.redacted_at)
@@ -93,7 +100,8 @@ class Anchor:
 
     `head` is the head of the audit log at `time`. `versions` has the versions that were recorded since the previous
     anchor of the store: it maps the id of each version to its digest. `newest` is the id of the newest version of the
-    store. `previous` is the signature of the previous anchor of the store, or empty in its first anchor.
+    store. `settings` is a digest of the stored settings, or empty while their setting `audit` is off: changes then need
+    no entry. `previous` is the signature of the previous anchor of the store, or empty in its first anchor.
     """
 
     store: str
@@ -101,12 +109,14 @@ class Anchor:
     head: Head
     versions: Mapping[str, str]
     newest: str
+    settings: str
     previous: str
     signature: str
 
     def body(self, key: AnchorKey) -> str:
         """Return the JSON text that the signature covers: all fields of the anchor except the signature."""
-        return canonical({
+        settings = {"settings": self.settings} if self.settings else {}
+        return canonical(settings | {
             "format": FORMAT,
             "key": key.id,
             "store": self.store,
@@ -123,19 +133,28 @@ class Anchor:
 
 
 def new_anchor(
-    key: AnchorKey, store: str, *, at: datetime, head: Head, before: Anchor | None, leaves: Mapping[str, str]
+    key: AnchorKey,
+    store: str,
+    *,
+    at: datetime,
+    head: Head,
+    before: Anchor | None,
+    leaves: Mapping[str, str],
+    settings: str | None,
 ) -> Anchor:
     """Create a signed anchor of a store. `before` is the previous anchor of the store, or None.
 
-    `leaves` maps the ids of versions to their digests. The anchor contains only the versions newer than `before`.
+    `leaves` maps the ids of versions to their digests. `settings` is the text of the stored settings. The anchor
+    contains only the versions newer than `before`.
     """
     last = "" if before is None else before.newest
     added = {version: leaf for version, leaf in leaves.items() if version > last}
     newest = max(added, default=last)
     previous = "" if before is None else before.signature
     time = at.isoformat(timespec="seconds")
-    unsigned = Anchor(store, time, head, added, newest, previous, "")
-    return Anchor(store, time, head, added, newest, previous, key.sign(unsigned.body(key)))
+    digest = key.settings_digest(settings) if from_text(settings).audit else ""
+    unsigned = Anchor(store, time, head, added, newest, digest, previous, "")
+    return replace(unsigned, signature=key.sign(unsigned.body(key)))
 
 
 def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = False) -> list[Anchor]:
@@ -190,14 +209,15 @@ def _parsed(line: str, number: int, key: AnchorKey) -> Anchor:
             known = f"this version of retentive supports only format {FORMAT}"
             raise InvalidInput(f"the anchor file has format {written}, but {known}; upgrade retentive")
         versions = {str(version): str(leaf) for version, leaf in found["versions"].items()}
-        texts: Sequence[str] = [str(found[name]) for name in ("store", "time", "newest", "previous", "signature")]
+        texts: Sequence[str] = [str(found[name]) for name in _TEXTS]
+        settings = str(found.get("settings", ""))
         named, head = found["key"], Head.parse(found["head"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InvalidInput(f"line {number} of the anchor file is not an anchor") from None
     if named != key.id:
         raise InvalidInput(f"line {number} of the anchor file was signed with a different key")
     store, time, newest, previous, signature = texts
-    return Anchor(store, time, head, versions, newest, previous, signature)
+    return Anchor(store, time, head, versions, newest, settings, previous, signature)
 
 
 def _content(path: str, what: str) -> str:

@@ -25,6 +25,7 @@ from retentive.storage.contract import Snapshot, Transaction, to_datetime
 from retentive.values.pages import ListPage
 from retentive.values.paths import ancestors, is_within
 from retentive.values.records import Recorded
+from retentive.values.settings import from_text
 
 ENTRY, HEAD, DETAIL = "audit", "audit.head", "audit.detail"
 """Record kinds. Entries and details have the entry number as key. One record contains the head of the chain."""
@@ -71,6 +72,8 @@ class AuditEntry:
     - `audit`: new value of the setting `audit`, if the operation changed this setting.
     - `newest`: id of the newest version when the entry was written, so that later versions can be recognised. Only the
       first entry and entries with `audit` have this field.
+    - `settings_sha256`: digest of the stored settings after the operation. Only the first entry and entries of changed
+      settings have this field, and only while the stored setting `audit` is on.
     - `withheld`: numbers of earlier entries whose paths the operation removed from the log.
     - `facts`: other fields, such as the names of changed settings.
     """
@@ -90,6 +93,7 @@ class AuditEntry:
     proposed: bool = False
     audit: bool | None = None
     newest: str | None = None
+    settings_sha256: str | None = None
     withheld: tuple[int, ...] = ()
     hash: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
@@ -185,6 +189,8 @@ def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Se
     if head.seq == 0 or "audit" in body:
         newest = next(tx.versions(limit=1), None)
         whole["newest"] = "" if newest is None else newest.id
+    if (head.seq == 0 or "settings" in body) and from_text(tx.settings).audit:
+        whole["settings_sha256"] = digest_of_settings(tx.settings)
     if detail is not None:
         whole["detail"] = digest_of_detail(detail)
     digest = entry_hash(store_id, whole)
@@ -209,6 +215,20 @@ def changes_field(recorded: Sequence[Recorded]) -> dict[str, object]:
     digest = hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()
     ends = (min(recorded, key=lambda each: each.version_id), max(recorded, key=lambda each: each.version_id))
     return {"changes": [list(each) for each in ends], "count": len(ids), "versions_sha256": digest}
+
+
+def digest_of_settings(text: str | None) -> str:
+    """Return the digest of the stored settings `text`."""
+    return hashlib.sha256(f"settings {text or ''}".encode()).hexdigest()
+
+
+def last_settings(entries: Sequence[AuditEntry]) -> AuditEntry | None:
+    """Return the entry that has the digest of the present settings.
+
+    Return None if no entry has one, or if the log was switched off later, so that changes of settings have no entries.
+    """
+    found = next((each for each in reversed(entries) if each.settings_sha256 or each.audit is False), None)
+    return None if found is None or found.settings_sha256 is None else found
 
 
 def digest_of_detail(detail: str) -> str:
@@ -276,6 +296,7 @@ def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
             proposed=bool(said.get("proposed")),
             audit=switched,
             newest=_text_or_none(said.get("newest")),
+            settings_sha256=_text_or_none(said.get("settings_sha256")),
             withheld=tuple(int(seq) for seq in said.get("withheld", ())),
             hash=_text(said["hash"]),
             facts={name: value for name, value in said.items() if name not in _FIELDS},

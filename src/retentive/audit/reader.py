@@ -77,8 +77,10 @@ class Audit:
                 raise Damaged(f"no anchor was written, because the verification failed ({verified.findings[0]})")
             since = found.versions(after=None if before is None else before.newest)
             at = to_datetime(now_us(context.clock))
-            leaves = leaves_of(signer, found, list(since))
-            return new_anchor(signer, context.id, at=at, head=head_of(found), before=before, leaves=leaves)
+            leaves, head = leaves_of(signer, found, list(since)), head_of(found)
+            return new_anchor(
+                signer, context.id, at=at, head=head, before=before, leaves=leaves, settings=found.settings
+            )
 
         made = context.read(work)
         if before is not None and (made.head, made.newest) == (before.head, before.newest):

@@ -16,13 +16,15 @@ from retentive.audit.chain import (
     Head,
     canonical,
     digest_of_detail,
+    digest_of_settings,
     entry_hash,
     head_of,
+    last_settings,
     parsed,
     seq_of,
 )
 from retentive.audit.compare import Difference, differences
-from retentive.errors import Damaged, InvalidInput
+from retentive.errors import Damaged, InvalidInput, UnknownSchema
 from retentive.frozen import dataclass
 from retentive.storage.contract import Snapshot, Version
 from retentive.values.records import EXTERNAL
@@ -30,12 +32,17 @@ from retentive.values.settings import from_text
 
 PROGRESS_ENTRIES = 1_000
 """Number of entries between two reports of progress."""
-ProblemKind: TypeAlias = Literal["altered", "missing", "reordered", "unknown", "detail altered", "detail missing"]
+ProblemKind: TypeAlias = Literal[
+    "altered", "missing", "reordered", "unknown", "detail altered", "detail missing", "settings altered"
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Problem in an audit log. `what` is the kind of problem, and `seq` is the number of the entry."""
+    """Problem in an audit log. `what` is the kind of problem, and `seq` is the number of the entry.
+
+    `settings altered`: the stored settings differ from those after this entry, and no later entry changed them.
+    """
 
     what: ProblemKind
     seq: int
@@ -150,6 +157,18 @@ class _Verification:
             elif head.seq and self.hashes[head.seq] != head.hash:
                 self.problems.append(Problem("altered", head.seq))
 
+    def check_settings(self, text: str | None, anchored: Anchored | None) -> None:
+        """Compare the stored settings with the last entry that has their digest, and with the last anchor."""
+        last = last_settings(self.known)
+        if last is not None and last.settings_sha256 != digest_of_settings(text):
+            self.problems.append(Problem("settings altered", last.seq))
+        if anchored is None or not anchored.anchors or not anchored.anchors[-1].settings:
+            return
+        anchor = anchored.anchors[-1]
+        later = any(each.seq > anchor.head.seq and (each.settings_sha256 or each.audit is False) for each in self.known)
+        if not later and anchored.key.settings_digest(text) != anchor.settings:
+            self.problems.append(Problem("settings altered", anchor.head.seq))
+
 
 @dataclass(frozen=True, slots=True)
 class Anchored:
@@ -186,9 +205,13 @@ def verify(
             if progress is not None and last % PROGRESS_ENTRIES == 0:
                 progress(len(run.known))
         run.check_details(snapshot.records(DETAIL))
-        run.check_heads([*expected, *heads, head_of(snapshot)])
-        if not run.hashes and from_text(snapshot.settings).audit:
+        recorded = head_of(snapshot)
+        run.check_heads([*expected, *heads, recorded])
+        if run.hashes and recorded != run.head and not run.problems:  # the next entry would replace a present one
+            run.problems.append(Problem("altered", last))
+        if not run.hashes and _is_on(snapshot):
             run.problems.append(Problem("missing", 1))
+        run.check_settings(snapshot.settings, anchored)
     except Damaged:  # a record of an encrypted store fails to decrypt
         run.problems.append(Problem("altered", last + 1))
     except InvalidInput:  # the record of the head is malformed
@@ -198,6 +221,13 @@ def verify(
     if anchored is not None:
         found = _differences(snapshot, anchored, run.known, unaudited)
     return Verified(len(run.known), problem, run.head if run.known else None, unaudited, tuple(found))
+
+
+def _is_on(snapshot: Snapshot) -> bool:
+    try:
+        return from_text(snapshot.settings).audit
+    except UnknownSchema:  # the settings cannot be read
+        return False
 
 
 def _differences(

@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from retentive.audit.chain import ENTRY as AUDIT
 from retentive.doctor.records import can_be_read
 from retentive.doctor.store_check import Progress, StoreCheck
 from retentive.engine.access_times import KIND as ACCESSED
@@ -82,8 +81,6 @@ def _check_activity(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
     for key, value in backend.side_records(info.id, ACCESSED):
         if not can_be_read(float, value):
             yield found("record_wrong", info.id, f"{ACCESSED} {key}")
-    if backend.read(info.id, lambda snapshot: next(snapshot.records(AUDIT), None)) is None:
-        return
     verified = MemoryStore(backend, info).audit.verify()
     if verified.problem is not None:
         yield found("audit_wrong", info.id, str(verified.problem))

@@ -14,9 +14,10 @@ import pytest
 import retentive
 from retentive import InvalidInput, MemoryStore, NotFound, Retentive
 from retentive.audit.anchor import AnchorKey
+from retentive.doctor import check
 from retentive.errors import Damaged
 from support.command_line import here
-from support.places import LASTING, opened
+from support.places import EVERYWHERE, LASTING, opened
 
 from .logs import Log, database
 
@@ -262,3 +263,49 @@ def test_the_commands(tmp_path: Path) -> None:
     value = json.loads(here(at, "audit", "verify", "--anchor", file, "--key", key, "--json").stdout)
     assert value["differences"] == [{"what": "altered", "version_id": version.id}]
     assert here(at, "audit", "anchor", file, "--key", key).exit_code == 13
+
+
+SETTINGS = {"audit": True, "review": ["session:*"], "read_only_paths": ["/memories/team/**"]}
+
+
+def forge_settings(place: Retentive, store: MemoryStore, text: str | None) -> None:
+    """Write the settings of a store without retentive's operations, as with SQL."""
+    place.backend.write(store.id, lambda tx: tx.set_metadata(settings=text))
+
+
+@pytest.mark.parametrize("backend", EVERYWHERE)
+@pytest.mark.parametrize("forged", [None, '{"audit": true}', '{"no such setting": 1}', "["])
+def test_settings_that_were_changed_without_an_entry_are_found(
+    backend: str, forged: str | None, tmp_path: Path
+) -> None:
+    """The log may even have been switched off by this. `verify` finds it with and without an anchor."""
+    with opened(backend, tmp_path) as place:
+        store = place.store()
+        store.change_settings(SETTINGS)
+        store.execute({"command": "create", "path": A, "file_text": "one"})
+        file, key = str(tmp_path / "anchors"), str(tmp_path / "key")
+        AnchorKey.create(key)
+        assert store.audit.anchor(file, key) is not None
+        assert store.audit.verify(anchor=file, key=key).is_sound
+        forge_settings(place, store, forged)
+        for found in (store.audit.verify(), store.audit.verify(anchor=file, key=key)):
+            assert str(found.problem) == "entry 1: settings altered"
+        assert "audit_wrong" in {finding.code for finding in check(place.backend)}
+
+
+def test_recorded_changes_of_settings_are_sound(scene: Scene) -> None:
+    """A change has an entry with the new digest. After the log was switched off, changes need no entry."""
+    scene.anchor()
+    scene.store.change_settings({"max_memories": 7})
+    assert scene.findings() == []
+    scene.anchor()
+    scene.store.trust.quarantine("session:s1", actor="user:ann")
+    assert scene.findings() == []
+    scene.anchor()
+    scene.store.change_settings({"audit": False})
+    scene.store.change_settings({"max_memories": 8})
+    assert scene.findings() == []
+    scene.store.change_settings({"audit": True})
+    assert scene.findings() == []
+    forge_settings(scene.place, scene.store, '{"audit": true}')
+    assert [each.partition(": ")[2] for each in scene.findings()] == ["settings altered"]

@@ -11,7 +11,9 @@ import pytest
 
 from retentive import InvalidInput, MemoryStore
 from retentive.audit.chain import DETAIL, ENTRY, HEAD, Head, canonical, entry_hash, key_of
-from support.places import opened
+from retentive.doctor import check
+from retentive.storage.contract import Transaction
+from support.places import EVERYWHERE, opened
 
 from .logs import Log
 
@@ -332,3 +334,28 @@ def test_a_modified_encrypted_entry_is_named(backend: str, tmp_path: Path) -> No
             assert problem is not None
             assert (problem.what, problem.seq) == ("altered", 3)
             assert place.store().execute(VIEW).is_error is False
+
+
+@pytest.mark.parametrize("backend", EVERYWHERE)
+def test_a_log_deleted_whole_is_found_by_the_doctor(backend: str, tmp_path: Path) -> None:
+    """The stored setting says that a chain should exist. A chain of which only the head was removed is found too."""
+    with opened(backend, tmp_path) as place:
+        store = place.store()
+        store.change_settings({"audit": True})
+        store.execute({"command": "view", "path": "/memories"})
+
+        def remove(*kinds: str) -> None:
+            def work(tx: Transaction) -> None:
+                for kind in kinds:
+                    for key, _ in list(tx.records(kind)):
+                        tx.put_record(kind, key, None)
+
+            place.backend.write(store.id, work)
+
+        remove(HEAD)
+        assert [finding.subject for finding in check(place.backend) if finding.code == "audit_wrong"] != []
+        assert not store.audit.verify().is_sound
+        remove(ENTRY, DETAIL, HEAD)
+        assert [finding.subject for finding in check(place.backend) if finding.code == "audit_wrong"] == [
+            "entry 1: missing"
+        ]

@@ -39,6 +39,14 @@ class ChangeSettings(WriteOperation[Settings]):
         switched = {"audit": result.audit} if "audit" in self.changes else {}
         return {"settings": sorted(self.changes), **switched}
 
+    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
+        """Return nothing: a repeated request gets the present settings, and does not reverse a later change."""
+        return {}
+
+    def again(self, kept: Mapping[str, Any], tx: Transaction) -> Settings:
+        """Return the present settings."""
+        return from_text(tx.settings)
+
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Settings:
         """Store the settings. Raises `ReadOnly`, and `InvalidInput` for an unknown name or an invalid value."""
         if self.is_read_only:

@@ -176,6 +176,14 @@ class Confirm(WriteOperation[list[str]]):
         """Return the facts for the audit entry: the number of confirmed memories."""
         return {"confirmed": len(result)}
 
+    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
+        """Return the ids of the confirmed versions. A repeated request confirms no later text."""
+        return {"versions": [memory.version_id for memory in _memories(tx, self.path)]}
+
+    def again(self, kept: Mapping[str, Any], tx: Transaction) -> list[str]:
+        """Return the paths of the memories as the first run confirmed them."""
+        return [tx.version(each)[0].path for each in kept["versions"]]
+
     def apply(self, tx: Transaction, writer: GuardedWriter) -> list[str]:
         """Write the confirmations. Raises `NotFound` and `ReadOnly`."""
         if self.is_read_only:
@@ -212,6 +220,14 @@ class ChangeQuarantine(WriteOperation[bool]):
         The pattern is left out, because it can contain an e-mail address.
         """
         return {"settings": ["quarantine"]}
+
+    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
+        """Return whether the setting changed. A repeated request does not reverse a later change."""
+        return {"changed": result}
+
+    def again(self, kept: Mapping[str, Any], tx: Transaction) -> bool:
+        """Return the result of the first run."""
+        return bool(kept["changed"])
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> bool:
         """Store the setting. Raises `ReadOnly`, and `InvalidInput` if the settings become too long."""

@@ -36,6 +36,7 @@ from retentive.server.envelope import Envelope
 from retentive.server.errors import HttpError, api_error, missing, overloaded, unauthorized
 from retentive.server.events import Hub
 from retentive.server.fields import read_fields, read_query
+from retentive.server.handlers.repeats import answered_once
 from retentive.server.json_body import read_object
 from retentive.server.keys import KeyRecord
 from retentive.server.limits import BodyBudget, RateLimits
@@ -268,6 +269,8 @@ def _answered(call: RouteCall, route: Route, fields: Mapping[str, Any]) -> Route
 
     The handler may still run after the deadline of the request, so only this function may close the file.
     """
+    if route.again is not None:
+        return answered_once(call, partial(call.answered_by, route.handler, fields), route.again)
     if call.uploaded is None:
         return call.answered_by(route.handler, fields)
     if call.uploaded.is_taken():

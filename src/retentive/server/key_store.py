@@ -35,6 +35,7 @@ class KeyOptions(TypedDict, total=False):
     created_by: str | None
     rate_limit: str | None
     max_body_bytes: int | None
+    key_id: str | None
 
 
 class KeyStore:
@@ -59,7 +60,10 @@ class KeyStore:
         return datetime.fromtimestamp(self._clock(), UTC)
 
     def create(self, name: str, **options: Unpack[KeyOptions]) -> NewKey:
-        """Create an API key and store its record. Raises `InvalidInput` if an option is invalid."""
+        """Create an API key and store its record.
+
+        Raises `InvalidInput` if an option is invalid, and `Conflict` if there is a key with this id.
+        """
         made = new_key(name, now=self.now(), **options)
         self._records.put(KIND, _short(made.record.id), made.record.to_text(), expected=None)
         return made

@@ -142,8 +142,12 @@ def new_key(
     created_by: str | None = None,
     rate_limit: str | None = None,
     max_body_bytes: int | None = None,
+    key_id: str | None = None,
 ) -> NewKey:
-    """Create an API key, without storing it. Raises `InvalidInput` if an argument is invalid."""
+    """Create an API key, without storing it. Raises `InvalidInput` if an argument is invalid.
+
+    The default of `key_id` is a result of `new_key_id`.
+    """
     for pattern in stores:
         check_name_pattern(pattern)
     for pattern in act_as:
@@ -155,7 +159,7 @@ def new_key(
     rate_of(rate_limit)
     if expires_at is not None and expires_at <= now:
         raise InvalidInput("expires_at must be in the future")
-    short = _random(_ID_CHARS)
+    short = (key_id or new_key_id()).removeprefix(ID_PREFIX)
     text = f"{PREFIX}{short}_{_random(_SECRET_CHARS)}"
     text += _check_sum(text)
     record = KeyRecord(
@@ -176,6 +180,11 @@ def new_key(
         paths=paths,
     )
     return NewKey(record, text)
+
+
+def new_key_id() -> str:
+    """Return a new id of an API key."""
+    return ID_PREFIX + _random(_ID_CHARS)
 
 
 def in_patterns(patterns: tuple[str, ...], store_id: str, store_key: str | None) -> bool:

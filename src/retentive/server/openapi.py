@@ -12,6 +12,7 @@ from retentive.server.fields import Field
 from retentive.server.route import Route
 from retentive.server.schemas import TEXT, JsonSchema, all_schemas, array, fixed, nullable, ref
 from retentive.server.table import ROUTES
+from retentive.values.names import MAX_NAME_CHARS
 
 ERRORS = {
     "400": "The request is malformed, or over a limit",
@@ -41,8 +42,16 @@ _IDEMPOTENCY_KEY: Final[Json] = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "Name of the request, the same whenever it is sent again: within 24 hours it changes memories once.",
+    "description": "Name of the request, the same whenever it is sent again: within 24 hours it makes its change once.",
     "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
+}
+
+_RUN: Final[Json] = {
+    "name": "Retentive-Run",
+    "in": "header",
+    "required": False,
+    "description": "Run in which the id of the call is unique. Ids of the Claude API need none.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS},
 }
 
 
@@ -80,6 +89,7 @@ def _operation(route: Route) -> Json:
             *({"name": name, "in": "path", "required": True, "schema": TEXT} for name in route.path_names),
             *(_parameter(field) for field in route.query),
             *([_IDEMPOTENCY_KEY] if route.method != "GET" else []),
+            *([_RUN] if route.name in {"run_tool", "run_command"} else []),
         ],
         "responses": {"200": {"description": "Success", "content": _content(route.answer)}, **_errors(route)},
     }

@@ -7,10 +7,11 @@ isolation of workspaces.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from retentive.frozen import dataclass
-from retentive.server.calls import Handler
+from retentive.server.calls import Handler, Json, RouteCall
 from retentive.server.fields import Field
 from retentive.server.keys import Scope
 
@@ -44,6 +45,11 @@ class Route:
     """
     is_long: bool = False
     """True if the handler may take minutes."""
+    again: Callable[[RouteCall, Json], Json] | None = None
+    """Set if the route does not change a memory store in one transaction, so that the location records its answer.
+
+    The function completes the recorded answer of a repeated request with the secrets in it.
+    """
 
     @property
     def path_names(self) -> tuple[str, ...]:

@@ -114,16 +114,30 @@ class Webhooks:
         self._opened = opened
         self._records = opened.records
 
-    def create(self, workspace_id: str, url: str, events: tuple[str, ...], **options: Any) -> Endpoint:
-        """Create an endpoint with a new secret. Raises `InvalidInput` if the workspace has too many endpoints."""
+    def create(
+        self,
+        workspace_id: str,
+        url: str,
+        events: tuple[str, ...],
+        *,
+        endpoint_id: str | None = None,
+        **options: Any,
+    ) -> Endpoint:
+        """Create an endpoint with a new secret. If there is an endpoint with this id, return it instead.
+
+        Raises `InvalidInput` if the workspace has too many endpoints.
+        """
         if len(self.endpoints(workspace_id)) >= MAX_ENDPOINTS:
             raise InvalidInput(
                 f"the workspace already has {MAX_ENDPOINTS} webhook endpoints, the maximum; delete one first"
             )
         now = datetime.now(UTC).isoformat()
         secret = SECRET + base64.b64encode(secrets.token_bytes(32)).decode()
-        made = Endpoint(sortable_id("whep_", now_us(time.time)), workspace_id, url, events, secret, now, now, **options)
-        self._records.put(ENDPOINT, made.id, json.dumps(asdict(made)), expected=None)
+        made = Endpoint(endpoint_id or new_endpoint_id(), workspace_id, url, events, secret, now, now, **options)
+        try:
+            self._records.put(ENDPOINT, made.id, json.dumps(asdict(made)), expected=None)
+        except Conflict:  # another attempt of the same request
+            return self.endpoint(made.id)
         return made
 
     def endpoints(self, workspace_id: str | None = None) -> list[Endpoint]:
@@ -266,6 +280,11 @@ class Webhooks:
                 made = Delivery(endpoint.id, event_id, event, body, created_at, 0.0)
                 if self._records.get(DEAD, made.key) is None:
                     self._records.put(PENDING, made.key, made.to_text())
+
+
+def new_endpoint_id() -> str:
+    """Return a new id of a webhook endpoint. Ids sort by time."""
+    return sortable_id("whep_", now_us(time.time))
 
 
 def signature(endpoint: Endpoint, event_id: str, timestamp: int, body: str) -> dict[str, str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from retentive.errors import NotFound
+from retentive.errors import Conflict, NotFound
 from retentive.server.calls import Json, RouteCall
-from retentive.server.errors import forbidden, invalid, missing
-from retentive.server.keys import DEFAULT_SCOPES, KeyRecord, principal_of
+from retentive.server.errors import api_error, forbidden, invalid, missing
+from retentive.server.handlers.repeats import id_of_creation
+from retentive.server.keys import DEFAULT_SCOPES, KeyRecord, new_key_id, principal_of
 from retentive.server.objects import api_key
 
 
@@ -28,20 +29,30 @@ def create_api_key(
     own = call.caller.key
     if own.stores and not (stores and set(stores) <= set(own.stores)):  # as in `_manages`
         raise forbidden("stores: the new key can have only patterns that the API key of the request has too")
-    made = call.location.keys.create(
-        name,
-        workspace_id=own.workspace_id,
-        scopes=scopes or DEFAULT_SCOPES,
-        stores=stores or (),
-        paths=paths or (),
-        act_as=act_as or (),
-        principal=principal_of(principal),
-        expires_at=expires_at,
-        created_by=str(call.caller.actor),
-        rate_limit=rate_limit,
-        max_body_bytes=max_body_bytes,
-    )
+    key_id = id_of_creation(call, new_key_id)
+    try:
+        made = call.location.keys.create(
+            name,
+            key_id=key_id,
+            workspace_id=own.workspace_id,
+            scopes=scopes or DEFAULT_SCOPES,
+            stores=stores or (),
+            paths=paths or (),
+            act_as=act_as or (),
+            principal=principal_of(principal),
+            expires_at=expires_at,
+            created_by=str(call.caller.actor),
+            rate_limit=rate_limit,
+            max_body_bytes=max_body_bytes,
+        )
+    except Conflict:  # another attempt of the same request
+        return shown_once(call, {"id": key_id})
     return {**_shown(call, made.record), "api_key": made.text}
+
+
+def shown_once(call: RouteCall, answer: Json) -> Json:
+    """Raise `HttpError` 409, because the text of a created key is not stored. Called for a repeated request."""
+    raise api_error(Conflict(f"this request has created the API key {answer['id']}, whose text is shown only once"))
 
 
 def list_api_keys(

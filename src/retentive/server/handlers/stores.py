@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 
-from retentive.engine.idempotency import KEPT_S
-from retentive.errors import Conflict, InvalidInput, NotFound, RetentiveError
+from retentive.errors import NotFound, RetentiveError
 from retentive.server import cursors
-from retentive.server.calls import NO_STORE, Json, RouteCall, ServedLocation
+from retentive.server.calls import NO_STORE, Json, RouteCall
 from retentive.server.errors import forbidden, missing
+from retentive.server.handlers.repeats import id_of_creation
 from retentive.server.objects import memory_store
 from retentive.storage.contract import StoreInfo, now_us, sortable_id
 from retentive.store.location import new_store
-from retentive.values.records import RequestKey
-
-_CREATED = "created-store"
-"""Kind of the records that map an idempotency key to the id of the memory store that its request created."""
-_MANY = 100
 
 
 def create_memory_store(
@@ -39,33 +32,13 @@ def create_memory_store(
         metadata=metadata,
         key=key,
         workspace=call.caller.workspace_id,
-        store_id=None if key is not None or call.request is None else _id_for(call.location, call.request),
+        store_id=None if key is not None else id_of_creation(call, lambda: sortable_id("memstore_", now_us())),
     )
     if made.erased_at is not None:
         raise missing(NO_STORE)
     with suppress(RetentiveError):  # the leader announces it later
         call.location.webhooks.announce([made])
     return memory_store(made)
-
-
-def _id_for(location: ServedLocation, request: RequestKey) -> str:
-    """Return the id of the memory store that a request creates. All attempts of the request get the same id."""
-    records, now = location.opened.records, time.time()
-    for name, record in records.list(_CREATED, limit=_MANY):
-        if json.loads(record)["time"] < now - KEPT_S:
-            records.put(_CREATED, name, None)
-    known = records.get(_CREATED, request.key)
-    if known is None:
-        about = {"id": sortable_id("memstore_", now_us()), "request": request.digest, "time": now}
-        known = json.dumps(about)
-        try:
-            records.put(_CREATED, request.key, known, expected=None)
-        except Conflict:
-            return _id_for(location, request)  # another attempt of the same request has stored an id
-    found = json.loads(known)
-    if found["request"] != request.digest:
-        raise InvalidInput("the idempotency key was used for another request; use a new key for each request")
-    return str(found["id"])
 
 
 def list_memory_stores(

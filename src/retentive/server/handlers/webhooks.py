@@ -8,8 +8,9 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.server import cursors
 from retentive.server.calls import Json, RouteCall
 from retentive.server.errors import invalid, missing
+from retentive.server.handlers.repeats import id_of_creation
 from retentive.server.objects import time
-from retentive.server.webhooks import Delivery, Endpoint, EndpointState, List, check_url
+from retentive.server.webhooks import Delivery, Endpoint, EndpointState, List, check_url, new_endpoint_id
 
 
 def create_webhook_endpoint(
@@ -23,8 +24,20 @@ def create_webhook_endpoint(
         name=name or "",
         description=description or "",
         stores=call.caller.key.stores,
+        endpoint_id=id_of_creation(call, new_endpoint_id),
     )
     return {**webhook_endpoint(made), "signing_secret": made.secret}
+
+
+def with_secret(call: RouteCall, answer: Json) -> Json:
+    """Return the answer to the creation of an endpoint with its secret. Called for a repeated request.
+
+    Raises `HttpError` 404 if the endpoint was deleted meanwhile.
+    """
+    try:
+        return {**answer, "signing_secret": call.location.webhooks.endpoint(str(answer["id"])).secret}
+    except NotFound:
+        raise missing("webhook endpoint") from None
 
 
 def list_webhook_endpoints(call: RouteCall) -> Json:

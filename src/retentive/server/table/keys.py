@@ -15,6 +15,7 @@ from retentive.server.fields import (
 )
 from retentive.server.handlers import (
     keys,
+    repeats,
 )
 from retentive.server.keys import SCOPES
 from retentive.server.route import Route
@@ -41,6 +42,7 @@ KEY_ROUTES = (
             Field("max_body_bytes", integer(1, 1 << 26), "Limit of a body, if it is less than that of the store"),
         ),
         conflicts=True,
+        again=keys.shown_once,
     ),
     Route(
         "GET",
@@ -72,5 +74,6 @@ KEY_ROUTES = (
             RATE_LIMIT,
         ),
         conflicts=True,
+        again=repeats.unchanged,
     ),
 )

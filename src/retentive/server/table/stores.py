@@ -15,6 +15,7 @@ from retentive.server.fields import (
 )
 from retentive.server.handlers import (
     memories,
+    repeats,
     stores,
 )
 from retentive.server.route import Route
@@ -50,6 +51,7 @@ PLACE_ROUTES = (
             Field("key", NAME, "Key, unique in the workspace; if it is taken, the answer is that store"),
         ),
         conflicts=True,
+        again=repeats.unchanged,
     ),
     Route(
         "GET",
@@ -80,9 +82,26 @@ PLACE_ROUTES = (
             Field("metadata", OBJECT, "Texts by name; null removes one"),
         ),
         conflicts=True,
+        again=repeats.unchanged,
     ),
-    Route("DELETE", STORE, ADMIN, stores.delete_memory_store, "memory_store_deleted", "Erase a memory store"),
-    Route("POST", f"{STORE}/archive", ADMIN, stores.archive_memory_store, "memory_store", "Archive a memory store"),
+    Route(
+        "DELETE",
+        STORE,
+        ADMIN,
+        stores.delete_memory_store,
+        "memory_store_deleted",
+        "Erase a memory store",
+        again=repeats.unchanged,
+    ),
+    Route(
+        "POST",
+        f"{STORE}/archive",
+        ADMIN,
+        stores.archive_memory_store,
+        "memory_store",
+        "Archive a memory store",
+        again=repeats.unchanged,
+    ),
     Route(
         "POST",
         f"{STORE}/memories",

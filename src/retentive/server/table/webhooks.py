@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retentive.server.fields import NAME, Field, choice, required, text, texts
-from retentive.server.handlers import jobs, webhooks
+from retentive.server.handlers import jobs, repeats, webhooks
 from retentive.server.route import Route
 from retentive.server.table.shared import ADMIN, LIMIT, PAGE
 from retentive.server.webhooks import EVENTS
@@ -27,6 +27,7 @@ WEBHOOK_ROUTES = (
             Field("name", NAME, "Name of the endpoint"),
             DESCRIPTION,
         ),
+        again=webhooks.with_secret,
     ),
     Route(
         "GET",
@@ -59,6 +60,7 @@ WEBHOOK_ROUTES = (
             Field("state", choice("enabled", "disabled"), "A disabled endpoint gets no events, also not later"),
         ),
         conflicts=True,
+        again=repeats.unchanged,
     ),
     Route(
         "DELETE",
@@ -67,6 +69,7 @@ WEBHOOK_ROUTES = (
         webhooks.delete_webhook_endpoint,
         "webhook_endpoint_deleted",
         "Delete a webhook endpoint with its deliveries",
+        again=repeats.unchanged,
     ),
     Route(
         "GET",
@@ -88,6 +91,7 @@ WEBHOOK_ROUTES = (
         webhooks.retry_webhook_delivery,
         "webhook_delivery",
         "Try a delivery again now, also a dead one",
+        again=repeats.unchanged,
     ),
 )
 JOB_ROUTES = (

@@ -33,7 +33,7 @@ from retentive.integrations import langchain, openai_agents, pydantic_ai, search
 from retentive.integrations.deepagents import MemoryBackend
 from retentive.integrations.langgraph import LangGraphStore
 from retentive.integrations.openai_agents import MemorySession
-from retentive.search.results import Results
+from retentive.search.results import Hit, Results
 
 PATH = "/memories/a.md"
 
@@ -63,7 +63,10 @@ def reading(store: MemoryStore | Mounts) -> None:
     assert_type(store.view(PATH, view_range=(1, 2)), str)
     assert_type(store.load(PATH), tuple[Memory, str])
     assert_type(store.memories(), list[Memory])
-    assert_type(store.search("words"), Results)
+    found = store.search("words")
+    assert_type(found, Results)
+    assert_type(found[0], Hit)
+    assert_type([hit.path for hit in found[:2]], list[str])
 
 
 def history(store: MemoryStore) -> None:

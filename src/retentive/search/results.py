@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
-from typing import TypeAlias
+from typing import SupportsIndex, TypeAlias, overload
 
 from retentive.frozen import dataclass
 from retentive.values.provenance import Provenance, provenance_of
@@ -88,6 +88,7 @@ class Hit:
 class Results:
     """Results of a search: the first hits, best first, and the number of all matching memories.
 
+    The hits can be iterated, counted (`len`) and indexed, also with a slice. `total` may be larger than their number.
     `damaged` has the paths of memories that could not be searched, because their texts are damaged. `unknown` has the
     words of a ranked query that occur in no memory, each with similar words that do occur. `relaxed` is True if no
     memory contains all phrases of the query; then the words of the phrases were searched instead.
@@ -101,6 +102,19 @@ class Results:
 
     def __repr__(self) -> str:
         return f"<Results {len(self.hits)} of {self.total} memories>"
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    @overload
+    def __getitem__(self, at: SupportsIndex) -> Hit: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, at: SupportsIndex | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[at]
 
 
 def unknown_everywhere(found: Sequence[Results]) -> dict[str, tuple[str, ...]]:

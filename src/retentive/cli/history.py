@@ -199,7 +199,7 @@ def _head(facts: dict[str, str]) -> tuple[str, layouts.Aligned]:
     return "".join(f"{name:<11}  {value}\n" for name, value in known), layouts.Aligned(known, ("yellow",))
 
 
-@output.command(json='Print a JSON list of {"old", "new", "diff", "reason"}.')
+@output.command(json='Print a JSON list of {"path", "old", "new", "diff", "reason"}.')
 @click.argument("what", metavar="[REVISION] [REVISION] [PATH]", nargs=-1)
 @revision_option("--since", text="Compare with the state at a time or after a change; with --by: only changes since.")
 @revision_option("--until", text="End the comparison then, instead of now; with --by: only changes until then.")
@@ -262,7 +262,11 @@ def _emit_differences(found: Differences) -> None:
 
 
 def _notes(found: Differences) -> list[str]:
-    notes = [f"{each.path or 'A redacted version'}: {each.reason}." for each in found.found if each.reason]
+    notes = [
+        f"{each.path or 'A redacted version'}: {each.reason or 'created and deleted again'}."
+        for each in found.found
+        if each.reason or each.old is each.new is None
+    ]
     if found.hidden:
         memories = "1 hidden memory was" if found.hidden == 1 else f"{found.hidden} hidden memories were"
         notes.append(f"{memories} left out; `retentive trust list` lists them.")
@@ -370,6 +374,7 @@ def change_object(change: LoggedChange) -> dict[str, object]:
 def _difference_object(found: MemoryDifference) -> dict[str, object]:
     old, new = (each and version_object(each) for each in (found.old, found.new))
     return {
+        "path": found.path or None,
         "old": old,
         "new": new,
         "diff": as_text(_unified(found)) if not found.reason else "",

@@ -84,7 +84,7 @@ def of_memory(found: MemoryDifference, *, ignores_space: bool = False) -> Shown:
     """Return the difference between two versions of a memory. `ignores_space` is as in `shown`."""
     note = found.reason or _note(found)
     made = shown(found.path, found.old_text, found.new_text, note=note, ignores_space=ignores_space)
-    known = found.new or found.old
+    known = found.new or found.old or found.gone
     return replace(
         made,
         old_id="" if found.old is None else found.old.id,
@@ -94,11 +94,11 @@ def of_memory(found: MemoryDifference, *, ignores_space: bool = False) -> Shown:
 
 
 def _note(found: MemoryDifference) -> str:
-    if found.new is not None and found.new.operation == "deleted":
-        return "deleted"
-    if found.old is None or found.old.operation == "deleted":
+    if found.new is None:
+        return "created and deleted again" if found.old is None else ""
+    if found.old is None:
         return "created"
-    if found.new is not None and found.new.path != found.old.path:
+    if found.new.path != found.old.path:
         return f"renamed from {found.old.path}"
     return ""
 

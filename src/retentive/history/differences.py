@@ -27,6 +27,7 @@ from retentive.values.text import decoded
 class MemoryDifference:
     """Two versions of a memory and their texts. `old` is None for a new memory, and `new` is None for a deleted one.
 
+    Both are None for a memory that was created and deleted again. `gone` is the version that deleted a memory.
     If the texts cannot be compared, they are None and `reason` says why.
     """
 
@@ -35,11 +36,12 @@ class MemoryDifference:
     old_text: str | None = None
     new_text: str | None = None
     reason: str = ""
+    gone: Version | None = None
 
     @property
     def path(self) -> str:
-        """Path of the new version. If it is unknown, the path of the old version."""
-        return next((each.path for each in (self.new, self.old) if each is not None and each.path), "")
+        """Path of the new version. If it is unknown, the path of the old version. Empty if both are redacted."""
+        return next((each.path for each in (self.new, self.old, self.gone) if each is not None and each.path), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +236,20 @@ def _difference(found: Snapshot, old: Version | None, new: Version | None) -> Me
     try:
         old_text, new_text = _text(found, old), _text(found, new)
     except (Damaged, InvalidInput) as error:
-        return MemoryDifference(_present(old), _present(new), reason=str(error))
-    return MemoryDifference(_present(old), _present(new), old_text, new_text)
+        return difference_of(old, new, reason=str(error))
+    return difference_of(old, new, old_text, new_text)
 
 
-def _present(version: Version | None) -> Version | None:
-    return None if version is None or version.operation == "deleted" else version
+def difference_of(
+    old: Version | None, new: Version | None, old_text: str | None = None, new_text: str | None = None, reason: str = ""
+) -> MemoryDifference:
+    """Return the difference between two versions. Each may be None or a deletion."""
+    before, after = (None if _is_deletion(each) else each for each in (old, new))
+    return MemoryDifference(before, after, old_text, new_text, reason, new if after is None else None)
+
+
+def _is_deletion(version: Version | None) -> bool:
+    return version is not None and version.operation == "deleted"
 
 
 def _text(found: Snapshot, version: Version | None) -> str | None:

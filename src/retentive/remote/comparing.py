@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.changes import LoggedChange
-from retentive.history.differences import MemoryDifference
+from retentive.history.differences import MemoryDifference, difference_of
 from retentive.history.revisions import At, Number, Revision, VersionId
 from retentive.remote import objects
 from retentive.remote.methods import PAGE, no_route, pages
@@ -89,13 +89,13 @@ def difference(base: str, old: Version | None, new: Version | None) -> HttpExcha
 
     If an argument is None or a deletion, the memory did not exist on that side.
     """
-    old, new = (None if each is None or each.operation == "deleted" else each for each in (old, new))
     texts: list[str | None] = []
     for side in (old, new):
-        if side is not None and side.redacted_at is not None:
-            return MemoryDifference(old, new, reason=f"{side.id} was redacted; its text no longer exists")
-        texts.append(None if side is None else (yield from version_with_text(base, side.id))[1])
-    return MemoryDifference(old, new, texts[0], texts[1])
+        is_there = side is not None and side.operation != "deleted"
+        if side is not None and is_there and side.redacted_at is not None:
+            return difference_of(old, new, reason=f"{side.id} was redacted; its text no longer exists")
+        texts.append((yield from version_with_text(base, side.id))[1] if side is not None and is_there else None)
+    return difference_of(old, new, texts[0], texts[1])
 
 
 def grouped(versions: Iterable[Version], before: Befores) -> list[LoggedChange]:

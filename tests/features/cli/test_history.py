@@ -237,6 +237,14 @@ def test_diff_of_a_path_is_of_the_memory_across_renames(location: str) -> None:
     ]
 
 
+def test_diff_names_what_was_created_and_deleted_again(location: str) -> None:
+    """In a note, because the patch has nothing to do for it."""
+    done = here(location, "diff", "--by", "session:s2")
+    assert (done.stdout, done.stderr) == ("", "/memories/gone: created and deleted again.\n")
+    (found,) = json.loads(here(location, "diff", "--by", "session:s2", "--json").stdout)
+    assert found == {"path": "/memories/gone", "old": None, "new": None, "diff": "", "reason": ""}
+
+
 def test_in_a_pipe_a_diff_is_a_patch(location: str, tmp_path: Path) -> None:
     """The patches, applied in order, reproduce every state of the store, including empty memories."""
     here(location, "create", "/memories/empty", "")

@@ -52,6 +52,19 @@ def test_what_changed_again_later_is_marked(person: Person, store: MemoryStore, 
     assert f"{at}/change/{store.versions('/memories/b.txt')[0].id}" in page.links
 
 
+def test_what_an_actor_created_and_deleted_again_keeps_its_name(person: Person, store: MemoryStore, at: str) -> None:
+    """It is not labelled as redacted; a version whose path was redacted is."""
+    gone = store.create("/memories/gone.md", "short lived", actor="session:q")
+    store.delete("/memories/gone.md", actor="session:q")
+    page = person.get(f"{at}/by/session:q")
+    assert "gone.md" in page.text
+    assert "created and deleted again" in page.text
+    assert "redacted" not in page.text
+    assert f"{at}/id/{gone.memory_id}" in page.links
+    store.history.redact(all_of="/memories/gone.md", actor="user:ann")
+    assert "redacted" in person.get(f"{at}/by/session:q").text
+
+
 def test_a_rename_without_white_space_says_that_the_text_changed(person: Person, store: MemoryStore, at: str) -> None:
     store.rename("/memories/b.txt", "/memories/c.txt", actor="session:q")
     store.write("/memories/c.txt", "pla in\n", actor="session:q")

@@ -21,7 +21,7 @@ from retentive.cli.parameters import (
 )
 from retentive.engine.trust import levels
 from retentive.engine.trust.levels import Level
-from retentive.errors import InvalidInput
+from retentive.errors import InvalidInput, NotFound
 from retentive.history.changes import LoggedChange
 from retentive.history.differences import Differences, MemoryDifference
 from retentive.history.reads import LogFilter
@@ -32,6 +32,7 @@ from retentive.values.diff import DiffLine, as_text, unified
 
 _GONE = "(redacted)"
 _FEW = 10  # maximum number of versions of one change in the table of `log`
+_LOOKED_AT = 200  # versions from which known actors and the like are listed
 
 
 def actors_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -40,7 +41,7 @@ def actors_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 @output.command(json="Print a JSON list of versions.")
-@click.argument("path", required=False)
+@click.argument("what", metavar="[PATH]", nargs=-1)
 @actors_option("Only versions by actors that match, such as session:*, or by the user with this name.")
 @time_option("--since", f"Only versions since this time: {TIMES}.")
 @time_option("--until", "Only versions up to this time.")
@@ -53,7 +54,7 @@ def actors_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 @click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N changes.")
 @click.option("--provenance", is_flag=True, help="Show integration, session, source, flags and trust too.")
 def log(
-    location: Location, path: str | None, *, whose: str | None, limit: int | None, provenance: bool, **only: Any
+    location: Location, what: tuple[str, ...], *, whose: str | None, limit: int | None, provenance: bool, **only: Any
 ) -> None:
     """List the changes of the store, a directory or a memory, newest first.
 
@@ -65,10 +66,13 @@ def log(
     path of a renamed memory is `old -> new`. The path of a redacted version is empty. The versions of an undo or a
     restore have one more column, such as `undo of r3`.
     """
+    _, path = revisions_and_path(what, at_most=0)
     with location.existing() as store:
         with core_of(store).checking("log"):
             chosen = LogFilter(actor=whose, **only)
         found = store.history.changes(path, only=chosen, limit=limit)
+        if not found:
+            _check_known(store, chosen)
         versions = [version for change in found for version in change.versions]
         more = _origins(store, versions) if provenance else [()] * len(versions)
     origins = dict(zip((version.id for version in versions), more, strict=True))
@@ -100,6 +104,30 @@ def log(
         ],
         pages=True,
     )
+
+
+def _check_known(store: MemoryStore, only: LogFilter) -> None:
+    """Raise `NotFound` if a condition without wildcards names what occurs in no version, such as an unknown actor."""
+    for name in ("actor", "session", "source", "integration", "flag"):
+        value = getattr(only, name)
+        if value is None or {"*", "?"} & set(value) or store.history.log(limit=1, **{name: value}):
+            continue
+        newest = store.history.log(limit=_LOOKED_AT)
+        known = dict.fromkeys(each for version in newest for each in _values(version, name) if each)
+        others = f"; the newest ones are {', '.join(list(known)[:_FEW])}" if known else ""
+        raise NotFound(f"no change has the {name} {value}{others}")
+
+
+def _values(version: Version, name: str) -> list[str]:
+    made = version.provenance
+    match name:
+        case "actor":
+            return [_actor(version)]
+        case "session":
+            return [levels.session_of(version) or ""]
+        case "flag":
+            return [kind for _, kind in made.flags]
+    return [getattr(made, name)]
 
 
 def _rows(change: LoggedChange, origins: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
@@ -240,6 +268,8 @@ def diff(
             with core_of(store).checking("diff"):
                 only = LogFilter(actor=whose, session=session) if is_filtered else None
             found = store.history.differences(path, since=since, until=until, only=only)
+            if only is not None and not (found.found or found.hidden):
+                _check_known(store, only)
         elif revisions and revisions[0].is_time:
             found = store.history.differences(path, since=revisions[0])
         else:

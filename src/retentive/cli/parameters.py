@@ -17,6 +17,7 @@ from retentive.values.paths import ROOT
 F = TypeVar("F", bound=Callable[..., Any])
 
 _VERSION = "memver_"
+_LIKE_A_REVISION = re.compile(rf"(?i:HEAD)|@|{_VERSION}|r?[0-9]+(~|$)|r[0-9]", re.ASCII)
 _RANGE = re.compile(r"(-?[0-9]{1,18})(?:(:)(-?[0-9]{1,18})?)?", re.ASCII)
 
 
@@ -60,22 +61,27 @@ def revision_option(
 def revisions_and_path(words: Sequence[str], *, at_most: int) -> tuple[list[Revision], str | None]:
     """Return the revisions and the path among the words of a command line. `A..B` gives two revisions.
 
-    A word that starts with a slash or a dot is a path. Any other word that contains a slash or a dot is also a path,
-    unless it is the name of a revision. All other words are revisions, so the path `notes` must be written `./notes`.
-    Raises `UsageError` for more than `at_most` revisions or more than one path, and `BadParameter` for an unknown
-    revision.
+    A word that starts with a slash or a dot is a path. Any other word is a path too, unless it is the name of a
+    revision or looks like one: a memory that is called `r1` is `./r1`. Raises `UsageError` for more than `at_most`
+    revisions or more than one path, and `BadParameter` for a word that only looks like a revision.
     """
     paths = [word for word in words if _is_path(word)]
     revisions = [revision(name or "HEAD") for word in words if word not in paths for name in word.split("..", 1)]
+    if revisions and not at_most:
+        raise click.UsageError(
+            f"{words[0]} is the name of a change, which `show` and `diff` take. Write ./{words[0]} for the memory."
+        )
     if len(paths) > 1 or len(revisions) > at_most:
-        many = "one revision" if at_most == 1 else f"{at_most} revisions"
-        raise click.UsageError(f"Specify at most {many} and one path.")
+        many = {0: "", 1: "one revision and "}.get(at_most, f"{at_most} revisions and ")
+        raise click.UsageError(f"Specify at most {many}one path.")
     return revisions, absolute(paths[0]) if paths else None
 
 
 def _is_path(word: str) -> bool:
-    if word.startswith(("/", ".")) or not {"/", "."} & set(word):
-        return word.startswith(("/", "."))
+    if word.startswith(("/", ".")):
+        return True
+    if _LIKE_A_REVISION.match(word) and not {"/", "."} & set(word):
+        return False
     try:
         return not [revision(name or "HEAD") for name in word.split("..", 1)]
     except click.BadParameter:

@@ -126,7 +126,10 @@ class History:
     def changes(
         self, path: str | None = None, *, only: LogFilter | None = None, limit: int | None = None
     ) -> list[LoggedChange]:
-        """Return the versions of `log`, grouped into at most `limit` changes, newest first."""
+        """Return the versions of `log`, grouped into at most `limit` changes, newest first.
+
+        Raises `NotFound` if no memory is or was at or below `path`.
+        """
         with self._context.checking("log"):
             target = None if path is None else self._context.parsed(path)
         return self._context.result_of(reads.changes(target, only or LogFilter(), limit, self._context.settings_of))

@@ -121,9 +121,17 @@ def changes(
     def work(snapshot: Snapshot) -> list[LoggedChange]:
         known = Predecessors(snapshot)
         versions = known.watch(versions_in(snapshot, path))
-        return grouped(only.chosen(versions, settings_of(snapshot)), known, limit)
+        found = grouped(only.chosen(versions, settings_of(snapshot)), known, limit)
+        if not found and path is not None and not path.is_root and next(versions_in(snapshot, path), None) is None:
+            raise no_memory(path.text)
+        return found
 
     return Read("log", work, path, needs_external_edits=True, sees_all=True)
+
+
+def no_memory(path: str) -> NotFound:
+    """Return the error for a path at which no memory is or was."""
+    return NotFound(f"there is no memory at or below {path}, and there was none before")
 
 
 def _check_limit(limit: int | None) -> None:

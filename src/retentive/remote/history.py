@@ -15,7 +15,7 @@ from retentive.history.differences import Differences, MemoryDifference
 from retentive.history.history import BlameLine, History
 from retentive.history.pages import Feed, ListedVersion
 from retentive.history.plan import Mode
-from retentive.history.reads import LogFilter
+from retentive.history.reads import LogFilter, no_memory
 from retentive.history.removal import Removed
 from retentive.history.revisions import Named, Revision, as_revision
 from retentive.remote import comparing, objects
@@ -23,7 +23,7 @@ from retentive.remote.methods import exchange, no_route, pages
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.values import diff
 from retentive.values.pages import ListPage
-from retentive.values.paths import MemoryPath
+from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Actor, Operation, Version
 
@@ -122,11 +122,11 @@ class RemoteHistory(History):
     ) -> HttpExchange[list[LoggedChange]]:
         """Return the versions of `log`, grouped by the command that wrote them. The newest group is the first.
 
-        `limit` is the maximum number of groups.
+        `limit` is the maximum number of groups. Raises `NotFound` if no memory is or was at or below `path`.
         """
         base, query = self._store.base, (yield from self._query(path, None, only or LogFilter()))
         if query is None:
-            return []
+            raise no_memory(objects.parsed(path or ROOT).text)
         found = yield from comparing.versions_of(base, query)
         is_whole = not any(value for name, value in query.items() if name != "memory_id")
         before = comparing.befores_in(found) if is_whole else (yield from comparing.befores(base, found))

@@ -147,7 +147,7 @@ def test_log_on_a_terminal_is_a_table_of_changes(location: str, tmp_path: Path) 
     assert [line.split(" ")[0] for line in lines[3:]] == [f"r{number}" for number in range(7, 0, -1)]
     assert "\x1b[" not in shown
     assert "\x1b[33m" in terminal(tmp_path, "--at", location, "log")
-    assert terminal(tmp_path, "--at", location, "log", "/memories/none") == "No changes.\r\n"
+    assert terminal(tmp_path, "--at", location, "log", A, "--by", "job:*") == "No changes.\r\n"
     assert here(location, "log", "/memories/d", "-n", "1").stdout.count("renamed") == 2
 
 
@@ -266,7 +266,7 @@ def test_on_a_terminal_the_words_that_differ_are_marked(location: str, tmp_path:
 
 @pytest.mark.parametrize(
     "arguments",
-    [(A, B), ("memver_x", "--since", "1d"), ("HEAD", "r1", "r2"), ("--until", "1d"), ("r1..r2", "r3"), ("x",)],
+    [(A, B), ("memver_x", "--since", "1d"), ("HEAD", "r1", "r2"), ("--until", "1d"), ("r1..r2", "r3"), ("r1x",)],
 )
 def test_invalid_arguments_of_diff(location: str, arguments: tuple[str, ...]) -> None:
     assert here(location, "diff", *arguments).exit_code == 2
@@ -403,11 +403,39 @@ def test_show_a_change(location: str) -> None:
         (("undo", "HEAD~5"), 3, "HEAD~5 is before the history of the memory store, whose oldest change is r1"),
         (("undo", "2h"), 2, "2h is a time; specify a change instead, such as r1234 or HEAD"),
         (("show", "memver_0"), 3, "memver_0 is ambiguous"),
+        (("log", "typo.md"), 3, "there is no memory at or below /memories/typo.md, and there was none before"),
+        (("log", "typo", "--by", "session:s2"), 3, "there is no memory at or below /memories/typo"),
+        (("log", "r3"), 2, "r3 is the name of a change, which `show` and `diff` take. Write ./r3 for the memory."),
+        (("log", ".", "gone"), 2, "Specify at most one path"),
+        (("diff", "typo"), 3, "/memories/typo has no changes"),
+        (("show", "typo"), 3, "/memories/typo has no changes"),
+        (("blame", "typo"), 3, "there is no memory at /memories/typo"),
+        (("cat", "typo", "--as-of", "r1"), 3, "there is no memory at /memories/typo"),
+        (("log", "--by", "mon"), 3, "no change has the actor user:mon; the newest ones are session:s2, user:ann, ses"),
+        (("diff", "--by", "mon"), 3, "no change has the actor user:mon; the newest ones are session:s2, user:ann"),
+        (("log", "--session", "s9"), 3, "no change has the session s9; the newest ones are s2, s1"),
+        (("log", "--integration", "mcp"), 3, "no change has the integration mcp"),
+        (("log", "--source", "user"), 3, "no change has the source user"),
+        (("log", "--flag", "instructions"), 3, "no change has the flag instructions"),
     ],
 )
 def test_errors_say_what_forms_are_right(location: str, command: tuple[str, ...], status: int, message: str) -> None:
     ended = here(location, *command)
     assert (ended.exit_code, message in " ".join(ended.stderr.split())) == (status, True)
+
+
+def test_log_diff_and_show_read_the_same_words_alike(location: str) -> None:
+    """A word is a path unless it is the name of a revision. A path of the past is enough."""
+    for command in ("log", "diff", "show"):
+        for word in ("gone", "./gone", "/memories/gone"):
+            done = here(location, command, word)
+            assert (done.exit_code, "/memories/gone" in done.stdout) == (0, True)
+
+
+def test_a_log_without_a_match_may_be_empty(location: str) -> None:
+    """If each of its conditions names what is known, or has wildcards."""
+    for options in (("gone", "--by", "ann"), ("--by", "job:*"), ("-n", "0"), ("--since", "2100-01-01", "--by", "ann")):
+        assert (here(location, "log", *options).exit_code, here(location, "log", *options).stdout) == (0, "")
 
 
 def test_diff_of_a_directory_and_of_a_session_is_a_patch(location: str, tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ READS: dict[str, Callable[[MemoryStore], Any]] = {
     "changes": lambda store: [
         (each.id, each.actor, each.at, plain(each.versions), each.moved_from) for each in store.history.changes()
     ],
+    "changes of a path that never was": lambda store: refusal(lambda: store.history.changes("/memories/typo")),
     "show": lambda store: store.history.show(store.versions()[0].id),
     "show HEAD of a path": lambda store: store.history.show("HEAD~1", A),
     "show a change": lambda store: store.history.show(f"r{store.versions()[0].revision}"),

@@ -21,7 +21,7 @@ OTHERS: dict[str, Any] = {
     "sensitive": "reject",
     "sensitive_likely": "off",
     "sensitive_allow": ("us_ssn", "/memories/tests/**", f"value:{'0' * 32}:{'a' * 64}"),
-    "sensitive_kinds": ("payment_card",),
+    "sensitive_kinds": ("email", "-payment_card"),
     "read_only_paths": ("/memories/team/**",),
     "allow_write": {"session:*": ("/memories/notes/**", "/memories/a")},
     "review": ("session:*", "api_key:?"),

@@ -9,7 +9,6 @@ text.
 from __future__ import annotations
 
 import bisect
-import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput
 from retentive.redaction.documents import JsonDocument, Span, Unescaped, document, escaped_lines, unescaped
-from retentive.redaction.kinds import KINDS, SPECIFIC_LAST
+from retentive.redaction.kinds import KINDS, SPECIFIC_LAST, check_known, with_changes
 from retentive.redaction.rules import NAME, Find, Kind, Rule
 from retentive.redaction.search import Limits, Scanned
 from retentive.redaction.views import plain
@@ -213,16 +212,11 @@ def _built_in_rules(with_re2: bool | None) -> BuiltInRules:
 
 def _known(kinds: Collection[str] | None) -> frozenset[str]:
     if kinds is None:
-        return frozenset(name for name, kind in KINDS.items() if kind.on)
+        return with_changes(None)
     if isinstance(kinds, str):
         raise InvalidInput("`kinds` must be a collection of names, not a string")
     for name in kinds:
-        if name not in KINDS:
-            near = difflib.get_close_matches(name, KINDS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise InvalidInput(
-                f"unknown kind of sensitive value {name!r}.{hint} Known kinds: {', '.join(sorted(KINDS))}"
-            )
+        check_known(name)
     return frozenset(kinds)
 
 

@@ -79,8 +79,8 @@ class TextExaminer:
 
     rules: Sequence[Rule] = ()
     detectors: Sequence[Detect] = ()
-    ahead: tuple[tuple[str, ...] | None, str, list[Find]] | None = None
-    _detectors: dict[tuple[str, ...] | None, Detector] = field(default_factory=dict)
+    ahead: tuple[tuple[str, ...], str, list[Find]] | None = None
+    _detectors: dict[tuple[str, ...], Detector] = field(default_factory=dict)
     _clean: set[tuple[object, ...]] = field(default_factory=set)
     harmless: set[str] = field(default_factory=set)
     plain: Callable[[str], object] | None = field(init=False, default=None)
@@ -96,21 +96,24 @@ class TextExaminer:
             object.__setattr__(self, "plain", _PLAIN.fullmatch)
             object.__setattr__(self, "plain_path", _PLAIN_PATH.fullmatch)
 
-    def detector(self, kinds: tuple[str, ...] | None) -> Detector:
-        """Return the detector for these kinds of sensitive values. Raises `InvalidInput` for an unknown kind.
+    def detector(self, kinds: tuple[str, ...]) -> Detector:
+        """Return the detector for the setting `sensitive_kinds`. Raises `InvalidInput` for an unknown kind.
 
         Detectors are cached, because compiling rules takes time.
         """
         detector = self._detectors.get(kinds)
         if detector is None:
             from retentive.redaction.detector import Detector  # noqa: PLC0415 - see above
+            from retentive.redaction.kinds import with_changes  # noqa: PLC0415 - see above
 
-            detector = self._detectors[kinds] = Detector(kinds, rules=self.rules, detectors=self.detectors)
+            detector = self._detectors[kinds] = Detector(
+                with_changes(kinds), rules=self.rules, detectors=self.detectors
+            )
         return detector
 
     def check(self, settings: Settings) -> None:
         """Raise `InvalidInput` if the settings name an unknown kind of sensitive value."""
-        if settings.sensitive_kinds is not None:
+        if settings.sensitive_kinds:
             try:
                 self.detector(settings.sensitive_kinds)
             except InvalidInput as error:
@@ -143,7 +146,7 @@ class TextExaminer:
         """
         if settings.sensitive == "off":
             return text, ()
-        has_usual_rules = self.plain_path is not None and settings.sensitive_kinds is None
+        has_usual_rules = self.plain_path is not None and not settings.sensitive_kinds
         if has_usual_rules and (text in self.harmless or self._is_plain_path(text)):
             return text, ()
         finds = [find for find in self._find(settings, text, in_path=True) if not find.likely]
@@ -276,7 +279,7 @@ class TextExaminer:
         return reaches_far(text)
 
     def _is_plain(self, settings: Settings, text: str) -> bool:
-        if len(text) > MAX_PLAIN_CHARS or settings.sensitive_kinds is not None or self.plain is None:
+        if len(text) > MAX_PLAIN_CHARS or settings.sensitive_kinds or self.plain is None:
             return False
         return bool(self.plain(text))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
+from retentive.errors import InvalidInput
 from retentive.redaction.rules import Kind
 
 _ON = """
@@ -150,3 +152,26 @@ SPECIFIC_LAST = (
     "phone",
     "email",
 )
+
+
+def check_known(name: str) -> None:
+    """Raise `InvalidInput` unless this is the name of a kind. The message suggests a similar name."""
+    if name not in KINDS:
+        near = difflib.get_close_matches(name, KINDS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise InvalidInput(f"unknown kind of sensitive value {name!r}.{hint} Known kinds: {', '.join(sorted(KINDS))}")
+
+
+def with_changes(changes: Collection[str] | None) -> frozenset[str]:
+    """Return the kinds to find: those that are on by default, changed by the setting `sensitive_kinds`.
+
+    A name adds its kind, and a name after `-` takes it away. Raises `InvalidInput` for an unknown kind, and for a kind
+    that is both added and taken away.
+    """
+    added = {name for name in changes or () if not name.startswith("-")}
+    taken = {name[1:] for name in changes or () if name.startswith("-")}
+    for name in sorted(added | taken):
+        check_known(name)
+    if both := sorted(added & taken):
+        raise InvalidInput(f"{both[0]!r} is both added and, as '-{both[0]}', taken away; keep one of them")
+    return frozenset({name for name, kind in KINDS.items() if kind.on} - taken | added)

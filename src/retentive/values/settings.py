@@ -47,14 +47,15 @@ def _mode(name: str, value: object) -> str:
     return str(value)
 
 
-def _names(name: str, value: object) -> tuple[str, ...] | None:
+def _kind_changes(name: str, value: object) -> tuple[str, ...]:
     if value is None:
-        return None
+        return ()
     if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
         raise InvalidInput(
-            f"the setting {name} must be a list of kinds of sensitive values, or null for the default kinds"
+            f"the setting {name} must be a list of kinds of sensitive values to find or, with -, not to find, "
+            'such as ["email", "-iban"]'
         )
-    return tuple(value)
+    return tuple(dict.fromkeys(value))
 
 
 def _allowances(name: str, value: object) -> tuple[str, ...]:
@@ -155,8 +156,8 @@ class Settings:
     sensitive_allow: tuple[str, ...] = _setting(
         (), _allowances, "sensitive values to accept: kinds, path patterns, and hashes of values (scan --allow)"
     )
-    sensitive_kinds: tuple[str, ...] | None = _setting(
-        None, _names, "kinds of sensitive values to find; null = the default kinds"
+    sensitive_kinds: tuple[str, ...] = _setting(
+        (), _kind_changes, "kinds of sensitive values to find besides the default kinds; -KIND: not to find"
     )
     expire_after_days: int = _setting(
         0, _number, "days without a view or change after which a memory is deleted; 0 = never"
@@ -232,7 +233,7 @@ class Pins(TypedDict, total=False):
     sensitive: Literal["off", "flag", "redact", "reject"]
     sensitive_likely: Literal["off", "flag", "redact", "reject"]
     sensitive_allow: Sequence[str]
-    sensitive_kinds: Sequence[str] | None
+    sensitive_kinds: Sequence[str]
     expire_after_days: int
     expire_paths: Mapping[str, int]
     keep_versions_days: int

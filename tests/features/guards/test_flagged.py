@@ -106,7 +106,7 @@ def test_an_edit_of_a_text_known_to_be_clean_examines_what_changed() -> None:
             sizes.append(len(text))
             return super().find(text, in_path=in_path)
 
-    examiner = TextExaminer(_detectors={None: CountingDetector()})
+    examiner = TextExaminer(_detectors={(): CountingDetector()})
     text = "words of a line\n" * 10_000
     edited = text + f"{KEY}\n"
 

@@ -83,13 +83,33 @@ def test_reject_mode_writes_nothing(store: MemoryStore) -> None:
     assert store.read(A) == TEXT
 
 
-def test_kinds_can_be_selected(store: MemoryStore) -> None:
-    """An unknown kind is refused, and the error lists the known kinds."""
-    with pytest.raises(InvalidInput, match="aws_access_key_id"):
-        store.change_settings({"sensitive_kinds": ["aws"]})
-    store.change_settings({"sensitive_kinds": ["payment_card"]})
-    store.execute(create(A, TEXT))
-    assert store.read(A) == CLEAN.replace("[REDACTED:aws_access_key_id]", KEY)
+def test_kinds_are_added_and_taken_away(store: MemoryStore) -> None:
+    """The kinds that are not named stay on. An unknown kind is refused, with a suggestion."""
+    for kinds, words in (
+        (["emial"], "Did you mean 'email'?"),
+        (["-payment_crad"], "Did you mean 'payment_card'?"),
+        (["email", "-email"], "both added and"),
+        (["all"], "aws_access_key_id"),
+    ):
+        with pytest.raises(InvalidInput, match=r"^sensitive_kinds: ") as caught:
+            store.change_settings({"sensitive_kinds": kinds})
+        assert words in str(caught.value)
+        with pytest.raises(InvalidInput, match=r"^sensitive_kinds: "):
+            retentive.open("sqlite://", sensitive_kinds=kinds).store()
+    address = "mail ada@example.com\n"
+    kept, found = CLEAN.replace("[REDACTED:aws_access_key_id]", KEY), "mail [REDACTED:email]\n"
+    cases: list[tuple[list[str] | None, str]] = [
+        (["email"], CLEAN + found),
+        (["-aws_access_key_id"], kept + address),
+        (["email", "-aws_access_key_id"], kept + found),
+        (["payment_card"], CLEAN + address),
+        ([], CLEAN + address),
+        (None, CLEAN + address),
+    ]
+    for number, (changes, wanted) in enumerate(cases):
+        store.change_settings({"sensitive_kinds": changes})
+        store.execute(create(f"/memories/{number}", TEXT + address))
+        assert store.read(f"/memories/{number}") == wanted
 
 
 def test_a_path_with_a_value_is_refused_and_redacted(store: MemoryStore) -> None:
@@ -286,9 +306,9 @@ def test_texts_skipped_as_plain_contain_no_value(template: str) -> None:
         assert examiner.plain is not None
         assert examiner.plain_path is not None
         if examiner.plain(text):
-            assert examiner.detector(None).find(text) == []
+            assert examiner.detector(()).find(text) == []
         if examiner.plain_path(text):
-            assert [find for find in examiner.detector(None).find(text, in_path=True) if not find.likely] == []
+            assert [find for find in examiner.detector(()).find(text, in_path=True) if not find.likely] == []
 
 
 def test_a_path_remembered_as_harmless_is_examined_again_with_other_rules() -> None:

@@ -78,9 +78,9 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     - `keys`: encryption keys: a key file, a `KeyRing` or another key wrapper. With `keys`, new memory stores are
       encrypted. `seal_paths` encrypts the paths of their memories too (docs/encryption.md).
     - `rules`, `detectors`: find kinds of sensitive values that are not built in (docs/guards.md).
-    - `sweep`: if True, opening a store deletes its idle memories, at most once an hour. This happens only if the
-      settings of the store say when memories expire. Use False to inspect a store, or to change its settings, before
-      anything is deleted.
+    - `sweep`: if True, idle memories are deleted when a store opens, after writes and at `close`, at most once a day
+      and a few at a time. This happens only if the settings of the store say when memories expire. Use False to
+      inspect a store, or to change its settings, before anything is deleted.
     - `create`: if False, a location or memory store that does not exist raises `NotFound`, and reading creates no
       files. In a directory of plain files that retentive has never opened, the first change creates `.retentive`.
     - `settings`: any setting (docs/guards.md), such as `view_chars=4_000`. In this process, the value replaces the

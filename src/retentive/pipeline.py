@@ -97,6 +97,8 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
         if rest is not None:
             return run(context, rest, invocation)
         outcome = _failed(attempt, error)
+    if context.after_write is not None:
+        context.after_write()
     return outcome
 
 

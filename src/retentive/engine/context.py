@@ -59,6 +59,8 @@ class StoreContext(ABC):
     request: RequestKey | None = None
     reach: tuple[str, ...] = ()
     """Patterns of the paths that the caller may see and change; empty if the caller is not limited."""
+    after_write: Callable[[], None] | None = None
+    """Function that is called after each write of an open location, to do a piece of its maintenance."""
     api_key_id: str = ""
     """Id of the API key to record with the changes. Empty if there is no key, or if the actor already names the key."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,17 +13,17 @@ from retentive.engine.context import StoreContext
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import Read, WriteOperation
-from retentive.errors import RetentiveError
 from retentive.frozen import dataclass
 from retentive.history import clocks, expiry_rules
 from retentive.history.clocks import CLOCK, SEEN, CheckedClock, ClockJump
 from retentive.history.expiry_rules import EXPIRY
-from retentive.storage.contract import Memory, Snapshot, Transaction
+from retentive.storage.contract import Memory, Snapshot, Transaction, Version, to_datetime
 from retentive.storage.lookup import locate
 from retentive.values.paths import ROOT
 
 SWEPT, LAST = "swept", "last"
-AGAIN_AFTER_S = 3_600.0  # minimum time between two sweeps at opening, across all processes
+AGAIN_AFTER_S = 86_400.0  # minimum time between two sweeps by open locations, across all processes
+_EXPIRED_AT_ONCE, _PAGE = 100, 200  # a piece takes some 20 ms
 _AT_ONCE = 500
 _LOG = logging.getLogger("retentive")
 
@@ -115,7 +115,7 @@ def sweep(context: StoreContext, *, dry_run: bool = False, accept_clock: bool = 
     if dry_run:
         preview = partial(_preview, context, context.accesses.of(context.id, now=clock.now), clock)
         return context.result_of(Read("sweep.preview", preview))
-    return _sweep(context, clock, is_asked=True)
+    return _sweep(context, clock)
 
 
 def _preview(context: StoreContext, accessed: Mapping[str, float], clock: CheckedClock, snapshot: Snapshot) -> Swept:
@@ -134,25 +134,18 @@ def find(context: StoreContext, accessed: Mapping[str, float], now: float, snaps
     return Sweep(tuple(expiry_rules.expired(memories, accessed, settings, now)), tuple(old))
 
 
-def _sweep(context: StoreContext, clock: CheckedClock, *, is_asked: bool) -> Swept:
-    """Run a sweep. `is_asked` is false for a sweep at opening. That sweep writes no audit entry if it finds nothing."""
+def _sweep(context: StoreContext, clock: CheckedClock) -> Swept:
     accessed = context.accesses.of(context.id, now=clock.now)
     found = Sweep((), (), clock.jump)
     if clock.jump is None:
         found = context.read(partial(find, context, accessed, clock.now))
-    found = replace(found, sighting=clock.record)
-    if is_asked or found.idle or found.old:
-        swept = context.result_of(found, EXPIRY)
-    else:
-        swept = Swept(clock_jump=clock.jump)
-        context.follow_up(partial(_note_clock, sighting=clock.record), may_use_reserve=True)
+    swept = context.result_of(replace(found, sighting=clock.record), EXPIRY)
     if clock.jump is not None:
         return swept
     for start in range(0, len(found.old), _AT_ONCE):
         ids = [version_id for version_id, _ in found.old[start : start + _AT_ONCE]]
         context.follow_up(partial(_prune, ids=ids), may_use_reserve=True)
-    present = context.read(lambda snapshot: {memory.id for memory in snapshot.memories(ROOT)})
-    context.accesses.forget(context.id, {key: None for key in accessed if key not in present})
+    _forget_views(context, clock.now)
     return swept
 
 
@@ -165,17 +158,78 @@ def _prune(tx: Transaction, *, ids: Sequence[str]) -> None:
     tx.prune(ids)
 
 
-def sweep_at_opening(context: StoreContext) -> None:
-    """Run a sweep, unless a process started one at opening within the last hour. A failure is logged and not raised."""
-    try:
-        now = context.clock()
-        last = context.read(lambda found: found.get_record(SWEPT, LAST))
-        swept_at = int(last) if last is not None and last.isdecimal() else 0
-        if abs(now - swept_at) < AGAIN_AFTER_S:  # not only `now - swept_at`: an earlier clock may have been ahead
-            return
-        context.follow_up(lambda tx: tx.put_record(SWEPT, LAST, f"{now:.0f}"))
-        swept = _sweep(context, clocks.check(context), is_asked=False)
-        if swept.clock_jump is not None:
-            _LOG.warning("the memory store was not swept: %s", swept.clock_jump)
-    except RetentiveError as error:
-        _LOG.warning("the memory store was not swept: %s", error.code)
+def sweep_of_today(context: StoreContext) -> Iterator[None]:
+    """Sweep in short transactions, unless a process has swept within a day. Yield after each piece."""
+    now = context.clock()
+    if not context.read(partial(_is_to_sweep, now=now)) or not context.follow_up(partial(_begin, now=now)):
+        return
+    clock = clocks.check(context)
+    context.follow_up(partial(_note_clock, sighting=clock.record), may_use_reserve=True)
+    if clock.jump is not None:
+        _LOG.warning("the memory store was not swept: %s", clock.jump)
+        return
+    memories = context.read(lambda snapshot: list(snapshot.memories(ROOT)))
+    while idle := _idle(context, memories, clock.now)[:_EXPIRED_AT_ONCE]:
+        context.result_of(Sweep(tuple(idle), ()), EXPIRY)
+        tried = {memory.id for memory, _ in idle}
+        memories = [memory for memory in memories if memory.id not in tried]
+        if len(idle) == _EXPIRED_AT_ONCE:
+            yield
+    for old in _old_versions(context, clock.now):
+        if old:
+            context.result_of(Sweep((), tuple(old)), EXPIRY)
+            context.follow_up(partial(_prune, ids=[version_id for version_id, _ in old]), may_use_reserve=True)
+        yield
+    _forget_views(context, clock.now)
+
+
+def _is_to_sweep(snapshot: Snapshot, *, now: float) -> bool:
+    last = snapshot.get_record(SWEPT, LAST)
+    swept_at = int(last) if last is not None and last.isdecimal() else 0
+    return abs(now - swept_at) >= AGAIN_AFTER_S  # not only `now - swept_at`: an earlier clock may have been ahead
+
+
+def _begin(tx: Transaction, *, now: float) -> bool:
+    """Record that this process sweeps now. Return False if another process was faster."""
+    if not _is_to_sweep(tx, now=now):
+        return False
+    tx.put_record(SWEPT, LAST, f"{now:.0f}")
+    return True
+
+
+def _idle(context: StoreContext, memories: Sequence[Memory], now: float) -> list[tuple[Memory, float]]:
+    """Return the idle ones of `memories`. Settings and views may have changed since the last piece."""
+    accessed = context.accesses.of(context.id, now=now)
+    return list(expiry_rules.expired(memories, accessed, context.settings(), now))
+
+
+def _old_versions(context: StoreContext, now: float) -> Iterator[list[tuple[str, int]]]:
+    """Yield the versions to prune: of the memories on one page of the oldest versions, then of those on the next."""
+    days, after, known = context.settings().keep_versions_days, "", set[str]()
+    horizon = to_datetime(int((now - days * 86_400) * 1e6))
+
+    def page(snapshot: Snapshot) -> list[Version]:
+        return list(snapshot.versions(after=after, limit=_PAGE, oldest_first=True))
+
+    while days and (found := [each for each in context.read(page) if each.created_at < horizon]):
+        after, ids = found[-1].id, {each.memory_id for each in found} - known
+        known |= ids
+        yield context.read(partial(_prunable_of, context, sorted(ids), now))
+
+
+def _prunable_of(
+    context: StoreContext, memory_ids: Sequence[str], now: float, snapshot: Snapshot
+) -> list[tuple[str, int]]:
+    settings, old = context.settings_of(snapshot), list[tuple[str, int]]()
+    for memory_id in memory_ids:
+        memory = snapshot.find(memory_id)
+        living = {} if memory is None else {memory_id: memory.path}
+        old += expiry_rules.prunable(snapshot.versions(memory_id=memory_id), living, settings, now)
+    return old
+
+
+def _forget_views(context: StoreContext, now: float) -> None:
+    """Remove the recorded views of memories that no longer exist."""
+    present = context.read(lambda snapshot: {memory.id for memory in snapshot.memories(ROOT)})
+    gone = {key: None for key in context.accesses.of(context.id, now=now) if key not in present}
+    context.accesses.forget(context.id, gone)

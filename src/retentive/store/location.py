@@ -8,6 +8,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
+from weakref import WeakSet
 
 from retentive.engine.access_times import Accesses
 from retentive.errors import Locked, NotFound, RetentiveError
@@ -25,6 +26,7 @@ from retentive.storage.contract import (
     plain_name,
 )
 from retentive.store import MemoryStore, core_of
+from retentive.store.daily_sweep import DailySweep
 from retentive.values.pages import ListPage
 from retentive.values.properties import Properties, named
 from retentive.values.records import SYSTEM_STORE
@@ -91,6 +93,7 @@ class Retentive:
         self._clock = clock
         self._accesses = Accesses(backend, clock=clock)
         self._integration = "python"
+        self._sweeping: WeakSet[DailySweep] = WeakSet()  # of the stores that are still open
 
     def __repr__(self) -> str:
         return f"<Retentive on {type(self.backend).__name__}>"
@@ -104,8 +107,8 @@ class Retentive:
         has 1 to 255 characters, and no control characters. None means the key `default`. `name` is a display name for a
         new store.
 
-        If the settings of the store expire idle memories, this method deletes the idle memories, unless the location
-        was opened with `sweep=False`.
+        If the settings of the store expire idle memories, this method, later writes and `close` delete the idle
+        memories, at most once a day and a few at a time, unless the location was opened with `sweep=False`.
 
         Raises `InvalidInput` for an invalid store key, `NotFound` for an unknown id or an erased store, and `Locked`
         for an encrypted store whose encryption key is missing.
@@ -121,8 +124,15 @@ class Retentive:
         capabilities.unlock(self.backend, info)
         store = self._store_of(info)
         if self._sweeps:
-            _sweep(store)
+            self._sweep(store)
         return store
+
+    def _sweep(self, store: MemoryStore) -> None:
+        core = core_of(store)
+        daily = DailySweep(core)
+        core.after_write = daily.after_write
+        self._sweeping.add(daily)
+        daily.at_opening()
 
     def _store_of(self, info: StoreInfo) -> MemoryStore:
         return MemoryStore(
@@ -259,6 +269,8 @@ class Retentive:
 
         If a process exits without this call, it loses only the access times of the last minute.
         """
+        for daily in list(self._sweeping):
+            daily.at_close()
         with suppress(RetentiveError):
             self._accesses.flush()
         self.backend.close()
@@ -268,18 +280,6 @@ class Retentive:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _sweep(store: MemoryStore) -> None:
-    """Expire idle memories if the settings say so. A failed sweep is retried at a later opening."""
-    try:
-        if not store.settings().expires:
-            return
-    except RetentiveError:  # the first command raises the same error
-        return
-    from retentive.history.expiry import sweep_at_opening  # noqa: PLC0415 - rarely needed
-
-    sweep_at_opening(core_of(store))
 
 
 def _has_lost_its_rules(backend: Backend, info: StoreInfo) -> bool:

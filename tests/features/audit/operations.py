@@ -32,7 +32,7 @@ class Scene:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.now = 1_800_000_000.0
-        self.place = retentive.open(f"sqlite:///{directory}/memory.db", actor=ANN, clock=lambda: self.now)
+        self.place = retentive.open(f"sqlite:///{directory}/memory.db", actor=ANN, clock=lambda: self.now, sweep=False)
         self.store = self.place.store()
         self.store.change_settings({"sensitive": "off", "review": ["session:*"], "expire_paths": {"/memories/d/*": 1}})
         for path in (A, B, GONE):

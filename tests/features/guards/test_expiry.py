@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as real_time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -315,7 +316,7 @@ def test_an_unavailable_place_is_contacted_once(tmp_path: Path, time: Time, capl
     assert [record.getMessage() for record in caplog.records] == ["view times were not recorded: closed"]
 
 
-def test_opening_within_the_hour_does_not_sweep_again(tmp_path: Path, time: Time) -> None:
+def test_opening_within_a_day_does_not_sweep_again(tmp_path: Path, time: Time) -> None:
     """The sweep may have been made by this process or by another one."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
@@ -324,18 +325,113 @@ def test_opening_within_the_hour_does_not_sweep_again(tmp_path: Path, time: Time
         store.change_settings({"expire_after_days": 10})
         place.store()
         store.change_settings({"expire_after_days": 5})
-        time.pass_days(0.9 / 24)
+        time.pass_days(0.9)
         assert paths(place.store()) == [A]
     with opened("sqlite", tmp_path, clock=time) as place:
         assert paths(place.store()) == [A]
-        time.pass_days(0.2 / 24)
+        time.pass_days(0.2)
         assert paths(place.store()) == []
 
 
+def test_an_open_location_expires_idle_memories_by_itself(place: Retentive, time: Time) -> None:
+    """After a write, at most once a day, as versions by `job:expiry`. Nobody runs a command or a server."""
+    store = place.store()
+    store.change_settings({"expire_after_days": 5})
+    create(store, A, B)
+    time.pass_days(4)
+    run(store, "view", path=B)
+    time.pass_days(2)
+    create(store, C)
+    assert paths(store) == [B, C]
+    gone = next(iter(store.versions(path=A)))
+    assert (gone.operation, str(gone.actor)) == ("deleted", "job:expiry")
+    time.pass_days(4)
+    create(store, A)
+    assert paths(store) == [A, C]
+
+
+def test_a_process_that_only_reads_sweeps_when_it_closes(tmp_path: Path, time: Time) -> None:
+    with opened("directory", tmp_path, clock=time) as place:
+        store = place.store()
+        store.change_settings({"expire_after_days": 5})
+        create(store, A, B)
+        time.pass_days(6)
+        run(store, "view", path=B)
+    with opened("directory", tmp_path, clock=time, sweep=False) as place:
+        assert paths(place.store()) == [B]
+
+
+def test_one_process_sweeps_for_all(tmp_path: Path, time: Time) -> None:
+    """The day of the last sweep stands in the location. `sweep=False` never sweeps."""
+    with (
+        opened("sqlite", tmp_path, clock=time) as one,
+        opened("sqlite", tmp_path, clock=time) as other,
+        opened("sqlite", tmp_path, clock=time, sweep=False) as looking,
+    ):
+        stores = [place.store() for place in (one, other, looking)]
+        stores[0].change_settings({"expire_after_days": 5})
+        create(stores[0], A)
+        time.pass_days(0.5)
+        create(stores[0], B)
+        time.pass_days(4.6)
+        create(stores[2], "/memories/1")
+        assert paths(stores[2]) == ["/memories/1", A, B]
+        create(stores[0], "/memories/2")
+        assert paths(stores[2]) == ["/memories/1", "/memories/2", B]
+        time.pass_days(0.9)
+        create(stores[1], "/memories/3")
+        assert B in paths(stores[2])
+        time.pass_days(0.1)
+        create(stores[1], "/memories/4")
+        assert B not in paths(stores[2])
+
+
+def test_a_write_waits_for_a_small_piece_only(place: Retentive, time: Time) -> None:
+    """Each write deletes at most 100 idle memories. One that was viewed between two pieces is kept."""
+    store = place.store()
+    store.change_settings({"expire_after_days": 5})
+    idle = [f"/memories/d/{number:03}" for number in range(250)]
+    create(store, *idle)
+    time.pass_days(6)
+    create(store, A)
+    assert len(paths(store)) == 151
+    run(store, "view", path=idle[-1])
+    for _ in range(3):
+        run(store, "insert", path=A, insert_line=0, insert_text="x")
+    assert paths(store) == [A, idle[-1]]
+    sizes = Counter(version.revision for version in store.versions() if version.operation == "deleted")
+    assert sorted(sizes.values()) == [49, 100, 100]
+
+
+def test_the_pieces_prune_what_a_sweep_prunes(tmp_path: Path, time: Time) -> None:
+    """Versions of living, deleted and read-only memories, with and without `keep_versions`."""
+    left = []
+    for name in ("pieces", "whole"):
+        (tmp_path / name).mkdir()
+        time.now = 1_800_000_000.0
+        with opened("sqlite", tmp_path / name, clock=time, sweep=name == "pieces") as place:
+            store = place.store()
+            store.change_settings({"keep_versions": 2, "keep_versions_days": 3, "expire_after_days": 900})
+            for number in range(300):
+                store.write(f"/memories/d/{number % 70}", f"{number}")
+            store.delete("/memories/d/7")
+            store.change_settings({"read_only_paths": ["/memories/d/8"]})
+            time.pass_days(5)
+            for number in range(9):
+                store.write("/memories/d/9", f"{number} again")
+            if name == "whole":
+                store.sweep()
+            left.append([(version.path, version.operation, version.size_bytes) for version in store.versions()])
+    assert left[0] == left[1]
+    assert len(left[0]) < 300
+
+
 def test_memories_changed_during_a_sweep_are_kept(
-    store: MemoryStore, time: Time, monkeypatch: pytest.MonkeyPatch
+    place: Retentive, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A memory that changed is not deleted, and neither is a new memory at the path of an expired one."""
+    place._sweeps = False
+    store = place.store()
     create(store, A, B, C)
     store.change_settings({"expire_after_days": 5})
     time.pass_days(6)

@@ -207,7 +207,7 @@ class FilesObserver(CommitObserver):
         with suppress(OSError, RetentiveError):
             sync_file_system(self._base)
             self._scratch.spares.synced(NOT_YET)
-            writer.transact(lambda connection: self._note_durable(connection, applied))
+            writer.transact(lambda connection: self._note_durable(connection, applied), may_use_reserve=True)
             for known in tuple(self._stores.values()):
                 known.unsaved = {}
             self._journal = Journal(applied, applied, busy=self._journal.busy)

@@ -226,8 +226,8 @@ class SqliteBackend(SqlBackend, Purgeable):
             return True
         with self.exclusive() as writer:
             clear_log = partial(writer.connection.clear_log, wait_s=PURGE_WAIT_S)
-            is_rewritten = self._with_reserve(clear_log) and writer.connection.rewrite()
-            return self._with_reserve(clear_log) and is_rewritten
+            is_rewritten = writer.with_reserve(clear_log) and writer.connection.rewrite()
+            return writer.with_reserve(clear_log) and is_rewritten
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         turn = self._turns.take()
@@ -288,20 +288,7 @@ class SqliteBackend(SqlBackend, Purgeable):
 
     def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False) -> T:
         with self.exclusive() as writer:
-            run = partial(writer.transact, work)
-            return self._with_reserve(run) if may_use_reserve else run()
-
-    def _with_reserve(self, work: Callable[[], T]) -> T:
-        """Call `work`. On a full disk, call it again with the space of the reserve. The caller has exclusive access."""
-        try:
-            return work()
-        except StoreFull:
-            if self._space is None or not self._space.give_up():
-                raise
-        try:
-            return work()
-        finally:
-            self._space.make_room(self._writer.connection)
+            return writer.transact(work, may_use_reserve=may_use_reserve)
 
     @contextmanager
     def exclusive(self) -> Iterator[Writer]:

@@ -54,8 +54,10 @@ class Writer:
             self._connection.close()
             self._connection = None
 
-    def transact(self, work: Callable[[SqliteConnection], T]) -> T:
+    def transact(self, work: Callable[[SqliteConnection], T], *, may_use_reserve: bool = False) -> T:
         """Run `work` in a transaction of its own, commit, and return the result of `work`."""
+        if may_use_reserve:
+            return self.with_reserve(partial(self.transact, work))
         self.begin()
         try:
             done = work(self.connection)
@@ -63,6 +65,18 @@ class Writer:
         finally:
             self.roll_back()
         return done
+
+    def with_reserve(self, work: Callable[[], T]) -> T:
+        """Call `work`. On a full disk, call it again with the space of the reserve."""
+        try:
+            return work()
+        except StoreFull:
+            if self._space is None or not self._space.give_up():
+                raise
+        try:
+            return work()
+        finally:
+            self._space.make_room(self.connection)
 
     def begin(self, *, deadline: float | None = None) -> None:
         """Start a write transaction. Waits for write transactions of other processes until the deadline."""

@@ -13,7 +13,7 @@ from retentive.engine.listings import ListedMemory, ListingCursor
 from retentive.errors import InvalidInput, NotFound
 from retentive.mcp.uris import path_in, template, uri_of
 from retentive.store import MemoryStore
-from retentive.values.paths import ROOT
+from retentive.values.paths import ROOT, visible_path
 
 if TYPE_CHECKING:
     from retentive.values.records import Memory
@@ -93,6 +93,6 @@ def _decoded(cursor: str) -> ListingCursor:
     except (ValueError, RecursionError):
         found = None
     is_pair = isinstance(found, list) and len(found) == 2
-    if not is_pair or not all(isinstance(each, str) and each.isprintable() for each in found):
+    if not is_pair or not all(isinstance(each, str) and visible_path(each) == each for each in found):
         raise InvalidInput("the cursor must be the `nextCursor` of an earlier page")
     return ListingCursor(*found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from anyio import to_thread
@@ -35,21 +36,29 @@ async def all_resources(client: Client) -> list[types.Resource]:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_resources_are_listed_by_pages(store: MemoryStore, mode: str) -> None:
-    paths = [f"/memories/{n:03}.md" for n in range(PAGE + 1)]
-    for path in paths:
-        store.create(path, "x")
+    """The page ends at a path that Python does not call printable."""
+    names = [*(f"{n:03}.md" for n in range(PAGE - 1)), "می\u200cخ\u3000.md", "報告.md"]
+    for name in names:
+        store.create(f"/memories/{name}", "x")
 
     async def run() -> list[types.Resource]:
         async with connected(store, mode=mode) as client:
             return await all_resources(client)
 
     found = asyncio.run(run())
-    assert [each.uri for each in found] == [f"memory://default/{n:03}.md" for n in range(PAGE + 1)]
+    assert [each.uri for each in found] == [f"memory://default/{quote(name)}" for name in names]
     assert {(each.mime_type, each.size) for each in found} == {("text/markdown", 1)}
 
 
 @pytest.mark.parametrize(
-    "path", ["/memories/a b/ü%20?.md", "/memories/100%.md", "/memories/報告．json", "/memories/a#b&c"]
+    "path",
+    [
+        "/memories/a b/ü%20?.md",
+        "/memories/100%.md",
+        "/memories/報告．json",
+        "/memories/a#b&c",
+        "/memories/می\u200cخ/👩\u200d💻.md",
+    ],
 )
 def test_the_uri_of_any_path_is_read(store: MemoryStore, path: str) -> None:
     store.create(path, "tea\r\n")

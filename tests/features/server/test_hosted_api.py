@@ -167,6 +167,7 @@ def test_content_that_is_refused(api: Api, at: str, body: dict[str, object]) -> 
     "path",
     [
         "", "a", "/", "//a", "/a//b", "/a/", "/.", "/a/../b", "/..", "/e\u0301", "/\u0085", "/a\nb", "/\u200b",
+        "/a\u200d", "/.git/config", "/a/.Obsidian",
         "/\u2028", "/\u2029", "/a\\b", "/%2e%2e/b", "/\uff0e\uff0e/b", "/" + "x" * 256, "/a" * 21,
         "/" + "/".join(["x" * 205] * 5),
     ],
@@ -187,6 +188,7 @@ def test_paths_that_are_refused(api: Api, at: str, path: str) -> None:
         "/a b",
         "/" + "x" * 255,
         "/.hidden",
+        "/می\u200cخ",
     ],
 )
 def test_paths_that_are_taken_as_they_are(api: Api, store: MemoryStore, at: str, path: str) -> None:

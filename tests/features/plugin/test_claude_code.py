@@ -218,6 +218,40 @@ def test_two_machines_share_a_memory_and_lose_no_line(machines: MakeMachine, tmp
     assert {f"/memories/{file_of(entry)}" for entry in entries} <= found.keys()
 
 
+def test_machines_share_the_memory_that_claude_code_keeps_for_a_project(tmp_path: Path, at: str) -> None:
+    """In the directory that Claude Code names itself. The tools show the store of the project."""
+    urls = {"a": "git@github.com:ann/app.git", "b": "https://github.com/ann/app"}
+    view = Call({"path": "/memories"}, Check(contains=("/memories/tea.md",)), name=VIEW)
+
+    def claude(prompt: Prompt) -> list[Call] | str:
+        if is_over(prompt) or any(call.name == VIEW for call in prompt.calls):
+            return "Noted."
+        if waits := asked_for(prompt, VIEW):
+            return [waits]
+        return [view] if own["b"].exists() else [wrote(own["a"] / "tea.md", "Ada drinks tea\n")]
+
+    with scripted_claude(claude) as server:
+        at_work, own = {}, {}
+        for name, url in urls.items():
+            machine = at_work[name] = Machine(tmp_path / name, server.url)
+            machine.set_up()
+            settings = machine.home / ".claude" / "settings.json"
+            kept = {key: value for key, value in json.loads(settings.read_text()).items() if not key.startswith("auto")}
+            settings.write_text(json.dumps(kept))
+            for arguments in (["init", "-q"], ["remote", "add", "origin", url]):
+                subprocess.run(["git", "-C", str(machine.home / "project"), *arguments], check=True)
+            machine.install(ROOT, location=at, projects="true")
+            slug = "".join(char if char.isalnum() else "-" for char in str(machine.home / "project"))
+            own[name] = machine.home / ".claude" / "projects" / slug / "memory"
+        at_work["a"].ask("Remember that Ada drinks tea")
+        assert str(own["a"]) in json.dumps(server.requests[0].body)
+        at_work["b"].ask("What does Ada drink?")
+        server.verify()
+    assert (own["b"] / "tea.md").read_text() == "Ada drinks tea\n"
+    with retentive.open(at) as opened:
+        assert [store.key for store in opened.stores()] == ["github.com/ann/app"]
+
+
 def line_of(entry: str) -> str:
     return f"- [{entry}]({file_of(entry)})"
 

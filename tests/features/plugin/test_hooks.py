@@ -6,8 +6,10 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import retentive
 from retentive.cli.app import app, run
 from retentive.cli.hooks import push
 from retentive.cli.hooks.digest import MAX_CHARS
-from retentive.cli.hooks.session import WAIT
+from retentive.cli.hooks.session import WAIT, remote_key
 from support.command_line import RETENTIVE, environment, texts
 from support.http_api import Api, serving
 from support.modules import run as run_code
@@ -44,6 +46,7 @@ class Machine:
     def __init__(self, home: Path, at: str, *, session: str = "s1", **variables: str) -> None:
         self.notes = home / "notes"
         self.notes.mkdir(parents=True)
+        self.cwd = home
         self.session, self.log = session, home / "state" / "retentive" / "hooks" / "hook.log"
         self.environment: dict[str, str | None] = {
             "HOME": str(home),
@@ -58,7 +61,12 @@ class Machine:
 
     def run(self, event: str, *, given: bytes | None = None, file: Path | None = None) -> Any:
         """Answer a hook. Returns the parsed output, or None. The status is 0."""
-        said = {"session_id": self.session, "hook_event_name": "x", "tool_input": {"file_path": str(file)}}
+        said = {
+            "session_id": self.session,
+            "hook_event_name": "x",
+            "tool_input": {"file_path": str(file)},
+            "cwd": str(self.cwd),
+        }
         data = json.dumps(said).encode() if given is None else given
         ended = CliRunner().invoke(app, ["hook", event], input=data, env=self.environment)
         assert (ended.exit_code, ended.stderr) == (0, ""), ended.exc_info
@@ -174,8 +182,10 @@ def test_two_machines_share_a_server(tmp_path: Path, api: Api) -> None:
 def test_bad_input_does_no_harm(tmp_path: Path, given: bytes) -> None:
     machine = Machine(tmp_path / "one", f"sqlite:///{tmp_path}/memory.db")
     machine.environment[f"{OPTION}DIRECTORY"] = None
-    assert [machine.run(event, given=given) for event in EVENTS] == [None] * len(EVENTS)
-    assert [path for path in tmp_path.rglob("*") if path.is_file() and path != machine.log] == []
+    first, *others = [machine.run(event, given=given) for event in EVENTS]
+    assert (list(first), others) == (["systemMessage"], [None] * (len(EVENTS) - 1))
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path != machine.log]
+    assert [path.suffix for path in files] == [".told"]
 
 
 @pytest.mark.parametrize(
@@ -209,6 +219,186 @@ def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path, event: 
     assert (json.loads(ended.stdout) if event == "session-start" else ended.stdout) == (
         said if event == "session-start" else b""
     )
+
+
+def test_a_server_that_is_off_is_tried_once_in_a_minute(tmp_path: Path) -> None:
+    """No prompt waits for it again. The notes stay, and are synchronised later."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        address = server.getsockname()
+        machine = Machine(tmp_path / "one", f"http://127.0.0.1:{address[1]}", **{f"{OPTION}TOKEN": "key"})
+        (machine.notes / "tea.md").write_text("tea\n")
+        with connections_to(address) as tries:
+            answers = [machine.run(event) for event in ("session-start", "prompt", "edited", "prompt", "stop")]
+        said = "retentive: the memory store cannot be reached; the notes are synchronised later"
+        assert answers == [{"systemMessage": said}, None, None, None, None]
+        assert len(tries) == 1
+        assert not push._STARTED
+        (noted,) = machine.log.parent.glob("*.down")
+        os.utime(noted, (time.time() - 61,) * 2)
+        with connections_to(address) as tries:
+            machine.run("prompt")
+        assert len(tries) == 1
+
+
+CONNECTED: list[list[object]] = []
+
+
+def _note_connection(event: str, args: tuple[object, ...]) -> None:
+    if event == "socket.connect":
+        for each in CONNECTED:
+            each.append(args[1])
+
+
+sys.addaudithook(_note_connection)
+
+
+@contextmanager
+def connections_to(address: tuple[str, int]) -> Iterator[list[object]]:
+    """Yield a list that gets the address of each connection that the block opens, if it is this one."""
+    found: list[object] = []
+    CONNECTED.append(found)
+    try:
+        yield found
+    finally:
+        CONNECTED.remove(found)
+        found[:] = [each for each in found if each == address]
+
+
+def test_the_first_start_says_what_is_not_shared(machine: Machine, at: str) -> None:
+    """Once for the same settings. With a directory on this machine only, the store is not shared."""
+
+    def said() -> str:
+        answer = machine.run("session-start")
+        return "" if answer is None else str(answer.get("systemMessage", ""))
+
+    assert "on this machine only" in said()
+    assert said() == ""
+    machine.environment[f"{OPTION}DIRECTORY"] = None
+    text = said()
+    assert "Claude Code's own notes are not shared: turn on Share projects" in text
+    assert "/plugin configure retentive@retentive" in text
+    machine.environment[f"{OPTION}PROJECTS"] = "true"
+    assert "it has no Git remote" in said()
+
+
+def test_a_session_tells_that_deletions_are_held(machine: Machine, at: str) -> None:
+    for number in range(5):
+        (machine.notes / f"{number}.md").write_text(f"{number}\n")
+    machine.run("session-start")
+    for path in machine.notes.glob("*.md"):
+        path.unlink()
+    machine.run("stop")
+    answer = machine.run("session-start")
+    assert "changes of notes wait for you: 5 held. `retentive --at " in answer["systemMessage"]
+    assert len(texts(at)) == 5
+
+
+# -- projects ------------------------------------------------------------------------------------------------------
+
+FORMS = [
+    "git@github.com:Ann/App.git",
+    "github.com:ann/app",
+    "ssh://git@github.com/ann/app.git",
+    "ssh://git@ssh.github.com:443/ann/app.git",
+    "git+ssh://git@github.com/ann/app",
+    "https://github.com/ann/app",
+    "https://ann:s3cret@GitHub.com/ann/app.git/",
+    "http://github.com:80//ann/app",
+    "git://github.com/ann/app.git",
+]
+
+
+@pytest.mark.parametrize("url", FORMS)
+def test_all_forms_of_the_url_of_a_repository_are_one(url: str) -> None:
+    assert remote_key(url) == "github.com/ann/app"
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("git@git.example.com:2222/Team/App.git", "git.example.com/2222/Team/App"),
+        ("ssh://git@git.example.com:2222/Team/App.git", "git.example.com/Team/App"),
+        ("git@ssh.dev.azure.com:v3/org/project/app", "dev.azure.com/org/project/app"),
+        ("https://org@dev.azure.com/org/project/_git/app", "dev.azure.com/org/project/app"),
+        *(
+            (local, "")
+            for local in (
+                "",
+                "/srv/app.git",
+                "../app",
+                "file:///srv/app",
+                "C:\\app",
+                "https://",
+                "http://localhost/x",
+                "https://[x",
+            )
+        ),
+    ],
+)
+def test_what_others_cannot_name_is_no_project(url: str, key: str) -> None:
+    assert remote_key(url) == key
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True)
+
+
+def clone(machine: Machine, name: str, url: str) -> Path:
+    """A repository of a machine. Returns the directory that Claude Code uses for its memory."""
+    project = machine.notes.parent / name
+    project.mkdir()
+    git(project, "init", "-q")
+    git(project, "remote", "add", "origin", url)
+    machine.environment |= {f"{OPTION}DIRECTORY": None, f"{OPTION}PROJECTS": "true"}
+    machine.cwd = project
+    slug = "".join(char if char.isascii() and char.isalnum() else "-" for char in str(project))
+    return machine.notes.parent / ".claude" / "projects" / slug / "memory"
+
+
+def test_machines_share_the_memory_of_a_project(tmp_path: Path, at: str) -> None:
+    """Each in the directory of Claude Code itself, wherever the repository is, and also from a worktree."""
+    one, two = Machine(tmp_path / "one", at), Machine(tmp_path / "two", at, session="s2")
+    mine = clone(one, "app", "git@github.com:ann/app.git")
+    theirs = clone(two, "elsewhere_app", "https://github.com/Ann/app")
+    mine.mkdir(parents=True)
+    (mine / "MEMORY.md").write_text("- [Tea](tea.md)\n")
+    (mine / "tea.md").write_text("tea\n")
+    one.run("edited", file=mine / "tea.md")
+    assert "/memories/tea.md" in two.context("session-start")
+    assert {path.name: path.read_text() for path in theirs.glob("*.md")} == {
+        "MEMORY.md": "- [Tea](tea.md)\n",
+        "tea.md": "tea\n",
+    }
+    with retentive.open(at) as opened:
+        assert [store.key for store in opened.stores()] == ["github.com/ann/app"]
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    git(two.cwd, *identity, "commit", "-q", "--allow-empty", "-m", "x")
+    git(two.cwd, "worktree", "add", "-q", str(tmp_path / "tree"))
+    two.cwd = tmp_path / "tree"
+    (theirs / "coffee.md").write_text("coffee\n")
+    two.run("stop")
+    with retentive.open(at) as opened:
+        assert "/memories/coffee.md" in [each.path for each in opened.store("github.com/ann/app").memories()]
+
+
+def test_a_project_is_shared_only_if_the_user_wants_it(tmp_path: Path, at: str) -> None:
+    """A foreign repository can come with the remote of another one. One directory for all projects comes first."""
+    machine = Machine(tmp_path / "one", at)
+    own = clone(machine, "app", "git@github.com:ann/app.git")
+    own.mkdir(parents=True)
+    (own / "tea.md").write_text("tea\n")
+    machine.environment[f"{OPTION}PROJECTS"] = None
+    machine.run("stop")
+    machine.environment |= {f"{OPTION}PROJECTS": "true", f"{OPTION}DIRECTORY": str(machine.notes)}
+    (machine.notes / "coffee.md").write_text("coffee\n")
+    machine.run("stop")
+    assert texts(at) == {"/memories/coffee.md": "coffee\n"}
+    git(machine.cwd, "remote", "set-url", "origin", "/srv/app.git")
+    machine.environment[f"{OPTION}DIRECTORY"] = None
+    machine.run("stop")
+    with retentive.open(at) as opened:
+        assert [store.key for store in opened.stores()] == ["default"]
 
 
 def test_the_state_of_a_killed_session_does_not_stay(machine: Machine) -> None:

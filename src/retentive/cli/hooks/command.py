@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from subprocess import Popen
+from typing import TypeVar
+from urllib.parse import urlsplit
 
 import click
 
@@ -20,21 +24,33 @@ from retentive.cli.hooks.session import (
     as_id,
     configured,
     directory_of,
+    end_outage,
     forget_old,
     forget_seen,
     is_below,
+    is_out,
     last_seen,
     log,
     longest_wait_s,
+    note_outage,
+    project_of,
     read_session,
     remember_seen,
+    shares_projects,
+    state_file,
 )
 from retentive.cli.location import Location
-from retentive.errors import NotFound
+from retentive.errors import NotFound, Unavailable
 from retentive.frozen import dataclass
+from retentive.locations import local_path
 from retentive.store import MemoryStore
 
+T = TypeVar("T")
 MAX_VERSIONS = 100
+CONNECT_S = 1.0
+"""Seconds in which a server must accept a connection. There is one attempt."""
+_PORTS = {"http": 80, "https": 443, "postgresql": 5432, "postgres": 5432, "mariadb": 3306}
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,43 +69,99 @@ class Hook:
         """Actor of the changes that this session makes."""
         return f"session:{self.session.id}"
 
-    def start(self) -> Popen[bytes] | None:
+    def start(self, *, is_last: bool = False) -> Popen[bytes] | None:
         """Start a process that synchronises the directory. Returns None if there is no directory."""
-        return None if self.directory is None else push.start(self.location, self.directory)
+        return None if self.directory is None else push.start(self.location, self.directory, is_last=is_last)
 
     def synchronise(self) -> int | None:
         """Start a process that synchronises the directory, and wait until it ends, at most `longest_wait_s` seconds.
 
-        Returns the exit status of the process. Returns None if it still runs, or if there is no directory.
+        Returns the exit status of the process. Returns None if it still runs, if there is no directory, or if the store
+        could not be reached within the last minute. The notes are then synchronised later.
         """
+        if self.directory is None or not self.is_reachable():
+            return None
         process = self.start()
         return None if process is None or not push.is_done(process, longest_wait_s(os.environ)) else process.returncode
+
+    def is_reachable(self) -> bool:
+        """Return False if the store could not be reached within the last minute, or if its server does not accept
+        a connection now. Nothing is tried again, so that no prompt waits twice.
+        """
+        url = self.location.url
+        if is_out(url):
+            return False
+        try:
+            _within(CONNECT_S + 0.5, lambda: _connect(url))
+        except (OSError, TimeoutError):
+            note_outage(url)
+            return False
+        return True
 
     def asked(self, question: Callable[[MemoryStore], str]) -> str:
         """Open the memory store, call `question` with it, and return the result.
 
-        Returns an empty string if the store does not exist. Raises `TimeoutError` after `longest_wait_s` seconds.
-        Errors of `question` are raised too.
+        Returns an empty string if the store does not exist. Raises `TimeoutError` after `longest_wait_s` seconds, and
+        `Unavailable` if the store could not be reached within the last minute. Errors of `question` are raised too.
         """
         context, wait_s = click.get_current_context(), longest_wait_s(os.environ)
-        found: list[str | BaseException] = []
 
-        def ask() -> None:
+        def ask() -> str:
             try:
                 with context.scope(cleanup=False), self.location.existing() as store:
-                    found.append(question(store))
+                    return question(store)
             except NotFound:
-                found.append("")
-            except BaseException as error:  # the calling thread raises it
-                found.append(error)
+                return ""
 
-        thread = threading.Thread(target=ask, daemon=True)
-        thread.start()
-        thread.join(wait_s)
-        answer = found[0] if found else TimeoutError(f"the memory store did not answer within {wait_s:g} s")
-        if isinstance(answer, BaseException):
-            raise answer
+        if not self.is_reachable():
+            raise Unavailable("the memory store cannot be reached; the notes are synchronised later")
+        try:
+            answer = _within(wait_s, ask)
+        except (Unavailable, TimeoutError):
+            note_outage(self.location.url)
+            raise
+        end_outage(self.location.url)
         return answer
+
+
+def _within(wait_s: float, work: Callable[[], T]) -> T:
+    """Return the result of `work`, or raise its error. Raises `TimeoutError` after some seconds."""
+    found: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except BaseException as error:  # the calling thread raises it
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(wait_s)
+    if failed:
+        raise failed[0]
+    if not found:
+        raise TimeoutError(f"the memory store did not answer within {wait_s:g} s")
+    return found[0]
+
+
+def _connect(url: str) -> None:
+    """Connect to the server of a location, and disconnect. Raises OSError if it cannot be reached.
+
+    Does nothing for other locations, for several servers, and if a proxy may be in between.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return
+    if (
+        host
+        and "," not in host
+        and port is not None
+        and not any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES)
+    ):
+        socket.create_connection((host, port), CONNECT_S).close()
 
 
 def _session_start(hook: Hook) -> dict[str, object]:
@@ -98,10 +170,39 @@ def _session_start(hook: Hook) -> dict[str, object]:
     status = hook.synchronise()
     text = hook.asked(lambda store: _digest(store, hook, before))
     answer = _context("SessionStart", text)
+    said = [_not_shared(hook)]
     if status not in {None, 0, 6}:
         meaning = next((row.meaning for row in EXITS if row.status == status), f"exit status {status}")
-        answer["systemMessage"] = f"retentive: the notes were not synchronised. {meaning}"
+        said = [f"the notes were not synchronised. {meaning}"]
+    elif hook.directory is not None and (held := push.held(hook.directory)):
+        command = f"retentive --at {hook.location.shown} --store {hook.location.store_key} sync {hook.directory}"
+        said.append(f"changes of notes wait for you: {held} `{command}` shows them.")
+    if any(said):
+        answer["systemMessage"] = f"retentive: {' '.join(filter(None, said))}"
     return answer
+
+
+def _not_shared(hook: Hook) -> str:
+    """Return what the settings do not share, once for the same settings. Otherwise, return an empty string."""
+    is_local, has_projects = local_path(hook.location.url) is not None, shares_projects(os.environ)
+    if not is_local and hook.directory is not None:
+        return ""
+    path = state_file(f"{hook.location.url}\n{hook.directory}\n{has_projects}", ".told")
+    if os.path.exists(path):
+        return ""
+    with open(path, "w", encoding="utf-8"):
+        pass
+    said = []
+    if is_local:
+        said.append(
+            f"the memory store is on this machine only ({hook.location.url}). To share it with others, set Location to"
+            " the URL of a server."
+        )
+    if hook.directory is None and has_projects:
+        said.append("The notes of this project are not shared, since it has no Git remote that other machines know.")
+    elif hook.directory is None:
+        said.append("Claude Code's own notes are not shared: turn on Share projects, or set Directory of notes.")
+    return " ".join([*said, "`/plugin configure retentive@retentive` changes the settings."])
 
 
 def _digest(store: MemoryStore, hook: Hook, before: str) -> str:
@@ -155,7 +256,7 @@ def _stopped(hook: Hook) -> None:
 
 
 def _session_end(hook: Hook) -> None:
-    hook.start()
+    hook.start(is_last=True)
     forget_seen(hook.session)
 
 
@@ -181,7 +282,9 @@ def hook(location: Location, event: str) -> None:
     """Answer a hook of Claude Code. The plugin runs this command and passes JSON on standard input.
 
     The settings of the plugin specify the memory store, and the directory that is kept in sync with the store. The
-    default directory is the autoMemoryDirectory of your settings. All changes are recorded with the session as actor.
+    default directory is the autoMemoryDirectory of your settings. If projects are shared, it is the directory that
+    Claude Code uses for the project, and the URL of the project's Git remote names the store. All changes are recorded
+    with the session as actor.
 
     \b
     session-start  synchronise, and print a digest of the memory store
@@ -200,6 +303,9 @@ def hook(location: Location, event: str) -> None:
         from retentive.cli.mcp import serve  # noqa: PLC0415 - only the server needs it
 
         session_id = as_id(os.environ.get("CLAUDE_CODE_SESSION_ID"))
+        project = project_of(os.environ, os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd())
+        if project is not None:
+            location = replace(location, store_key=project.store_key)
         click.get_current_context().obj = acting(location, session_id)  # `location` comes from RETENTIVE_AT
         click.get_current_context().invoke(serve, one_tool=False)
         return
@@ -220,6 +326,8 @@ def _answer(location: Location, event: str) -> None:
         status = 0 if directory is None else push.push(configured(location, os.environ, ""), directory)
         raise click.exceptions.Exit(status)
     session = read_session(sys.stdin.buffer)
-    known = configured(location, os.environ, session.id)
+    project = project_of(os.environ, os.environ.get("CLAUDE_PROJECT_DIR") or session.cwd)
+    directory = project.directory if project is not None else directory
+    known = configured(location, os.environ, session.id, project)
     if answer := ANSWERS[event](Hook(session, known, directory)):
         output.write_line(output.to_json(answer))

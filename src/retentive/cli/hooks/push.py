@@ -6,32 +6,31 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import redirect_stderr
-from hashlib import sha256
+from contextlib import redirect_stderr, suppress
 from io import StringIO
 
 from retentive.cli.exits import status_of
-from retentive.cli.hooks.session import OPTION, log, state_folder
+from retentive.cli.hooks.session import OPTION, end_outage, log, note_outage, state_file
 from retentive.cli.location import Location
 from retentive.storage.disk import make_directory
 from retentive.storage.lock_file import LockFile
 
 PAUSES_S = (1.0, 2.0, 4.0, 8.0)
-"""Pauses between attempts to synchronise, if the store is unavailable."""
+"""Pauses between attempts to synchronise at the end of a session, when nobody waits, if the store is unavailable."""
 MAX_TURN_S = 120.0
 _STARTED: list[subprocess.Popen[bytes]] = []
 """Started processes, which may run longer than the hook. Python would warn if such a process had no reference."""
 _MAIN = "from retentive.cli import main; raise SystemExit(main())"
 
 
-def start(location: Location, directory: str) -> subprocess.Popen[bytes]:
-    """Start a process that synchronises the directory, and return it.
+def start(location: Location, directory: str, *, is_last: bool = False) -> subprocess.Popen[bytes]:
+    """Start a process that synchronises the directory, and return it. At the end of a session, it tries repeatedly.
 
     Claude Code kills the processes that a hook has started. This process is not killed, because it runs in its own
     session (of the operating system) and has no standard streams.
     """
     make_directory(directory)
-    settings = {"LOCATION": location.url, "STORE": location.store_key, "DIRECTORY": directory}
+    settings = {"LOCATION": location.url, "STORE": location.store_key, "DIRECTORY": directory, "LAST": "1" * is_last}
     environment = os.environ | {f"{OPTION}{name}": value for name, value in settings.items()}
     if location.keys is not None:
         environment["RETENTIVE_KEYS_FILE"] = os.path.abspath(location.keys)
@@ -63,8 +62,8 @@ def push(location: Location, directory: str) -> int:
     Only one process at a time synchronises a directory, and one other process may wait for its turn. If a process
     already waits, this process does nothing: the waiting process will also synchronise the latest edits.
     """
-    name = os.path.join(state_folder(), sha256(os.path.realpath(directory).encode()).hexdigest()[:16])
-    waiting, running = LockFile(f"{name}.waiting"), LockFile(f"{name}.running")
+    real = os.path.realpath(directory)
+    waiting, running = (LockFile(state_file(real, ending)) for ending in (".waiting", ".running"))
     try:
         if not waiting.try_to_acquire():
             return 0
@@ -82,13 +81,33 @@ def push(location: Location, directory: str) -> int:
 
 
 def _tried(location: Location, directory: str) -> int:
-    for pause in (*PAUSES_S, None):
+    pauses = PAUSES_S if os.environ.get(f"{OPTION}LAST") else ()
+    for pause in (*pauses, None):
         status, said = synchronised(location, directory)
         log(f"push: status {status}: {said}")
-        if status != status_of("unavailable") or pause is None:
+        is_out = status == status_of("unavailable")
+        (note_outage if is_out else end_outage)(location.url)
+        if not is_out or pause is None:
             break
         time.sleep(pause)
+    _keep_held(directory, said if " held" in said else "")
     return status
+
+
+def _keep_held(directory: str, said: str) -> None:
+    path = state_file(os.path.realpath(directory), ".held")
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    if said:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(said)
+
+
+def held(directory: str) -> str:
+    """Return what the last synchronisation of a directory said, if it held changes. Otherwise, return ""."""
+    with suppress(OSError), open(state_file(os.path.realpath(directory), ".held"), encoding="utf-8") as file:
+        return file.read(1_000)
+    return ""
 
 
 def synchronised(location: Location, directory: str) -> tuple[int, str]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import IO
+from urllib.parse import unquote, urlsplit
 
 from retentive.cli.location import Location
 from retentive.frozen import dataclass
@@ -25,12 +28,22 @@ OPTION = "CLAUDE_PLUGIN_OPTION_"
 """Prefix of the environment variables in which Claude Code passes the settings of a plugin."""
 DEFAULTS = {"LOCATION": "~/.retentive", "STORE": "claude-code"}
 """Defaults of the plugin's settings. They are repeated here, because Claude Code passes them to MCP servers only."""
+MAX_SLUG_CHARS = 200  # Claude Code shortens longer names of projects in a way that is not documented
+MAX_OUTAGE_S = 60.0
+"""Seconds for which hooks do not try to reach a memory store again."""
+_SCP = re.compile(r"(?:[^@/]+@)?([^:/]{2,}):(?!//)(.+)")  # one letter is a drive of Windows
+_ANY_CASE = frozenset({"github.com", "gitlab.com", "bitbucket.org"})
+_SAME_HOST = {
+    "ssh.github.com": "github.com",
+    "altssh.gitlab.com": "gitlab.com",
+    "altssh.bitbucket.org": "bitbucket.org",
+}
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
 class HookSession:
-    """Input of a hook: the id of the session, and the path of the edited file.
+    """Input of a hook: the id of the session, the path of the edited file, and the working directory.
 
     `id` is empty unless the received session id is valid both as a file name and as an actor name. `file_path` is empty
     unless the event is an edit of a file.
@@ -38,6 +51,15 @@ class HookSession:
 
     id: str = ""
     file_path: str = ""
+    cwd: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Project whose own memory is shared: the key of its memory store, and the directory that Claude Code uses."""
+
+    store_key: str
+    directory: str
 
 
 def read_session(stream: IO[bytes]) -> HookSession:
@@ -50,7 +72,10 @@ def read_session(stream: IO[bytes]) -> HookSession:
         return HookSession()
     tool_input = given.get("tool_input")
     path = tool_input.get("file_path") if isinstance(tool_input, dict) else None
-    return HookSession(as_id(given.get("session_id")), path if isinstance(path, str) else "")
+    cwd = given.get("cwd")
+    return HookSession(
+        as_id(given.get("session_id")), path if isinstance(path, str) else "", cwd if isinstance(cwd, str) else ""
+    )
 
 
 def as_id(given: object) -> str:
@@ -58,17 +83,89 @@ def as_id(given: object) -> str:
     return given if isinstance(given, str) and _ID.fullmatch(given) else ""
 
 
-def configured(location: Location, environment: Mapping[str, str], session_id: str) -> Location:
+def configured(
+    location: Location, environment: Mapping[str, str], session_id: str, project: Project | None = None
+) -> Location:
     """Return the location from the plugin's settings, with the session as actor.
 
-    Options on the command line override the settings of the plugin.
+    Options on the command line override the settings of the plugin. A project has a memory store of its own.
     """
     at, store = (environment.get(f"{OPTION}{name}") or default for name, default in DEFAULTS.items())
     return replace(
         acting(location, session_id),
         url=location.url if "at" in location.typed else at,
-        store_key=location.store_key if "store" in location.typed else store,
+        store_key=location.store_key if "store" in location.typed else project.store_key if project else store,
     )
+
+
+def shares_projects(environment: Mapping[str, str]) -> bool:
+    """Return whether the user wants to share the memory of each project."""
+    return environment.get(f"{OPTION}PROJECTS", "").strip().lower() in {"true", "1", "yes", "on"}
+
+
+def project_of(environment: Mapping[str, str], cwd: str) -> Project | None:
+    """Return the project with the working directory `cwd`, if its memory is to be shared.
+
+    Return None if the user did not ask for it or has one directory for all projects, and for a project without a Git
+    remote that other machines can reach. Nothing is shared by default: a foreign repository can come with the remote of
+    another project, and would read its memory.
+    """
+    if not shares_projects(environment) or directory_of(environment) is not None or not os.path.isabs(cwd):
+        return None
+    names = _git(cwd, "remote").split()
+    name = "origin" if "origin" in names else names[0] if len(names) == 1 else ""
+    key = remote_key(_git(cwd, "remote", "get-url", name)) if name else ""
+    common = _git(cwd, "rev-parse", "--path-format=absolute", "--git-common-dir")  # the same for all worktrees
+    root = os.path.dirname(common) if os.path.basename(common) == ".git" else _git(cwd, "rev-parse", "--show-toplevel")
+    slug = re.sub(r"[^A-Za-z0-9]", "-", root)
+    if not key or not 0 < len(slug) <= MAX_SLUG_CHARS:
+        return None
+    if environment.get("CLAUDE_CONFIG_DIR"):
+        slug = environment.get("CLAUDE_CODE_PROJECT_DIR_NAME") or slug
+    return Project(key, os.path.join(_claude_folder(environment), "projects", slug, "memory"))
+
+
+def remote_key(url: str) -> str:
+    """Return the key of the memory store for the URL of a Git remote, such as `github.com/owner/repository`.
+
+    All forms of the URL of one repository (SSH, HTTPS, with a user, a password or a port) have the same key. Return ""
+    for a repository on this machine, which others cannot name.
+    """
+    form = None if "://" in url else _SCP.fullmatch(url)
+    try:
+        parts = urlsplit(url if form is None else f"ssh://{form[1]}/{form[2]}")
+        host = parts.hostname or ""
+    except ValueError:
+        return ""
+    if parts.scheme not in {"ssh", "https", "http", "git", "git+ssh", "ssh+git"} or host in {
+        "",
+        "localhost",
+        "127.0.0.1",
+        "::1",
+    }:
+        return ""
+    host = _SAME_HOST.get(host, host)
+    path = "/".join(filter(None, unquote(parts.path).split("/"))).removesuffix(".git")
+    if host in {"dev.azure.com", "ssh.dev.azure.com"}:
+        host, path = "dev.azure.com", path.removeprefix("v3/").replace("/_git/", "/")
+    key = f"{host}/{path.lower() if host in _ANY_CASE else path}"
+    return key if path and len(key) <= 255 and key.isprintable() else ""
+
+
+def _git(cwd: str, *arguments: str) -> str:
+    """Return what `git` prints, without the newline. Return "" if it fails, or is not installed."""
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell
+            ["git", "-C", cwd, *arguments],  # noqa: S607 - as the user's shell would find it
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=2,
+            check=True,
+        )
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
 
 
 def longest_wait_s(environment: Mapping[str, str]) -> float:
@@ -96,14 +193,17 @@ def directory_of(environment: Mapping[str, str]) -> str | None:
 
 
 def _auto_memory_directory(environment: Mapping[str, str]) -> str | None:
-    folder = environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
     try:
-        with open(os.path.join(folder, "settings.json"), encoding="utf-8") as file:
+        with open(os.path.join(_claude_folder(environment), "settings.json"), encoding="utf-8") as file:
             settings = json.load(file)
     except (OSError, ValueError):
         return None
     found = settings.get("autoMemoryDirectory") if isinstance(settings, dict) else None
     return found if isinstance(found, str) else None
+
+
+def _claude_folder(environment: Mapping[str, str]) -> str:
+    return environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
 
 
 def is_below(path: str, directory: str) -> bool:
@@ -121,6 +221,37 @@ def state_folder() -> str:
     folder = os.path.join(home, "retentive", "hooks")
     make_directory(folder)
     return folder
+
+
+def state_file(text: str, ending: str) -> str:
+    """Return the path of the state file that belongs to a text, such as a URL."""
+    return os.path.join(state_folder(), sha256(text.encode(errors="surrogateescape")).hexdigest()[:16] + ending)
+
+
+def note_outage(url: str) -> None:
+    """Record that a memory store could not be reached, so that other hooks do not wait for it."""
+    if _is_elsewhere(url):
+        with suppress(OSError), _opened(state_file(url, ".down"), os.O_TRUNC) as file:
+            file.write("")
+            os.utime(file.fileno())
+
+
+def is_out(url: str) -> bool:
+    """Return whether a memory store could not be reached within the last `MAX_OUTAGE_S` seconds."""
+    with suppress(OSError):
+        return abs(time.time() - os.stat(state_file(url, ".down")).st_mtime) < MAX_OUTAGE_S
+    return False
+
+
+def end_outage(url: str) -> None:
+    """Record that a memory store was reached."""
+    with suppress(OSError):
+        os.unlink(state_file(url, ".down"))
+
+
+def _is_elsewhere(url: str) -> bool:
+    scheme, separator, _ = url.partition("://")
+    return bool(separator) and scheme.lower() not in {"sqlite", "sqlite3"}
 
 
 def last_seen(session: HookSession) -> str | None:

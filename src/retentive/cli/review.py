@@ -71,18 +71,29 @@ def show(location: Location, *, proposal_id: str) -> None:
 @_chosen
 @click.option("--merge", is_flag=True, help="Merge with later changes of the same memory, line by line.")
 @click.option("--force", is_flag=True, help="Use the proposed text even if the memory was changed in the meantime.")
+@click.option("--partial", is_flag=True, help="Accept what can be accepted, and list the rest.")
 def accept(
-    location: Location, *, ids: tuple[str, ...], everything: bool, whose: str | None, merge: bool, force: bool
+    location: Location,
+    *,
+    ids: tuple[str, ...],
+    everything: bool,
+    whose: str | None,
+    merge: bool,
+    force: bool,
+    partial: bool,
 ) -> None:
     """Accept proposed changes: all selected changes or none.
 
-    If the same memories were changed in the meantime, nothing is done, the conflicts are printed, and the status is 6.
-    The history records each change with the actor who proposed it.
+    If the same memories were changed in the meantime, nothing is done (with --partial, the rest is done), the conflicts
+    are printed, and the status is 6. The history records each change with the actor who proposed it.
     """
     _check(ids, everything=everything, whose=whose)
     with location.existing() as store:
-        outcome = store.review.accept(ids or None, actor=store.actor, proposed_by=whose, merge=merge, force=force)
-    _emit("accepted", outcome)
+        outcome = store.review.accept(
+            ids or None, actor=store.actor, proposed_by=whose, merge=merge, force=force, partial=partial
+        )
+    can_leave = (everything or len(ids) > 1) and not partial
+    _emit("accepted", outcome, ["--partial accepts the others."] if can_leave else [])
 
 
 @output.command("refuse", group=review, json="Print a JSON object with the result.")
@@ -102,10 +113,11 @@ def _check(ids: Sequence[str], *, everything: bool, whose: str | None) -> None:
         raise click.UsageError("--by needs --all.")
 
 
-def _emit(done: str, outcome: DecisionOutcome) -> None:
+def _emit(done: str, outcome: DecisionOutcome, advice: Sequence[str] = ()) -> None:
     lines = [f"{each} was {done}: {outcome.summaries.get(each, '')}".rstrip(": ") for each in outcome.done]
     lines += [f"{each} was {done} too, because it builds on a {done} proposal" for each in outcome.with_them]
     lines += [f"{each} was already {done}" for each in outcome.already]
+    left = "not everything" if lines else "nothing"
     obstacles = [f"{each.proposal_id}: {each.text}" for each in outcome.obstacles]
     output.emit(
         {
@@ -117,8 +129,9 @@ def _emit(done: str, outcome: DecisionOutcome) -> None:
                 for each in outcome.obstacles
             ],
         },
-        plain="" if obstacles else "".join(f"{line}.\n" for line in lines) or f"{_NONE}\n",
-        error="\n".join([f"Error: nothing was {done}.", *obstacles]) if obstacles else "",
+        plain="".join(f"{line}.\n" for line in lines) or ("" if obstacles else f"{_NONE}\n"),
+        error="\n".join([f"Error: {left} was {done}.", *obstacles]) if obstacles else "",
+        notes=advice if obstacles else (),
         status=status_of("conflict") if obstacles else 0,
     )
 

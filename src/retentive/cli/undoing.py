@@ -39,18 +39,20 @@ _DRY_RUN = "Print the changes without making them."
 )
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--force", is_flag=True, help="Delete the memories that are in the way.")
-def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force: bool) -> None:
+@click.option("--partial", is_flag=True, help="Restore what can be restored, and list the rest.")
+def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force: bool, partial: bool) -> None:
     """Restore a memory or a directory to its state at an earlier time. The PATH /memories restores the whole store.
 
     The memory at PATH gets the text that it had at that time. If PATH does not exist, the memory that was there is
     created again, with its id. In a directory, newer memories are deleted, and renamed memories return to their old
-    paths. All this is one change, which `undo` can revert. If other memories are in the way, nothing is done and the
-    status is 6.
+    paths. All this is one change, which `undo` can revert. If other memories are in the way, nothing is done (with
+    --partial, the rest is done) and the status is 6.
     """
+    mode = _mode(merge=False, force=force, partial=partial)
     with location.existing() as store:
-        outcome = store.history.restore(path, to, mode="force" if force else "refuse", dry_run=dry_run)
+        outcome = store.history.restore(path, to, mode=mode, dry_run=dry_run)
         advice = _advice(store, Restore(_target(store, path), to), dry_run=dry_run) if outcome.conflicts else []
-    _emit_outcome(outcome, store.replies, advice)
+    _emit_outcome(outcome, store.replies, advice, mode)
 
 
 @output.command(json=_OUTCOME_JSON)
@@ -60,6 +62,7 @@ def restore(location: Location, path: str, *, to: Revision, dry_run: bool, force
 @time_option("--since", f"With --by or --session: only changes since this time: {TIMES}.")
 @click.option("--merge", is_flag=True, help="Keep later changes to the same memories if they are in other lines.")
 @click.option("--force", is_flag=True, help="Undo later changes to the same memories too.")
+@click.option("--partial", is_flag=True, help="Undo what --merge can undo, and list the rest.")
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--yes", is_flag=True, help="Undo the last change without asking.")
 def undo(
@@ -71,6 +74,7 @@ def undo(
     since: datetime | None,
     merge: bool,
     force: bool,
+    partial: bool,
     dry_run: bool,
     yes: bool,
 ) -> None:
@@ -81,7 +85,7 @@ def undo(
     command shows the newest change, and asks before undoing it.
 
     The undo is recorded as one new change, which can itself be undone. If later changes depend on the undone changes,
-    nothing is done, the conflicts are printed, and the status is 6.
+    nothing is done (with --partial, the rest is done), the conflicts are printed, and the status is 6.
     """
     revisions, path = revisions_and_path(what, at_most=1)
     by = whose if session is None else _pattern(session)
@@ -94,9 +98,7 @@ def undo(
         raise click.UsageError("--actor is the actor of the undo itself. To undo the changes of an actor, use --by.")
     if since is not None and by is None:
         raise click.UsageError("--since needs --by or --session.")
-    if merge and force:
-        raise click.UsageError("--merge and --force cannot be used together.")
-    mode: Mode = "merge" if merge else "force" if force else "refuse"
+    mode = _mode(merge=merge, force=force, partial=partial)
     with location.existing() as store:
         change = revisions[0] if revisions else parse("HEAD", datetime.now(UTC))
         if not (revisions or by is not None or yes or dry_run):
@@ -109,14 +111,24 @@ def undo(
         if outcome.conflicts:
             target = None if path is None else _target(store, path)
             advice = _advice(store, Undo(None if by is not None else change, by, since, mode, target), dry_run=dry_run)
-    _emit_outcome(outcome, store.replies, advice)
+    _emit_outcome(outcome, store.replies, advice, mode)
+
+
+def _mode(*, merge: bool, force: bool, partial: bool) -> Mode:
+    if merge + force + partial > 1:
+        raise click.UsageError("--merge, --force and --partial cannot be used together.")
+    return "merge" if merge else "force" if force else "partial" if partial else "refuse"
 
 
 _MODES: dict[Mode, str] = {
     "merge": "--merge undoes the change and keeps the later changes, which are in other lines",
     "force": "--force undoes the change and discards the later changes of these memories",
+    "partial": "--partial undoes the rest and leaves these memories",
 }
-_FORCE_RESTORE = "--force restores the earlier state and deletes the memories in the way"
+_RESTORE_MODES: dict[Mode, str] = {
+    "force": "--force restores the earlier state and deletes the memories in the way",
+    "partial": "--partial restores the rest and leaves these memories",
+}
 
 
 def _advice(store: MemoryStore, operation: Undo | Restore, *, dry_run: bool = False) -> list[str]:
@@ -124,9 +136,8 @@ def _advice(store: MemoryStore, operation: Undo | Restore, *, dry_run: bool = Fa
     if remote_store(store) is not None:
         return []
     core = core_of(store)
-    modes: list[Mode] = ["force"] if isinstance(operation, Restore) else ["merge", "force"]
-    works = [mode for mode in modes if not core.peek(Preview(replace(operation, mode=mode))).conflicts]
-    texts = {"force": _FORCE_RESTORE} if isinstance(operation, Restore) else _MODES
+    texts = _RESTORE_MODES if isinstance(operation, Restore) else _MODES
+    works = [mode for mode in texts if not core.peek(Preview(replace(operation, mode=mode))).conflicts]
     if not works:
         return ["Neither --merge nor --force resolves this conflict; `retentive log PATH` shows the existing versions."]
     return [f"{texts[mode]}." for mode in works] + ([] if dry_run else ["Add --dry-run to see the changes first."])
@@ -159,7 +170,7 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
         core.result_of(preview)  # raises, and leaves the audit entry
         raise
     if outcome.conflicts:
-        _emit_outcome(core.result_of(preview), store.replies, _advice(store, undo))
+        _emit_outcome(core.result_of(preview), store.replies, _advice(store, undo), mode)
     change = outcome.undone[0]
     lines = [f"{change.id} by {change.actor or 'an actor without a name'}, {output.local_time(change.at)}:"]
     lines += [f"  {' '.join(described(version, change))}" for version in reversed(change.versions)]
@@ -179,14 +190,15 @@ def _pattern(session: str) -> str:
     return f"session:{session}"
 
 
-def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: Sequence[str]) -> None:
+def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: Sequence[str], mode: Mode) -> None:
     would = "nothing would be done" if outcome.dry_run else "nothing was done"
     conflicts = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
     rows = [_step_row(step, is_done=not (outcome.dry_run or outcome.proposed)) for step in outcome.steps]
     below = [replies.awaits_review] if outcome.proposed else []
     if not rows and not below:
         below = ["Nothing to do."]
-    has_conflicts = bool(outcome.conflicts)
+    has_conflicts, is_partial = bool(outcome.conflicts), mode == "partial" and bool(outcome.left)
+    left = "was left as it is" if is_partial else "was not fully restored"
     steps = [_step_object(step) for step in outcome.steps]
     output.emit(
         output.attributes(outcome, "done", "dry_run", "proposed")
@@ -196,11 +208,11 @@ def _emit_outcome(outcome: RestoreOutcome, replies: Replies, advice: Sequence[st
         shown=[] if has_conflicts else [layouts.Aligned(rows, (None, "cyan")), *below],
         notes=[
             *_grouping(outcome),
-            *(f"{each.path} was not fully restored: {each.reason}." for each in outcome.left),
+            *(f"{each.path} {left}: {each.reason}." for each in outcome.left),
             *advice,
         ],
         error="\n".join(conflicts) if has_conflicts else "",
-        status=status_of("conflict") if has_conflicts else 0,
+        status=status_of("conflict") if has_conflicts or is_partial else 0,
     )
 
 
@@ -210,6 +222,7 @@ def _grouping(outcome: RestoreOutcome) -> list[str]:
     if versions < 2 or outcome.conflicts:
         return []
     would = "This would undo" if outcome.dry_run or outcome.proposed else "This undid"
+    would += " a part of" if outcome.left else ""
     newest, oldest = changes[0], changes[-1]
     if len(changes) == 1:
         at = output.local_time(newest.at)

@@ -42,8 +42,9 @@ class Step:
 class RestoreOutcome:
     """Result of a restore or undo, or of its preview. If there are conflicts, nothing was changed.
 
-    `left` lists the memories that still differ from the requested state. There are two possible reasons: redacted
-    content cannot be restored, even with `force`, or a guard removed sensitive values from a text.
+    `left` lists the memories that still differ from the requested state. There are three possible reasons: redacted
+    content cannot be restored, even with `force`; a guard removed sensitive values from a text; or the mode is
+    `partial`, and the memory has a conflict.
 
     `undone` lists the changes that an undo reverts, newest first.
     """
@@ -111,6 +112,16 @@ def clashing(todo: Sequence[Step]) -> dict[str, Conflict]:
             taken.add(step.path)
             above.update(places)
     return clashes
+
+
+def possible(found: Snapshot, todo: Sequence[Step]) -> tuple[list[Step], list[Conflict]]:
+    """Return the steps that can be made, and the conflicts of the memories whose steps were left out."""
+    left: list[Conflict] = []
+    while conflicts := [*in_the_way(found, todo).values(), *clashing(todo).values()]:
+        stuck = {each.memory_id: each for each in conflicts}  # without its steps, a memory may be in the way of others
+        left += stuck.values()
+        todo = [step for step in todo if step.memory_id not in stuck]
+    return list(todo), left
 
 
 def _standing(found: Snapshot, path: str) -> Iterable[Memory]:

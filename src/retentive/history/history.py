@@ -253,8 +253,9 @@ class History:
         means the newest change at or below `path`. The undo is itself one change in the history.
 
         If a later change builds on this change, the result has conflicts and nothing changes. With the mode `merge`,
-        texts are merged by line instead. With the mode `force`, the later changes are reversed too. `source` and
-        `session` are recorded with the undo, as in `MemoryStore.execute`.
+        texts are merged by line instead. With the mode `force`, the later changes are reversed too. With the mode
+        `partial`, what `merge` can reverse is reversed, and `left` lists the other memories with the reasons. `source`
+        and `session` are recorded with the undo, as in `MemoryStore.execute`.
         """
         with self._context.checking(_named(Undo, dry_run), actor):
             target = None if path is None else self._context.parsed(path)

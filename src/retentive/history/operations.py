@@ -13,7 +13,7 @@ from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import ReadOperation, WriteOperation
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.frozen import dataclass
-from retentive.history.apply import RestoreOutcome, Step, carry_out, clashing, in_the_way, steps
+from retentive.history.apply import RestoreOutcome, Step, carry_out, clashing, in_the_way, possible, steps
 from retentive.history.changes import Predecessors, grouped
 from retentive.history.past import PastSnapshot, check_kept
 from retentive.history.plan import Conflict, Mode, Plan, State, restored, state_of, undone
@@ -58,6 +58,11 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         """Return the steps and the conflicts of the plan, without writing anything."""
         made = self.plan(found)
         todo = steps(found, made.targets)
+        if self.mode == "partial":
+            todo, stuck = possible(found, todo)
+            rest = (*made.conflicts, *stuck)
+            conflicts, left = ((), rest) if todo else (rest, ())
+            return RestoreOutcome(tuple(todo), conflicts, left, undone=made.undone)
         blocking, clashes = in_the_way(found, todo), clashing(todo)
         if self.mode == "force" and (todo or not made.conflicts):
             todo = steps(found, {**made.targets, **dict.fromkeys((*blocking, *clashes))})
@@ -69,7 +74,8 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         outcome = self.decided(tx)
         if outcome.conflicts:
             return outcome
-        writer.cause = self.cause(tx, outcome)
+        part = "partial " if self.mode == "partial" and outcome.left else ""
+        writer.cause = f"{part}{self.cause(tx, outcome)}"
         altered = carry_out(tx, writer, outcome.steps)
         proposed = bool(writer.recorded) and is_under_review(writer.settings, writer.actor)
         return replace(outcome, left=(*outcome.left, *altered), proposed=proposed)

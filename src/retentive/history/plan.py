@@ -16,7 +16,7 @@ from retentive.storage.contract import Memory, Version
 from retentive.values import diff
 from retentive.values.paths import ROOT
 
-Mode: TypeAlias = Literal["refuse", "merge", "force"]
+Mode: TypeAlias = Literal["refuse", "merge", "force", "partial"]
 _REDACTED = "the version that the memory had at that time was redacted"
 
 
@@ -98,7 +98,8 @@ def undone(
     """Return the plan that undoes the versions in `chosen`. `history` has versions by memory id, newest first.
 
     Versions are reversed from newest to oldest. If a later version builds on a reversed one, this is a conflict. With
-    the mode `merge`, the texts are merged by line instead. With the mode `force`, later versions are reversed too.
+    the modes `merge` and `partial`, the texts are merged by line instead. With the mode `force`, later versions are
+    reversed too.
     `text` is a function that returns the text of a version.
     """
     targets: dict[str, State | None] = {}

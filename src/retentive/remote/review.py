@@ -64,8 +64,12 @@ class RemoteReview(Review):
         proposed_by: Actor | str | None = None,
         merge: bool = False,
         force: bool = False,
+        partial: bool = False,
     ) -> HttpExchange[DecisionOutcome]:
-        """Apply a proposal. `ids` must contain exactly one id, and `proposed_by` must be None."""
+        """Apply a proposal. `ids` must contain exactly one id, and `proposed_by` must be None.
+
+        So `partial` has no effect.
+        """
         body = {"merge": merge, "force": force}
         return (yield from self._decided("accept", ids, actor, proposed_by, body))
 

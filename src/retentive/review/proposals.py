@@ -95,7 +95,9 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class DecisionOutcome:
-    """Result of accepting or refusing proposals. If there are `obstacles`, nothing was changed.
+    """Result of accepting or refusing proposals.
+
+    If there are `obstacles`, nothing was changed or, with the option `partial`, only the proposals in `done` were.
 
     Three fields list ids of proposals. `done`: selected proposals that this call accepted or refused. `already`:
     selected proposals that an earlier call accepted or refused. `with_them`: proposals that this call refused although

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeAlias
 
 from retentive.engine.context import StoreContext
@@ -71,6 +72,7 @@ class Review:
         proposed_by: Actor | str | None = None,
         merge: bool = False,
         force: bool = False,
+        partial: bool = False,
     ) -> DecisionOutcome:
         """Apply proposals, all or none. The new versions are recorded with the actor who proposed them.
 
@@ -81,11 +83,25 @@ class Review:
         `merge` and `force` overcome such obstacles. With `merge`, the proposed text and the current text are merged
         line by line, and a proposed edit is applied even if the memory was renamed. With `force`, the proposed text
         replaces the current text, and a proposed deletion deletes the memory even if it was changed after the proposal.
+        With `partial`, the proposals without an obstacle are applied, and the result has the obstacles of the others.
 
         Accepting a proposal again has no effect. Raises `NotFound` for an unknown id, and `PermissionDenied` for an
         actor under review.
         """
-        return self._decide(ids, actor, proposed_by, is_accepted=True, merge=merge, force=force)
+        if not partial:
+            return self._decide(ids, actor, proposed_by, is_accepted=True, merge=merge, force=force)
+        chosen = _ids(ids)
+        if chosen is None:
+            proposer = as_actor(proposed_by)
+            chosen = tuple(each.id for each in self.pending() if proposer is None or each.actor == proposer)
+        obstacles: list[Obstacle] = []
+        while True:
+            outcome = self._decide(chosen, actor, proposed_by, is_accepted=True, merge=merge, force=force)
+            obstacles += outcome.obstacles
+            stuck = {each.proposal_id for each in outcome.obstacles}
+            chosen = tuple(each for each in chosen if each not in stuck)
+            if not stuck or not chosen:
+                return replace(outcome, obstacles=tuple(obstacles))
 
     def refuse(
         self, ids: Iterable[str] | None, *, actor: Actor | str | None, proposed_by: Actor | str | None = None
@@ -110,7 +126,7 @@ class Review:
         merge: bool = False,
         force: bool = False,
     ) -> DecisionOutcome:
-        wanted = (ids,) if isinstance(ids, str) else None if ids is None else tuple(dict.fromkeys(ids))
+        wanted = _ids(ids)
         context = self._context
         at = to_datetime(now_us(context.clock))
         with context.checking("review.accept" if is_accepted else "review.refuse", actor):
@@ -120,6 +136,10 @@ class Review:
             return context.result_of(operation, actor)
         except DecisionBlocked as blocked:
             return DecisionOutcome(obstacles=blocked.obstacles)
+
+
+def _ids(ids: Iterable[str] | None) -> tuple[str, ...] | None:
+    return (ids,) if isinstance(ids, str) else None if ids is None else tuple(dict.fromkeys(ids))
 
 
 def _texts(snapshot: Snapshot, change: ProposedChange, key: str) -> tuple[str | None, str | None]:

@@ -143,7 +143,7 @@ class LocalBackends(RuleBasedStateMachine):
         self.go_to(before.tree, lambda store, name: store.history.undo(last.newest[name]))
 
     @precondition(lambda self: len(self.moments) > 1)
-    @rule(data=st.data(), mode=st.sampled_from(["refuse", "merge", "force"]))
+    @rule(data=st.data(), mode=st.sampled_from(["refuse", "merge", "force", "partial"]))
     def undo_an_old_change(self, data: st.DataObject, mode: Any) -> None:
         """Undo an earlier change on every backend, and check that the results agree."""
         moment = data.draw(st.sampled_from(self.moments), label="moment")

@@ -118,13 +118,25 @@ def test_accept_makes_the_change(location: str) -> None:
     assert here(location, "review", "accept", "--all").stdout == "No proposed changes.\n"
 
 
+def test_a_partial_accept_lists_the_rest(location: str) -> None:
+    first, second = ids(location)
+    here(location, "replace", A, "one\ntwo", "1\ntwo")
+    ended = here(location, "review", "accept", "--all", "--partial")
+    assert (ended.exit_code, ended.stdout) == (6, f"{second} was accepted: created {B}.\n")
+    assert ended.stderr == f"Error: not everything was accepted.\n{first}: {A} was edited after the proposal\n"
+    assert texts(location) == {A: "1\ntwo\n", B: "b"}
+    assert ids(location) == [first]
+
+
 def test_accept_reports_conflicts(location: str) -> None:
     """If one proposal has a conflict, none is accepted. `--merge` or `--force` resolves the conflict."""
     first, second = ids(location)
     here(location, "replace", A, "one\ntwo", "1\ntwo")
     ended = here(location, "review", "accept", "--all")
     assert (ended.exit_code, ended.stdout) == (6, "")
-    assert ended.stderr == f"Error: nothing was accepted.\n{first}: {A} was edited after the proposal\n"
+    assert ended.stderr == (
+        f"Error: nothing was accepted.\n{first}: {A} was edited after the proposal\n--partial accepts the others.\n"
+    )
     assert texts(location) == {A: "1\ntwo\n"}
     assert ids(location) == [first, second]
     ended = here(location, "review", "accept", first, "--merge", "--json")

@@ -127,6 +127,7 @@ def test_force_removes_later_changes(location: str) -> None:
         ("--session", "s*"),
         ("memver_x", "--since", "1h"),
         ("--session", "s1", "--merge", "--force"),
+        ("--session", "s1", "--merge", "--partial"),
         ("--session", "s1", "--since", "some day"),
     ],
 )
@@ -246,6 +247,26 @@ def test_a_conflict_names_the_options_that_work(location: str) -> None:
     blocked = here(location, "restore", A, "--to", change)
     assert blocked.exit_code == 6
     assert "--force restores the earlier state and deletes the memories in the way." in blocked.stderr
+
+
+def test_a_partial_undo_lists_the_rest(tmp_path: Path) -> None:
+    """Its conflict is offered by the refusal. The log names it as a partial undo."""
+    at = f"sqlite:///{tmp_path}/memory.db"
+    for command in (("create", A, "a"), ("create", B, "b")):
+        here(at, "--actor", "session:s1", *command)
+    here(at, "--actor", "user:ann", "write", A, "more")
+    refused = here(at, "undo", "--session", "s1")
+    assert (refused.exit_code, refused.stdout) == (6, "")
+    assert "--partial undoes the rest and leaves these memories." in refused.stderr
+    left = f"{A} was left as it is: a later change modified the memory.\n"
+    for dry in (("--dry-run",), ()):
+        done = here(at, "undo", "--session", "s1", "--partial", *dry)
+        would, this = ("would be ", "This would undo") if dry else ("", "This undid")
+        assert (done.exit_code, done.stdout) == (6, f"{would}deleted\t{B}\n")
+        assert done.stderr == f"{this} a part of 2 changes, r1 to r2, with 2 versions.\n{left}"
+    assert texts(at) == {A: "more"}
+    assert "partial undo of 2 changes, r1 to r2" in here(at, "log").stdout
+    assert here(at, "undo", "--session", "s1", "--partial").exit_code == 6
 
 
 def test_a_redacted_change_cannot_be_undone(location: str) -> None:

@@ -109,6 +109,20 @@ def test_a_session_is_undone_from_the_activity(person: Person, store: MemoryStor
     assert person.get(f"{at}/undo?session=unknown").status == 404
 
 
+def test_what_can_be_undone_of_a_session_is_undone(person: Person, store: MemoryStore, at: str) -> None:
+    """The preview offers it if a memory was changed later, and lists what stays."""
+    for name in ("x", "y"):
+        store.create(f"/memories/{name}.md", f"{name}\n", actor="session:q")
+    store.write("/memories/x.md", "changed\n", actor="user:ann")
+    preview = person.get(f"{at}/undo?actor=session:q")
+    assert "Undo what can be undone, and leave these memories (partial)" in preview.text
+    partial = person.get(f"{at}/undo?actor=session:q&mode=partial")
+    assert "These memories stay as they are" in partial.text
+    assert "/memories/x.md : a later change modified the memory" in partial.text
+    person.post(f"{at}/undo", partial.form(f"{at}/undo"))
+    assert [each.path for each in store.memories() if each.path[-5:] in {"/x.md", "/y.md"}] == ["/memories/x.md"]
+
+
 @pytest.mark.parametrize("names", [{"session": "*"}, {"session": "tal?"}, {"actor": "user:b*"}])
 def test_no_undo_is_offered_for_a_name_that_is_a_pattern(
     person: Person, store: MemoryStore, at: str, names: dict[str, str]

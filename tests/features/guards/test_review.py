@@ -190,6 +190,20 @@ def test_a_proposed_edit_conflicts_with_a_newer_edit(store: MemoryStore) -> None
     assert tree(store)[A] == "one\n2\ndrei\n4\nfive\n"
 
 
+def test_what_has_no_obstacle_can_be_accepted_alone(store: MemoryStore) -> None:
+    """With `partial`. Proposals that build on one with an obstacle wait too."""
+    done(store, create(text="1\n2\n"), ANN)
+    edited, on_it, other = (proposed(store, each) for each in (edit("1", "one"), edit("2", "two"), create(B, "text\n")))
+    done(store, edit("1", "eins"), ANN)
+    assert store.review.accept(None, actor=ANN).done == ()
+    found = store.review.accept(None, actor=ANN, partial=True)
+    assert found.done == (other,)
+    assert [(each.proposal_id, each.what) for each in found.obstacles] == [(edited, "edited"), (on_it, "builds_on")]
+    assert tree(store) == {A: "eins\n2\n", B: "text\n"}
+    assert [each.id for each in store.review.pending()] == [edited, on_it]
+    assert store.review.accept([edited], actor=ANN, partial=True).done == ()
+
+
 def test_a_proposed_edit_conflicts_with_a_delete_or_rename(store: MemoryStore) -> None:
     for path in (A, B):
         done(store, create(path, "one\n"), ANN)

@@ -336,6 +336,46 @@ def test_undo_conflicts_with_newer_changes(store: MemoryStore) -> None:
     assert tree(store) == {A: lines.replace("line 7", "line seven"), B: "other\n"}
 
 
+def test_a_partial_undo_leaves_what_has_a_conflict(store: MemoryStore) -> None:
+    """The rest is undone as one change, merged by line; `left` has the reasons. If nothing can be done, nothing is."""
+    create(store, A, "one\nx\ntwo\n", "user:ann")
+    create(store, B, "one\nx\ntwo\n", "user:ann")
+    for path in (A, B):
+        replace(store, path, "one", "1", "session:s")
+    create(store, C, "new", "session:s")
+    replace(store, A, "two", "2", "user:ann")
+    replace(store, B, "1", "I", "user:ann")
+    assert refused(store.history.undo_by("session:s", mode="partial", dry_run=True)) == []
+    outcome = store.history.undo_by("session:s", mode="partial")
+    assert [(step.what, step.path) for step in outcome.steps] == [("changed", A), ("deleted", C)]
+    assert [(each.path, each.reason) for each in outcome.left] == [
+        (B, "a later change modified the same lines (from line 1)")
+    ]
+    assert (outcome.done, outcome.conflicts) == (False, ())
+    assert tree(store) == {A: "one\nx\n2\n", B: "I\nx\ntwo\n"}
+    newest = store.history.changes()[0]
+    assert (len(newest.versions), newest.cause) == (2, "partial undo of 3 changes, r3 to r5")
+    before = tree(store)
+    again = store.history.undo(store.versions(B)[1].id, mode="partial")
+    assert refused(again) == [(B, "a later change modified the same lines (from line 1)")]
+    assert tree(store) == before
+
+
+def test_a_partial_undo_leaves_what_others_are_in_the_way_of(quick: MemoryStore) -> None:
+    """A memory that stays may be in the way of another one, which then stays too."""
+    create(quick, A, "a", "user:ann")
+    create(quick, B, "b", "user:ann")
+    run(quick, "rename", "session:s", old_path=A, new_path=C)
+    run(quick, "rename", "session:s", old_path=B, new_path=A)
+    create(quick, B, "in the way", "user:ann")
+    create(quick, "/memories/e", "e", "session:s")
+    assert len(refused(quick.history.undo_by("session:s"))) == 1
+    outcome = quick.history.undo_by("session:s", mode="partial")
+    assert [(step.what, step.path) for step in outcome.steps] == [("deleted", "/memories/e")]
+    assert sorted(each.path for each in outcome.left) == [A, B]
+    assert tree(quick) == {A: "b", B: "in the way", C: "a"}
+
+
 def test_changes_of_the_same_lines_are_not_merged(quick: MemoryStore) -> None:
     """The conflict names the line. `force` also undoes the newer change."""
     create(quick, A, "one\ntwo\n", "user:ann")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeGuard, cast
+from typing import TypeGuard, cast, get_args
 
 from retentive.console import differences
 from retentive.console.differences import Shown
@@ -30,7 +30,6 @@ CONFLICTS = 500
 """Maximum number of conflicts that a preview lists."""
 _NAMED = 20
 """Maximum number of versions that the audit entry of a preview lists."""
-_MODES = ("refuse", "merge", "force")
 STEPS = {"deleted": "is deleted", "moved": "is renamed", "made": "is created again", "changed": "gets an earlier text"}
 
 
@@ -240,7 +239,7 @@ def _digest(outcome: RestoreOutcome) -> str:
         (each.what, each.memory_id, each.path, each.before and each.before.version_id, each.state and each.state.sha256)
         for each in outcome.steps
     ]
-    reasons = [(each.memory_id, each.reason) for each in outcome.conflicts]
+    reasons = [(each.memory_id, each.reason) for each in (*outcome.conflicts, *outcome.left)]
     return hashlib.sha256(json.dumps([steps, reasons]).encode()).hexdigest()
 
 
@@ -250,6 +249,6 @@ def _asked(visit: Visit, name: str) -> str:
 
 def _mode(visit: Visit) -> Mode:
     mode = _asked(visit, "mode") or "refuse"
-    if mode not in _MODES:
-        raise invalid("mode: must be refuse, merge or force")
+    if mode not in get_args(Mode):
+        raise invalid(f"mode: must be one of {', '.join(get_args(Mode))}")
     return cast("Mode", mode)

@@ -12,7 +12,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, Unpack, cast
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
 
 from retentive import opening
 from retentive.mounts import MemoryTree, Mounts
@@ -27,6 +28,23 @@ P = ParamSpec("P")
 T = TypeVar("T")
 SyncT = TypeVar("SyncT", bound="MemoryStore | Mounts | Retentive")
 Twin: TypeAlias = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
+
+
+_THREADS = 40  # as many as anyio has for the application
+_limiter: RunVar[CapacityLimiter] = RunVar("retentive_threads")
+
+
+async def in_thread(work: Callable[..., T], *args: Any) -> T:
+    """Call a function in a worker thread and return its result.
+
+    The number of threads has a limit of its own. So calls that wait for a lock do not hold up other work of the
+    application in anyio's threads.
+    """
+    limiter = _limiter.get(None)
+    if limiter is None:
+        limiter = CapacityLimiter(_THREADS)
+        _limiter.set(limiter)
+    return await to_thread.run_sync(work, *args, limiter=limiter)
 
 
 async def execute(
@@ -45,7 +63,7 @@ async def _called(sync: Any, name: str, /, *args: Any, **options: Any) -> Any:
     """Call a method in a worker thread. If the object is on a server, send HTTP requests on the event loop instead."""
     if is_remote(sync):
         return await sync.client.run_async(getattr(sync.described, name)(*args, **options))
-    return await to_thread.run_sync(partial(getattr(sync, name), *args, **options))
+    return await in_thread(partial(getattr(sync, name), *args, **options))
 
 
 def _twin(method: Callable[Concatenate[Any, P], T]) -> Twin[P, T]:
@@ -73,7 +91,7 @@ class _Async(Generic[SyncT]):
         Use `call` for `by_id`, `history`, `review`, `trust` and `audit`, which have no async versions. For example:
         `await store.call(lambda store: store.history.log())`.
         """
-        return await to_thread.run_sync(work, self.sync)
+        return await in_thread(work, self.sync)
 
 
 class AsyncMemoryStore(_Async[MemoryStore]):
@@ -213,7 +231,7 @@ class AsyncRetentive(_Async[Retentive]):
         if is_remote(self.sync):
             await cast("Any", self.sync).client.aclose()
         else:
-            await to_thread.run_sync(self.sync.close)
+            await in_thread(self.sync.close)
 
     async def __aenter__(self) -> Self:
         return self
@@ -226,7 +244,7 @@ def _opener(function: Callable[P, Retentive]) -> Callable[P, AbstractAsyncContex
     @asynccontextmanager
     @wraps(function)
     async def opened(*args: P.args, **options: P.kwargs) -> AsyncIterator[AsyncRetentive]:
-        async with AsyncRetentive(await to_thread.run_sync(partial(function, *args, **options))) as found:
+        async with AsyncRetentive(await in_thread(partial(function, *args, **options))) as found:
             yield found
 
     return opened

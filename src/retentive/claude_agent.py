@@ -17,6 +17,7 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from retentive import aio
 from retentive.frozen import dataclass
 from retentive.values.extras import pip_install
 
@@ -25,7 +26,6 @@ try:
 except ImportError as error:
     raise ImportError(f"this module needs the Claude Agent SDK: {pip_install('claude-agent', 'mcp')}") from error
 
-from anyio import to_thread
 
 from retentive.errors import InvalidInput
 from retentive.integrations.documents import acting
@@ -119,30 +119,30 @@ class TranscriptStore:
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Append entries to a transcript, in their order. Returns when the entries are durable."""
-        await to_thread.run_sync(self._append, key, entries)
+        await aio.in_thread(self._append, key, entries)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Return all entries of a transcript. Returns None if the transcript is unknown."""
-        return await to_thread.run_sync(self._read, partial(_load, name=_name(key)))
+        return await aio.in_thread(self._read, partial(_load, name=_name(key)))
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the sessions of a project. `mtime` is the time of the newest append, in Unix milliseconds."""
-        heads = await to_thread.run_sync(self._read, partial(_heads, below=_digest(project_key)))
+        heads = await aio.in_thread(self._read, partial(_heads, below=_digest(project_key)))
         return [{"session_id": each.session_id, "mtime": each.mtime} for each in heads if each.subpath is None]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """Return the summaries of the sessions of a project, as made by the SDK's `fold_session_summary`."""
-        heads = await to_thread.run_sync(self._read, partial(_heads, below=_digest(project_key)))
+        heads = await aio.in_thread(self._read, partial(_heads, below=_digest(project_key)))
         return [cast("SessionSummaryEntry", each.summary) for each in heads if each.summary is not None]
 
     async def delete(self, key: SessionKey) -> None:
         """Delete a transcript. If it is the transcript of a session, delete the transcripts of its agents too."""
         below = _name(key) if key.get("subpath") is not None else _session(key)
-        await to_thread.run_sync(self._write, partial(_delete, below=below))
+        await aio.in_thread(self._write, partial(_delete, below=below))
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the subpaths of a session: one for the transcript of each of its agents."""
-        heads = await to_thread.run_sync(self._read, partial(_heads, below=_session(key)))
+        heads = await aio.in_thread(self._read, partial(_heads, below=_session(key)))
         return [each.subpath for each in heads if each.subpath is not None]
 
     def prune(self, older_than_days: float) -> int:

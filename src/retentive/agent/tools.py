@@ -12,8 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack, cast
 
-from anyio import to_thread
-
+from retentive import aio
 from retentive.agent.checks import replace_surrogates
 from retentive.agent.conversation import MessageDict, add_result, newest_response, tool_result, unanswered_calls
 from retentive.agent.request import tool_list
@@ -69,7 +68,7 @@ class Tools:
         """Async version of `run`. Memory commands and sync tools run in a worker thread."""
         tool = self._by_name.get(call["name"])
         if tool is None or not inspect.iscoroutinefunction(tool.call):
-            return await to_thread.run_sync(self.run, call, turn)
+            return await aio.in_thread(self.run, call, turn)
         try:
             return tool_result(call["id"], await tool.call(call["input"]))
         except Exception as error:

@@ -1,25 +1,30 @@
 """Access times of memories, used for expiry.
 
 The times of views are recorded in batches, and at most once an hour for each memory. This avoids a write for each view.
-If a process is killed, the views of its last minute are lost.
+A view never waits for a writer: if the storage is locked, the times are recorded by a later view. If a process is
+killed, the views that it has not recorded are lost.
 """
 
 from __future__ import annotations
 
+import atexit
 import re
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from retentive.errors import RetentiveError, StorageReadOnly, Unavailable
+from retentive.errors import Closed, RetentiveError, StorageReadOnly, Unavailable
 from retentive.storage import forking
+from retentive.storage.backoff import wait_until
 from retentive.storage.contract import Backend, Clock, Memory
 
 KIND = "accessed"
 EVERY_S = 3_600.0  # recorded times may be this much older than the last view
 FLUSH_AFTER_S = 60.0
 FLUSH_AT = 1_000  # memories
+_CLOSE_S = 1.0
 _MAX_KNOWN = 100_000
 _A_TIME = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 
@@ -37,6 +42,7 @@ class Accesses:
         self._waiting: dict[str, dict[str, float]] = {}  # store id -> memory id -> time of the view to record
         self._read: set[str] = set()  # ids of stores whose records were read
         self._flushed_at = clock()
+        _open.add(self)
 
     def renew_after_fork(self) -> None:
         """Replace the lock in a forked child, where the thread that acquired the old lock does not exist."""
@@ -65,22 +71,42 @@ class Accesses:
         if due:
             self.flush()
 
-    def flush(self) -> None:
-        """Write the pending view times to storage. If the write fails, drop them, because a view must never fail."""
+    def flush(self) -> bool:
+        """Write the pending view times to storage, without waiting for a lock.
+
+        Returns False if some are still pending, because the storage is locked. If a write fails for another reason,
+        drops its times, because a view must never fail.
+        """
         with self._lock:
             waiting, self._waiting = self._waiting, {}
             self._flushed_at = self._clock()
-        for store_id, seen in waiting.items():
+        while waiting:
+            store_id, seen = waiting.popitem()
             try:
                 self._write(store_id, seen)
             except RetentiveError as error:
+                if isinstance(error, Unavailable) and not isinstance(error, Closed):
+                    self._postpone({**waiting, store_id: seen})
+                    return False
                 if isinstance(error, StorageReadOnly):  # nothing else was to be expected
                     continue
                 import logging  # noqa: PLC0415 - not needed at startup
 
                 logging.getLogger("retentive").warning("view times were not recorded: %s", error.code)
-                if isinstance(error, Unavailable):  # do not wait for the timeout of every other store
-                    return
+                if isinstance(error, Closed):
+                    break
+        return True
+
+    def _postpone(self, unwritten: Mapping[str, dict[str, float]]) -> None:
+        with self._lock:
+            for store_id, seen in unwritten.items():
+                self._waiting[store_id] = seen | self._waiting.get(store_id, {})
+
+    def close(self) -> None:
+        """Write the pending view times before the end of the process or the location. Waits at most a second."""
+        with suppress(RetentiveError):
+            wait_until(self.flush, "the storage is locked", deadline=time.monotonic() + _CLOSE_S)
+        self._waiting = {}
 
     def of(self, store_id: str, *, now: float | None = None) -> dict[str, float]:
         """Return the latest time at which each memory may have been viewed, in seconds since 1970. Keys are memory ids.
@@ -91,6 +117,8 @@ class Accesses:
         """
         self.flush()
         latest, noted = self._clock() if now is None else now, self._noted(store_id)
+        with self._lock:
+            noted |= self._waiting.get(store_id, {})
         return {key: max(at, self._seen.get(key, min(at + EVERY_S, latest))) for key, at in noted.items()}
 
     def recorded(self, store_id: str, memory_id: str) -> float | None:
@@ -124,4 +152,14 @@ class Accesses:
                 self._read.add(store_id)
                 self._known |= {key: max(at, self._known.get(key, 0.0)) for key, at in kept.items()}
         if seen:
-            self._backend.put_side_records(store_id, KIND, {key: f"{at:.0f}" for key, at in seen.items()})
+            self._backend.put_side_records(store_id, KIND, {key: f"{at:.0f}" for key, at in seen.items()}, wait=False)
+
+
+_open: weakref.WeakSet[Accesses] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Write the view times of locations that the program did not close."""
+    for each in list(_open):
+        each.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
+from retentive import aio
 from retentive.values.extras import pip_install
 
 try:
@@ -107,7 +107,7 @@ class AdkMemoryService(BaseMemoryService):
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return the memories of the user that match the words of a query, best first."""
-        found = await asyncio.to_thread(self._search, app_name, user_id, query)
+        found = await aio.in_thread(self._search, app_name, user_id, query)
         return SearchMemoryResponse(memories=found)
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:

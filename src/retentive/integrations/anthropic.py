@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 import anyio
-from anyio import to_thread
 
 from retentive.values.extras import pip_install
 
@@ -221,7 +220,7 @@ class AsyncMemoryTool(_MemoryTool[Coroutine[Any, Any, str]], BetaAsyncAbstractMe
 
     async def result(self, block: object) -> dict[str, Any]:
         """Run a tool_use block and return the tool_result block. See `MemoryTool.result`."""
-        return await to_thread.run_sync(self._result, block)
+        return await aio.in_thread(self._result, block)
 
     async def clear_all_memory(self) -> str:
         """Delete all memories. Each store is cleared in one transaction. Its history keeps the memories."""
@@ -281,7 +280,7 @@ class AsyncMemorySearchTool(_SearchTool, BetaAsyncBuiltinFunctionTool):
 
     async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a search and return the text of the reply. Raises `ToolError` for an error reply."""
-        return text_or_error(await to_thread.run_sync(self._search, input))
+        return text_or_error(await aio.in_thread(self._search, input))
 
 
 def _memory(

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
+from retentive import aio
 from retentive.engine.listings import ListedMemory
 from retentive.errors import Conflict, Damaged, InvalidInput, Refused
 from retentive.search.analysis import normal
@@ -159,7 +160,7 @@ def until_no_conflict(work: Callable[[], T]) -> T:
 
 async def settled(work: Callable[[], T]) -> T:
     """Run `work` in a worker thread. If the caller is cancelled, first wait until `work` has ended."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
+    task = asyncio.ensure_future(aio.in_thread(work))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
+from retentive import aio
 from retentive.values.extras import pip_install
 
 try:
@@ -111,7 +111,7 @@ class MemorySession:
         """
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
-        items = await asyncio.to_thread(self._items)
+        items = await aio.in_thread(self._items)
         return items if limit is None or limit < 0 else items[len(items) - min(limit, len(items)) :]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:

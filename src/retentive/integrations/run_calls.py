@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -99,4 +98,4 @@ class SearchCalls:
         memory = self.memory(context) if callable(self.memory) else self.memory
         actor = as_actor(self.actor(context) if callable(self.actor) else self.actor)
         search = partial(search_reply, named(memory, self.integration), request_of(arguments), actor=actor)
-        return await asyncio.to_thread(search)
+        return await aio.in_thread(search)

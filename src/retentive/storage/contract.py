@@ -467,8 +467,12 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        """Write side records durably, without waiting for writers of the store. The value None removes a record.
+    def put_side_records(
+        self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
+    ) -> None:
+        """Write side records durably. The value None removes a record.
+
+        If `wait` is false and the write would have to wait for a lock of another writer, raises `Unavailable` at once.
 
         A side record is a small value that is stored beside the store. It is written outside transactions. No side
         record has the same kind as a record. If two processes write the same key at the same time, either value may

@@ -175,9 +175,15 @@ class LockFile:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     @contextmanager
-    def held(self, *, shared: bool = False) -> Iterator[None]:
-        """Hold the lock during the context. Raises `Unavailable` if it cannot be acquired within `LOCK_TIMEOUT_S`."""
-        self.acquire(shared=shared)
+    def held(self, *, shared: bool = False, wait: bool = True) -> Iterator[None]:
+        """Hold the lock during the context. Raises `Unavailable` if it cannot be acquired within `LOCK_TIMEOUT_S`.
+
+        If `wait` is false, raises `Unavailable` if the lock cannot be acquired at once.
+        """
+        if wait:
+            self.acquire(shared=shared)
+        elif not self.try_to_acquire(shared=shared):
+            raise Unavailable(BUSY)
         try:
             yield
         finally:

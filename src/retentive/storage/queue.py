@@ -132,10 +132,18 @@ class WriteQueue(Generic[J]):
             self._hand_over(done=batch)
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Wait until the running batch has ended. During the context, no batch runs, and new jobs wait."""
+    def paused(self, *, wait: bool = True) -> Iterator[None]:
+        """Wait until the running batch has ended. During the context, no batch runs, and new jobs wait.
+
+        If `wait` is false and a batch is running, raises `Unavailable` at once.
+        """
         job = Job()
-        if not self._must_lead(job, alone=True):
+        if not wait:
+            with self._mutex:
+                if self._busy:
+                    raise Unavailable("another thread is writing")
+                self._busy = True
+        elif not self._must_lead(job, alone=True):
             raise AssertionError("another thread ran the job that pauses the queue")
         try:
             yield

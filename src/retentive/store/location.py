@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 from weakref import WeakSet
 
 from retentive.engine.access_times import Accesses
-from retentive.errors import Locked, NotFound, RetentiveError
+from retentive.errors import Locked, NotFound
 from retentive.locations import existing_store, find_store
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
@@ -267,12 +266,12 @@ class Retentive:
     def close(self) -> None:
         """Close files and connections.
 
-        If a process exits without this call, it loses only the access times of the last minute.
+        A process that exits without this call writes the access times that are still pending. If it is killed, they
+        are lost.
         """
         for daily in list(self._sweeping):
             daily.at_close()
-        with suppress(RetentiveError):
-            self._accesses.flush()
+        self._accesses.close()
         self.backend.close()
 
     def __enter__(self) -> Self:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
+import subprocess
+import sys
 import time as real_time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -19,10 +23,11 @@ from retentive.engine.access_times import KIND
 from retentive.engine.context import StoreContext
 from retentive.history import expiry
 from retentive.history.expiry_rules import days_allowed
-from retentive.storage.contract import Snapshot
+from retentive.storage.contract import Snapshot, Transaction
+from retentive.store import core_of
 from retentive.values.settings import DEFAULTS
 from support.command_line import here
-from support.places import EVERYWHERE, LASTING, opened
+from support.places import EVERYWHERE, LASTING, opened, place_of
 
 A, B, C = "/memories/a", "/memories/b", "/memories/scratch/c"
 DAY = 86_400.0
@@ -154,9 +159,9 @@ def test_views_are_recorded_hourly_and_in_batches(tmp_path: Path, time: Time, mo
         written: list[dict[str, Any]] = []
         jot = place.backend.put_side_records
 
-        def noted(store_id: str, kind: str, values: dict[str, Any]) -> None:
+        def noted(store_id: str, kind: str, values: dict[str, Any], *, wait: bool = True) -> None:
             written.append(values)
-            jot(store_id, kind, values)
+            jot(store_id, kind, values, wait=wait)
 
         monkeypatch.setattr(place.backend, "put_side_records", noted)
         first = store.load(A)[0].id
@@ -300,6 +305,72 @@ def test_pending_views_are_written_on_the_next_view(tmp_path: Path, time: Time) 
         run(store, "view", path=A)
         noted = dict(place.backend.side_records(store.id, KIND))
         assert set(noted) == {store.load(path)[0].id for path in (A, B)}
+
+
+@contextmanager
+def writing(place: Retentive) -> Iterator[Event]:
+    """Write in another thread until the context ends. Yields an event; the write ends when it is set."""
+    begun, ended, was_ended = Event(), Event(), []
+
+    def hold(tx: Transaction) -> None:
+        tx.put_record("x", "y", "z")
+        begun.set()
+        was_ended.append(ended.wait(20))
+
+    thread = Thread(target=lambda: core_of(place.store()).follow_up(hold))
+    thread.start()
+    try:
+        assert begun.wait(60)
+        yield ended
+    finally:
+        ended.set()
+        thread.join()
+    assert was_ended == [True], "the write ended only because the view waited for it"
+
+
+@pytest.mark.parametrize("is_same", [True, False], ids=["of this process", "of another process"])
+@pytest.mark.parametrize("backend", LASTING)
+def test_a_view_never_waits_for_a_writer(backend: str, is_same: bool, tmp_path: Path, time: Time) -> None:
+    """The access times that are due are recorded with a later view, when no writer holds the lock."""
+    with opened(backend, tmp_path, clock=time) as place, opened(backend, tmp_path, clock=time) as other:
+        store = place.store()
+        create(store, A, B)
+        time.pass_days(1)
+        run(store, "view", path=A)
+        time.pass_days(1)
+        with writing(place if is_same else other):
+            run(store, "view", path=B)
+        time.pass_days(1)
+        run(store, "view", path=A)
+        noted = dict(place.backend.side_records(store.id, KIND))
+        assert set(noted) == {store.load(path)[0].id for path in (A, B)}
+
+
+def test_a_sweep_knows_the_views_that_are_not_recorded_yet(tmp_path: Path, time: Time) -> None:
+    with opened("sqlite", tmp_path, clock=time) as place:
+        store = place.store()
+        create(store, A, B)
+        time.pass_days(9)
+        run(store, "view", path=A)
+        store.change_settings({"expire_after_days": 5})
+        with closing(sqlite3.connect(tmp_path / "memory.db", isolation_level=None)) as foreign:
+            foreign.execute("BEGIN IMMEDIATE")
+            swept = store.sweep(dry_run=True, accept_clock=True)
+        assert [each.path for each in swept.expired] == [B]
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "directory"])
+def test_a_program_that_closes_nothing_records_its_views_at_exit(backend: str, tmp_path: Path) -> None:
+    at = place_of(backend, tmp_path)
+    program = f"""
+import retentive
+store = retentive.open({at!r}).store()
+store.create("{A}", "x")
+store.execute({{"command": "view", "path": "{A}"}})
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    with retentive.open(at) as place:
+        assert len(list(place.backend.side_records(place.store().id, KIND))) == 1
 
 
 def test_an_unavailable_place_is_contacted_once(tmp_path: Path, time: Time, caplog: pytest.LogCaptureFixture) -> None:

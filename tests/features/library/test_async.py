@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from retentive import (
     errors,
 )
 from retentive.integrations.search_tool import search_tool
+from retentive.storage.contract import Transaction
+from retentive.store import core_of
 from support.commands import A, create
 from support.places import PLACES, place_of
 
@@ -138,3 +141,26 @@ def test_one_class_takes_a_place_a_store_or_mounts(tmp_path: Path) -> None:
             block = {"type": "tool_use", "id": "t", "name": "memory", "input": {"command": "view", "path": A}}
             if not isinstance(memory, Path):
                 assert "words" in retentive.tool_result(memory, block)["content"]
+
+
+def test_calls_that_wait_take_no_thread_of_the_application(tmp_path: Path) -> None:
+    """45 calls wait for a writer. The application's own call in one of anyio's 40 threads runs meanwhile."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def hold(tx: Transaction) -> None:
+        tx.put_record("x", "y", "z")
+        begun.set()
+        assert ended.wait(20), "the application waited for the writer"
+
+    async def run(store: AsyncMemoryStore) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.to_thread.run_sync, lambda: core_of(store.sync).follow_up(hold))
+            await anyio.to_thread.run_sync(begun.wait)
+            for number in range(45):
+                tasks.start_soon(store.write, f"/memories/{number}", "x")
+            await anyio.wait_all_tasks_blocked()
+            await anyio.to_thread.run_sync(ended.set)
+        assert len(await store.memories()) == 45
+
+    with retentive.open(tmp_path / "memory") as opened:
+        anyio.run(run, AsyncMemoryStore(opened.store()))

@@ -125,8 +125,10 @@ class ForeignDirectory(Backend):
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         return self._adopted().write(store_id, work, may_use_reserve=may_use_reserve)
 
-    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        self._reading(lambda inner: inner.put_side_records(store_id, kind, values))
+    def put_side_records(
+        self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
+    ) -> None:
+        self._reading(lambda inner: inner.put_side_records(store_id, kind, values, wait=wait))
 
     def side_records(
         self, store_id: str, kind: str, *, after: str = "", limit: int | None = None

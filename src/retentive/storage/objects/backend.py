@@ -200,7 +200,9 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
             self._manifests.fence(store_id)
         self._sweep(store_id, pages=True)
 
-    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+    def put_side_records(
+        self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
+    ) -> None:
         self._begin(store_id)
         self._side_records.write(store_id, kind, values)
 

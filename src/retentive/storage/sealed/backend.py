@@ -124,10 +124,12 @@ class SealedBackend(Backend, Checkable, Encrypting):
         self._opened.pop(store_id, None)
         self.inner.erase_store(store_id, actor)
 
-    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+    def put_side_records(
+        self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
+    ) -> None:
         keys = self._keys_at_hand(store_id)
         sealed = {key: None if value is None else keys.seal_record(kind, key, value) for key, value in values.items()}
-        self.inner.put_side_records(store_id, kind, sealed)
+        self.inner.put_side_records(store_id, kind, sealed, wait=wait)
 
     def side_records(
         self, store_id: str, kind: str, *, after: str = "", limit: int | None = None

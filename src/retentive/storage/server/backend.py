@@ -133,7 +133,7 @@ class ServerBackend(SqlBackend, Clocked):
     def look(self, work: Callable[[Connection], T]) -> T:
         return self._persevere(work)
 
-    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False) -> T:
+    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
         def attempt(connection: ServerConnection) -> T:
             connection.begin_write()
             done = work(connection)

@@ -52,10 +52,11 @@ class SqlBackend(Backend, Checkable, Discarding):
         """Run `work` outside a transaction and return its result. The work must only read."""
 
     @abstractmethod
-    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False) -> T:
+    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
         """Run `work` in a transaction, commit, and return the result. The work must not change memories.
 
-        If the reply to the commit is lost, `work` may run again. `may_use_reserve` is for work that only deletes.
+        If the reply to the commit is lost, `work` may run again. `may_use_reserve` is for work that only deletes. If
+        `wait` is false and another writer has locked the storage, raises `Unavailable` at once.
         """
 
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
@@ -87,11 +88,13 @@ class SqlBackend(Backend, Checkable, Discarding):
             by = None if actor is None else str(actor)
             stores.erase_store(connection, number, at=now_us(self.clock), by=by)
 
-    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+    def put_side_records(
+        self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
+    ) -> None:
         def put(connection: Connection) -> None:
             stores.write_records(connection, stores.store_number(connection, store_id), kind, values)
 
-        self.transact(put, may_use_reserve=not any(values.values()))
+        self.transact(put, may_use_reserve=not any(values.values()), wait=wait)
 
     def side_records(
         self, store_id: str, kind: str, *, after: str = "", limit: int | None = None

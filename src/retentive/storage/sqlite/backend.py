@@ -286,14 +286,17 @@ class SqliteBackend(SqlBackend, Purgeable):
         with self.reading() as connection:
             return work(connection)
 
-    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False) -> T:
-        with self.exclusive() as writer:
-            return writer.transact(work, may_use_reserve=may_use_reserve)
+    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
+        with self.exclusive(wait=wait) as writer:
+            return writer.transact(work, may_use_reserve=may_use_reserve, wait=wait)
 
     @contextmanager
-    def exclusive(self) -> Iterator[Writer]:
-        """Hold exclusive write access during the context. No transaction is open."""
-        with self._queue.paused(), nullcontext() if self._lock is None else self._lock.held():
+    def exclusive(self, *, wait: bool = True) -> Iterator[Writer]:
+        """Hold exclusive write access during the context. No transaction is open.
+
+        If `wait` is false and another writer has access, raises `Unavailable` at once.
+        """
+        with self._queue.paused(wait=wait), nullcontext() if self._lock is None else self._lock.held(wait=wait):
             self.check_open()
             self._observer.begin(self._writer)
             try:

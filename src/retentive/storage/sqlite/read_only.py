@@ -124,7 +124,7 @@ class ReadOnlyBackend(SqlBackend):
             yield from integrity(self._look_up())
             yield from examine(self._look_up(), SCHEMA)
 
-    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False) -> T:
+    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
         raise StorageReadOnly("the location was opened read-only, because its files cannot be written")
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:

@@ -70,7 +70,9 @@ def data_of(snapshot: Snapshot, memory: Memory) -> bytes | None:
 
 
 def write_file(part: str, name: str, data: bytes) -> str | None:
-    """Write a file below a directory. Return None, or the reason why the file system cannot store its name."""
+    """Write a file below a directory. Return None, or the reason why its name cannot be stored."""
+    if any(map(is_reserved, name.split("/"))):  # from a store of another program, such as a hosted one
+        return "a name in its path is reserved for another program, which might run it"
     path = os.path.join(part, name)
     try:
         os.makedirs(os.path.dirname(path), DIRECTORY_MODE, exist_ok=True)
@@ -146,8 +148,7 @@ def read_tar(raw: IO[bytes]) -> Iterator[tuple[str, bytes]]:
             continue
         is_about = entry.name == FILES
         inside = entry.name.removeprefix(IN_TAR)
-        names = inside.split("/")
-        is_safe = not {"", ".", ".."} & {*names} and not any(map(is_reserved, names)) and entry.name.startswith(IN_TAR)
+        is_safe = not {"", ".", ".."} & {*inside.split("/")} and entry.name.startswith(IN_TAR)
         if entry.why is not None or not (is_about or is_safe) or (is_about and entry.size > _MAX_ABOUT_BYTES):
             raise Damaged("the server sent a file that is not an export")
         yield (entry.name if is_about else inside), tar.read(entry.size)

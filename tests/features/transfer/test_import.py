@@ -14,6 +14,7 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.errors import InvalidInput, NotFound
+from retentive.storage.contract import Change
 from retentive.transfer.archive_reader import open_archive
 from retentive.transfer.export import export_files, export_whole
 from retentive.transfer.import_files import IMPORT, FileOutcome, Import
@@ -266,3 +267,16 @@ def test_exported_files_are_imported_unchanged(store: MemoryStore, files: Path, 
     with pytest.raises(InvalidInput, match="with this name exists"):
         export_files(store, str(tmp_path / "out"))
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".out")) == []
+
+
+def test_an_export_writes_no_reserved_name(tmp_path: Path) -> None:
+    """Git would run a hook that a store of another program holds."""
+    with retentive.open("sqlite://") as opened:
+        store = opened.store()
+        store.write("/memories/a.md", "one")
+        hook = Change(None, "/memories/.git/hooks/post-checkout", b"#!/bin/sh\n")
+        store._core.backend.write(store.id, lambda tx: tx.record([hook], None))
+        done = export_files(store, str(tmp_path / "out"))
+    assert [path for path, _ in done.left_out] == [hook.path]
+    assert "reserved" in done.left_out[0][1]
+    assert os.listdir(tmp_path / "out") == ["a.md"]

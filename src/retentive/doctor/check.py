@@ -21,6 +21,7 @@ from retentive.storage.contract import Backend, StoreInfo
 from retentive.storage.findings import Finding, found
 from retentive.store import MemoryStore
 
+_LOST = {"unreadable", "log_damaged", "file_damaged"}  # after one of these findings, no store is called healthy
 _ENDS = {"schema_old", "schema_new", "schema_foreign"}  # after one of these findings, nothing else can be checked
 
 
@@ -40,7 +41,7 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
     if not has_re2():
         yield found("re2_missing")
     for finding in _guarded(None, partial(capabilities.check, backend, quick=quick)):
-        whole &= (finding.code, finding.store_id) != ("unreadable", None)
+        whole &= finding.store_id is not None or finding.code not in _LOST
         yield replace(finding, store_key=keys.get(finding.store_id))
         if finding.code in _ENDS and finding.store_id is None:
             return
@@ -51,7 +52,7 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
             if whole:  # otherwise the damage was reported above
                 yield info
         else:
-            for finding in _check_store(backend, info, wrong.get(info.id, 0), quick=quick, progress=progress):
+            for finding in _check_store(backend, info, wrong.get(info.id, not whole), quick=quick, progress=progress):
                 yield replace(finding, store_key=info.key)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import time
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from retentive.storage import capabilities
 from retentive.storage.contract import Backend, Transaction
 from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, make_directory, os_error, sync_directory
 from retentive.storage.findings import Finding
+from retentive.storage.sqlite.log import LOG_SUFFIX, cut_log
 
 
 class SavedCopies:
@@ -25,8 +27,7 @@ class SavedCopies:
     """
 
     def __init__(self, directory: str) -> None:
-        name = f"discarded-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}.jsonl"
-        self.path = os.path.join(directory, name)
+        self.path = os.path.join(directory, _new_name("jsonl"))
 
     def keep(self, finding: str, table: str, row: Mapping[str, str | int | bytes | None]) -> None:
         """Append a row to the file. The row is on disk when this method returns. Raises the errors of storage."""
@@ -45,6 +46,28 @@ class SavedCopies:
                 sync_directory(os.path.dirname(self.path))
         except OSError as error:
             raise os_error(error) from None
+
+
+def _new_name(ending: str) -> str:
+    return f"discarded-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}.{ending}"
+
+
+def discard_log(database: str, directory: str) -> None:
+    """Copy the write-ahead log of a SQLite file to `directory`, then cut the log before its damage."""
+    try:
+        make_directory(directory)
+        copy = os.path.join(directory, _new_name("wal"))
+        with (
+            open(database + LOG_SUFFIX, "rb") as log,
+            os.fdopen(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOSE_ON_EXEC, FILE_MODE), "wb") as file,
+        ):
+            shutil.copyfileobj(log, file)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(directory)
+    except OSError as error:
+        raise os_error(error) from None
+    cut_log(database)
 
 
 def default_directory(location: str) -> str | None:

@@ -10,7 +10,7 @@ from functools import partial
 
 from retentive.doctor.check import check, reason
 from retentive.doctor.check import repair as repair_all
-from retentive.doctor.discarding import SavedCopies, default_directory, discard, named
+from retentive.doctor.discarding import SavedCopies, default_directory, discard, discard_log, named
 from retentive.doctor.store_check import Progress
 from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
 from retentive.locations import is_foreign, is_in_memory, location_exists, open_backend, parse_location
@@ -23,7 +23,8 @@ from retentive.storage.sql.schema import ForeignSchema, OlderSchema
 
 # Codes of findings that prevent a repair. A repair could cause more damage, or, with `directory_plain`, would create
 # `.retentive` in a directory that retentive has never opened.
-_PREVENTS_REPAIR = {"file_damaged", "schema_new", "schema_foreign", "directory_plain"}
+_LOG = "log_damaged"
+_PREVENTS_REPAIR = {"file_damaged", _LOG, "schema_new", "schema_foreign", "directory_plain"}
 
 
 def check_location(
@@ -57,7 +58,9 @@ def check_location(
     if not repair and not discarded:
         yield from findings()
         return
-    yield from _repaired(findings, partial(_change, at, encrypted, repair=repair, names=discarded, save_to=save_to))
+    yield from _repaired(
+        findings, discarded, partial(_change, at, encrypted, repair=repair, names=discarded, save_to=save_to)
+    )
 
 
 def _change(
@@ -74,6 +77,9 @@ def _change(
     directory = save_to or default_directory(os.fspath(at))
     if chosen and directory is None:
         raise InvalidInput("specify a directory for the copy of the discarded data")
+    if any(finding.code == _LOG for finding in chosen):
+        discard_log(database_of(at), os.path.abspath(expanded(directory or "")))
+        chosen = [finding for finding in chosen if finding.code != _LOG]
     with closing(encrypted(open_backend(at))) as backend:
         if repair:
             repair_all(backend)
@@ -85,10 +91,11 @@ def _change(
 
 
 def _repaired(
-    findings: Callable[[], Iterator[Finding]], change: Callable[[Sequence[Finding]], None]
+    findings: Callable[[], Iterator[Finding]], names: Sequence[str], change: Callable[[Sequence[Finding]], None]
 ) -> Iterator[Finding]:
     before = list(findings())
-    if any(_prevents_repair(finding) for finding in before):
+    cuts_log = any(finding.code == _LOG and finding.name in names for finding in before)  # may be the cause of others
+    if not cuts_log and any(map(_prevents_repair, before)):
         yield from before
         return
     try:
@@ -131,6 +138,12 @@ def _findings(
         return
     with closing(encrypted(opened)) as backend:
         yield from check(backend, quick=quick, progress=progress)
+
+
+def database_of(at: str | os.PathLike[str]) -> str:
+    """Return the path of the SQLite file of a local location."""
+    scheme, rest = parse_location(at)
+    return rest.removeprefix("/") if scheme == "sqlite" else os.path.join(rest, ".retentive", "memory.db")
 
 
 def open_read_only(at: str | os.PathLike[str]) -> Backend:

@@ -50,6 +50,13 @@ KINDS: dict[str, Kind] = {
         # Unreadable storage
         _repairable("unreadable", "The storage or a part of it cannot be read.", _PROVEN),
         Kind("file_damaged", "The database file is damaged."),
+        Kind(
+            "log_damaged",
+            "The write-ahead log of the database is damaged; acknowledged changes behind the damage cannot be read.",
+            "put an intact copy of the log back, restore a backup, or go on without these changes:"
+            " `retentive doctor --discard log_damaged/log` saves a copy of the log and cuts it before the damage",
+            discards=True,
+        ),
         _note(
             "locked",
             "The store is encrypted and was not checked, because its key is missing.",

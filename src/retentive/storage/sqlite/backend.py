@@ -34,7 +34,8 @@ from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, marked_entry_
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.commit import SqliteSharedTransaction, Writer
 from retentive.storage.sqlite.connection import SqliteConnection, connect
-from retentive.storage.sqlite.format import SCHEMA, check_format, integrity
+from retentive.storage.sqlite.format import NEW_SUFFIX, SCHEMA, check_format, integrity
+from retentive.storage.sqlite.log import check_log
 from retentive.storage.sqlite.space import RESERVE_SUFFIX, Space
 
 if TYPE_CHECKING:
@@ -158,6 +159,9 @@ class SqliteBackend(SqlBackend, Purgeable):
             elif self._space is not None:
                 self._space.measure(self._writer.connection)
                 self._space.keep()
+            if self._path is not None:
+                with suppress(OSError):  # there is none, except after the creation of the tables
+                    os.unlink(self._path + NEW_SUFFIX)
         except BaseException:
             self._writer.close()
             raise
@@ -167,7 +171,10 @@ class SqliteBackend(SqlBackend, Purgeable):
         try:
             make_directory(os.path.dirname(path))
             space = Space(path)
+            check_log(path)
             check_format(path)
+            if not (os.path.exists(path) and os.path.getsize(path)):
+                make_file(path + NEW_SUFFIX)
             make_file(path)
             self._identity = _identity(path)
         except OSError as error:

@@ -17,12 +17,15 @@ from retentive.errors import Damaged
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import ForeignSchema, Schema
 from retentive.storage.sqlite.connection import READ_TIMEOUT_S, SqliteConnection, connect_to_look
+from retentive.storage.sqlite.log import log_damage
+from retentive.storage.sqlite.space import RESERVE_SUFFIX
 
 if TYPE_CHECKING:
     from retentive.storage.findings import Finding
 
 _MOST_FINDINGS = 100
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
+NEW_SUFFIX = "-new"  # ending of an empty file that exists while the tables of a new database are created
 APPLICATION_ID = 0x52544E56  # "RTNV" in ASCII
 
 
@@ -58,11 +61,24 @@ SCHEMA = SqliteSchema()
 def check_format(path: str) -> None:
     """Raise `UnknownSchema` if the file at `path` belongs to another application or has a newer schema.
 
-    A missing or empty file is accepted.
+    Raise `Damaged` if the file was a database of memory stores and is empty now. A missing or new file is accepted.
     """
+    if _is_lost(path) and _is_lost(path):  # another process may have created it between two statements
+        raise Damaged(
+            "the database is empty, although it was in use: its file, or its write-ahead log with the ending -wal, was"
+            " emptied or left behind; put both files back or restore a backup (to begin anew, delete both)"
+        )
+
+
+def _is_lost(path: str) -> bool:
+    """Return whether the file at `path` is empty or has no tables, although nobody is creating it."""
     if _size(path):
         with closing(_connect(path)) as connection:
-            SCHEMA.is_current(connection)
+            if SCHEMA.is_current(connection) or SCHEMA.version(connection):
+                return False
+    elif not (os.path.exists(path) and _size(path + RESERVE_SUFFIX)):
+        return False
+    return not os.path.exists(path + NEW_SUFFIX)
 
 
 def _connect(path: str) -> SqliteConnection:
@@ -81,6 +97,15 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except FileNotFoundError:
         return 0
+
+
+def log_findings(path: str) -> Iterator[Finding]:
+    """Yield a finding if acknowledged changes in the log of the database at `path` were lost."""
+    from retentive.storage.findings import found  # noqa: PLC0415 - rarely needed, and slow to import
+
+    damage = log_damage(path)
+    if damage is not None:
+        yield found("log_damaged", None, f"log (intact up to byte {damage.intact_bytes})")
 
 
 def integrity(connection: Connection) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sqlite.connection import SqliteConnection, connect_to_look
-from retentive.storage.sqlite.format import SCHEMA, check_format, integrity
+from retentive.storage.sqlite.format import SCHEMA, check_format, integrity, log_findings
 
 if TYPE_CHECKING:
     from retentive.storage.findings import Finding
@@ -121,6 +121,7 @@ class ReadOnlyBackend(SqlBackend):
         from retentive.storage.sql.check import examine  # noqa: PLC0415 - slow to import
 
         with self._lock:  # yields each finding at once: if the file is damaged, the next statement may fail
+            yield from log_findings(self._path)
             yield from integrity(self._look_up())
             yield from examine(self._look_up(), SCHEMA)
 

@@ -126,6 +126,7 @@ SEVERAL = {
 EDITED = {"edit": "needs an editor and has tests of its own below"}
 NONE = {
     "completion": "prints a script, and opens no store",
+    "init": "creates a location and a store, which has no log yet",
     "stores list": "lists what is at a location, and opens no store",
     "stores create": "creates a store, which has no log yet",
     "stores show": "shows the properties of a store, and nothing of memories",

@@ -212,23 +212,6 @@ def test_frozen_classes_are_measured_with_both_decorators(tmp_path: Path) -> Non
     assert all({"ratio", "retentive.frozen", "dataclasses"} <= record.keys() for record in records)
 
 
-def test_the_call_path_is_deterministic_and_limited(tmp_path: Path) -> None:
-    """Each function is listed once, by file. Exceeding a limit is reported and fails the run."""
-    runs = []
-    for number in range(2):
-        script("call_path.py", "--json", tmp_path / f"{number}.json")
-        runs.append(json.loads((tmp_path / f"{number}.json").read_text(encoding="utf-8")))
-    assert runs[0] == runs[1]
-    for found in runs[0]:
-        files = {name.partition(":")[0] for name in found["names"]}
-        assert (len(files), len(set(found["names"]))) == (found["files"], found["functions"])
-        assert "store/memory_store.py:MemoryStore.execute" in found["names"]
-    command = [sys.executable, str(BENCHMARKS / "call_path.py"), "--check", "create=999,1,999", "--check", "view=999"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    (said,) = ended.stderr.splitlines()
-    assert (ended.returncode, said.split()[0], said.split()[2]) == (1, "create:", "functions,")
-
-
 @pytest.mark.long
 def test_fairness_compares_two_trees(tmp_path: Path) -> None:
     """Both trees have figures, and each share is one of a whole. Two processes are compared with one."""

@@ -40,8 +40,8 @@ def test_commands_that_only_applications_send(api: Api, store: MemoryStore, at: 
 
 
 def test_an_id_changes_once(api: Api, store: MemoryStore, at: str) -> None:
-    first = send(api, at, {"command": "append", "path": A, "file_text": "one"}, id="once")
-    assert send(api, at, {"command": "append", "path": A, "file_text": "one"}, id="once") == first
+    first = send(api, at, {"command": "append", "path": A, "file_text": "one"}, id=f"toolu_{24 * 'a'}")
+    assert send(api, at, {"command": "append", "path": A, "file_text": "one"}, id=f"toolu_{24 * 'a'}") == first
     assert store.read(A) == "one\n"
 
 

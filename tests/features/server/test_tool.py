@@ -51,7 +51,7 @@ def test_what_is_no_block(api: Api, at: str, given: dict[str, object]) -> None:
 def test_one_id_changes_once(api: Api, store: MemoryStore, at: str) -> None:
     """The same block from several connections at the same time, and again later."""
     store.create(A, "")
-    sent = block("once", {"command": "insert", "path": A, "insert_line": 0, "insert_text": "line"})
+    sent = block(f"toolu_{24 * 'a'}", {"command": "insert", "path": A, "insert_line": 0, "insert_text": "line"})
     results: list[object] = []
     threads = [threading.Thread(target=lambda: results.append(api.post(f"{at}/tool", sent).body)) for _ in range(6)]
     for thread in threads:

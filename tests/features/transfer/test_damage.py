@@ -130,9 +130,13 @@ REPLACED: list[tuple[str, Callable[[bytes], bytes], str]] = [
     (
         "versions.jsonl",
         lambda data: data.replace(b'"/memories/', b'"/memories/../', 1),
-        "a version in the file cannot be read",
+        "a version in the file has a path that no memory can have",
     ),
-    ("versions.jsonl", lambda data: data.replace(b'"/memories/', b'"/etc/', 1), "a version in the file cannot be read"),
+    (
+        "versions.jsonl",
+        lambda data: data.replace(b'"/memories/', b'"/etc/', 1),
+        "a version in the file has a path that no memory can have",
+    ),
     ("versions.jsonl", lambda data: data.split(b"\n", 1)[1], "the text of|differs from its newest|versions"),
     ("versions.jsonl", lambda data: b"".join(reversed(data.splitlines(keepends=True))), "not later|the text of"),
     ("versions.jsonl", lambda data: data.splitlines(keepends=True)[0] + data, "not later"),

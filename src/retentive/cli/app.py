@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 import click
 
 from retentive import __version__
 from retentive.cli import output
 from retentive.cli.catalogue import ALIASES, COMMANDS, MEANT, SECTIONS
-from retentive.cli.exits import INTERRUPTED, status_of
+from retentive.cli.exits import INTERRUPTED, TERMINATED, status_of
 from retentive.cli.options import asks_for_json, global_options, own_options
 from retentive.values.replies import Reply
 
@@ -90,6 +93,8 @@ def app() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status. `arguments` defaults to `sys.argv[1:]`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         status = app.main(given, prog_name="retentive", standalone_mode=False)
         return status if isinstance(status, int) else 0
@@ -98,6 +103,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         status = _report(error, given)
         return 0 if given[:1] == ["hook"] else status  # Claude Code blocks the action if a hook exits with 2
+
+
+def _terminate(number: int, _: FrameType | None) -> NoReturn:
+    """Exit as after a command, so that open locations are closed. A second signal ends the process at once."""
+    signal.signal(number, signal.SIG_DFL)
+    sys.exit(TERMINATED)
 
 
 def _report(error: click.ClickException, given: Sequence[str]) -> int:

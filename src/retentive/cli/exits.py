@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 BROKEN_PIPE = 141  # 128 + SIGPIPE, the status that a shell reports for `ls | head`
 PROBLEMS = 17
+TERMINATED = 143  # 128 + SIGTERM
 INTERRUPTED = 130  # 128 + SIGINT, the status that a shell reports for Ctrl-C
 FAILED = 1
 
@@ -61,6 +62,7 @@ EXITS: tuple[Exit, ...] = (
     Exit(PROBLEMS, "`retentive doctor` found problems and did not repair all of them."),
     Exit(INTERRUPTED, "Interrupted (Ctrl-C)."),
     Exit(BROKEN_PIPE, "The reader of the output closed the pipe."),
+    Exit(TERMINATED, "Ended by SIGTERM."),
 )
 
 _STATUS: Mapping[str, int] = {code: row.status for row in EXITS for code in row.codes}

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from retentive.engine.access_times import Accesses
-from retentive.errors import Locked, NotFound
+from retentive.errors import Locked, NotFound, RetentiveError
 from retentive.locations import existing_store, find_store
 from retentive.redaction.examiner import TextExaminer
-from retentive.storage import capabilities
+from retentive.storage import capabilities, forking
 from retentive.storage.contract import (
     DEFAULT_WORKSPACE,
     Actor,
@@ -38,8 +40,22 @@ if TYPE_CHECKING:
     from retentive.history.removal import Removed
     from retentive.store.location_records import LocationRecords
 
+_open: WeakKeyDictionary[Accesses, Backend] = WeakKeyDictionary()
+"""Backends of open locations. All memory stores of a location refer to its access times, and keep it open."""
+
 DEFAULT_KEY = "default"
 ID = re.compile(r"memstore_[0-9a-f]{32}")
+
+
+@atexit.register
+def _close_all() -> None:
+    for accesses, backend in list(_open.items()):
+        with suppress(RetentiveError):
+            accesses.close()
+            backend.close()
+
+
+forking.in_child(_open.clear)  # a forked child leaves the locations of its parent alone
 
 
 def new_store(
@@ -91,6 +107,7 @@ class Retentive:
         self._actor = actor
         self._clock = clock
         self._accesses = Accesses(backend, clock=clock)
+        _open[self._accesses] = backend
         self._integration = "python"
         self._sweeping: WeakSet[DailySweep] = WeakSet()  # of the stores that are still open
 
@@ -264,11 +281,12 @@ class Retentive:
         return Removed(0, pending=not capabilities.purge(self.backend))
 
     def close(self) -> None:
-        """Close files and connections.
+        """Close files and connections. A location that is still open when the interpreter exits is closed then.
 
         A process that exits without this call writes the access times that are still pending. If it is killed, they
         are lost.
         """
+        _open.pop(self._accesses, None)
         for daily in list(self._sweeping):
             daily.at_close()
         self._accesses.close()

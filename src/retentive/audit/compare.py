@@ -18,7 +18,7 @@ from retentive.frozen import dataclass
 from retentive.storage.contract import Memory, Snapshot, Version
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT
-from retentive.values.records import EXTERNAL
+from retentive.values.records import OF_FILES
 
 DifferenceKind: TypeAlias = Literal["altered", "missing", "unknown", "unaudited", "present differs"]
 
@@ -95,7 +95,7 @@ def differences(
     newest = max((anchor.newest for anchor in anchors), default="")
     found = list(_of_anchored(known, leaves, {each.id: each for each in versions}, entries))
     found += [Difference("unknown", each.id) for each in versions if each.id <= newest and each.id not in known]
-    strange = [each for each in versions if each.id > newest and each.actor == EXTERNAL and not has_files]
+    strange = [each for each in versions if each.id > newest and each.actor in OF_FILES and not has_files]
     late = [each for each in (*unaudited, *strange) if each.id > newest]
     found += [Difference("unaudited", each.id) for each in late]
     found += [Difference("altered", id_) for id_, leaf in leaves.items() if leaf == "damaged" and id_ not in known]

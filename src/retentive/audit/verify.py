@@ -27,7 +27,7 @@ from retentive.audit.compare import Difference, differences
 from retentive.errors import Damaged, InvalidInput, UnknownSchema
 from retentive.frozen import dataclass
 from retentive.storage.contract import Snapshot, Version
-from retentive.values.records import EXTERNAL
+from retentive.values.records import OF_FILES
 from retentive.values.settings import from_text
 
 PROGRESS_ENTRIES = 1_000
@@ -251,7 +251,7 @@ def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Ve
     switches = [(entry.newest, entry.audit is not False) for entry in entries if entry.newest is not None]
     began = min((newest for newest, _ in switches), default="")
     for version in reversed(list(snapshot.versions(after=began))):
-        if version.actor == EXTERNAL or version.id in listed or not _was_on(version.id, switches):
+        if version.actor in OF_FILES or version.id in listed or not _was_on(version.id, switches):
             continue
         if not any(entry.covers(version.id) for entry in bulk):
             yield version

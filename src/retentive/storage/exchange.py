@@ -6,7 +6,7 @@ make ext4 flush the new file at once (`auto_da_alloc`). This flush takes 3 ms an
 already durable in the database.
 
 To replace the text of a memory's file, the new text is written to a temporary file, and the two names are exchanged.
-The replaced file is checked once more before it is removed or becomes a spare for a later text (`spares.py`).
+The replaced file is checked once more before it is removed.
 """
 
 from __future__ import annotations
@@ -20,47 +20,41 @@ from contextlib import suppress
 from functools import cache
 
 from retentive.storage.disk import FILE_MODE
-from retentive.storage.spares import Spares
 
 _NO_REPLACE, _EXCHANGE = 1, 2  # values from linux/fs.h
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_TRIES, _CHANGES = 5, 8
-_TICK_S = 0.001  # the shortest tick of a Linux kernel
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
+_TRIES, _CHANGES = 5, 8
+_TICK_NS = 20_000_000  # two ticks of the slowest kernel clock; Git has the same rule
+NEVER_NS = 1 << 62  # no timestamp is old enough
+_ODD_NS = 1_700_000_001_999_999_999  # any coarser file system stores less than this time
 
 
 class Scratch:
     """Directory for temporary files, on the same file system as the memories. Not thread-safe.
 
-    `directory` is a file descriptor of the directory.
+    `directory` is a file descriptor of the directory. `tick_ns` is the time after which each change of a file of this
+    file system shows in its timestamps.
     """
 
-    def __init__(self, directory: int) -> None:
+    def __init__(self, directory: int, tick_ns: int | None = None) -> None:
         self.directory = directory
-        self.spares = Spares(directory)
-        self.has_fine_times: bool | None = None  # None until it is tested with the first new file
         self._made = 0
+        self.tick_ns = self._learned_tick_ns() if tick_ns is None else tick_ns
 
     def write(self, data: bytes) -> str:
         """Write `data` to a temporary file and return its name. The caller removes the file. Raises OSError."""
-        spare = self.spares.take(data)
-        if spare is not None:
-            return spare
         name = self.new_name()
         descriptor = os.open(name, _NEW, FILE_MODE, dir_fd=self.directory)
         try:
             try:
-                if self.has_fine_times is None:
-                    self.has_fine_times = _has_fine_times(descriptor)
-                    if not data:
-                        os.ftruncate(descriptor, 0)
                 rest = memoryview(data)
                 while rest:
                     rest = rest[os.write(descriptor, rest) :]
             finally:
                 os.close(descriptor)
         except OSError:
-            self._unlink(name)
+            self.discard(name)
             raise
         return name
 
@@ -70,24 +64,40 @@ class Scratch:
         return f"{os.getpid()}-{id(self):x}-{self._made}"
 
     def discard(self, name: str) -> None:
-        """Keep the file `name`, so that a later text can overwrite it. If this is not possible, remove the file."""
-        if not self.spares.keep(name):
-            self._unlink(name)
-
-    def _unlink(self, name: str) -> None:
+        """Remove the file `name`."""
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.directory)
 
     def clean(self) -> None:
         """Remove all files in the directory, including those of other processes."""
         for name in os.listdir(self.directory):
-            self._unlink(name)
+            self.discard(name)
 
     def close(self) -> None:
-        """Remove the files that were kept for later texts, and close the directory."""
-        self.spares.drop()
+        """Close the directory."""
         with suppress(OSError):
             os.close(self.directory)
+
+    def _learned_tick_ns(self) -> int:
+        """Try out which times the file system stores. If this is not possible, no timestamp is ever trusted.
+
+        ext4 with inodes of 128 bytes and HFS+ store whole seconds, FAT stores every second one.
+        """
+        name = self.new_name()
+        try:
+            descriptor = os.open(name, _NEW, FILE_MODE, dir_fd=self.directory)
+            try:
+                status = os.fstat(descriptor)
+                behind_ns = time.time_ns() - max(status.st_ctime_ns, status.st_mtime_ns)  # the clock may be a server's
+                if _has_fine_times(descriptor):
+                    return -NEVER_NS
+                os.utime(descriptor, ns=(_ODD_NS, _ODD_NS))
+                return _TICK_NS + max(_ODD_NS - os.fstat(descriptor).st_mtime_ns, behind_ns)
+            finally:
+                os.close(descriptor)
+                self.discard(name)
+        except OSError:
+            return NEVER_NS
 
 
 def _has_fine_times(descriptor: int) -> bool:
@@ -98,11 +108,11 @@ def _has_fine_times(descriptor: int) -> bool:
     several changes within one clock tick and compares the timestamps.
     """
     for _ in range(_TRIES):
-        start, times = time.monotonic(), set()
+        start, times = time.monotonic_ns(), set()
         for _ in range(_CHANGES):
             os.pwrite(descriptor, b"x", 0)
             times.add(os.fstat(descriptor).st_ctime_ns)
-        if time.monotonic() - start < _TICK_S:
+        if time.monotonic_ns() - start < 1_000_000:  # the shortest tick of a Linux kernel
             break
         times.clear()  # interrupted: the clock may have ticked between the changes
     return len(times) == _CHANGES

@@ -85,6 +85,12 @@ def _not_an_actor(problem: str) -> InvalidInput:
 EXTERNAL = Actor("job", "external")
 """Actor of external edits to files of the directory backend."""
 
+RECOVERY = Actor("job", "recovery")
+"""Actor that restores recorded texts after a power cut took the files of the directory backend."""
+
+OF_FILES = frozenset({EXTERNAL, RECOVERY})
+"""Actors of changes that come from the files and from no operation."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StoreInfo:

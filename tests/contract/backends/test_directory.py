@@ -225,7 +225,7 @@ def test_an_edit_right_after_a_command_is_always_detected(store_in: MemoryStore,
     if times == "of_ticks":  # as if the file system had no fine times
         backend = store_in._core.backend
         assert isinstance(backend, DirectoryBackend)
-        backend._files._scratch.has_fine_times = False
+        backend._files._scratch.tick_ns = 20_000_000
     for number in range(1_000 if LONG else 100):
         command = {"command": "create", "path": f"/memories/{number}", "file_text": "0000"}
         store_in.execute(command)

@@ -26,7 +26,6 @@ WALLS = [
         "paging",
         "pool",
         "queue",
-        "spares",
     },
     {"sql"},
     {"sqlite", "server"},

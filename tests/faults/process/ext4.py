@@ -9,6 +9,9 @@ import struct
 import subprocess
 import sys
 from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from support.targets import MOUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,20 +26,26 @@ OPTIONS = "noauto_da_alloc"
 
 
 class Disk:
-    """A mounted ext4 file system."""
+    """A mounted ext4 file system.
 
-    def __init__(self, directory: Path, *, size_mb: int = 256, block_bytes: int = 4_096) -> None:
+    Each mount gets a new name in the environment, which directories of `open_target` take for that of the kernel:
+    a number of the kernel may be used again before Linux 6.8.
+    """
+
+    def __init__(self, directory: Path, *, size_mb: int, block_bytes: int, inode_bytes: int) -> None:
         self.mount_point = directory / "mount"
         self._image = directory / "disk.img"
         self.mount_point.mkdir()
         with self._image.open("wb") as file:
             file.truncate(size_mb << 20)
-        _run("mkfs.ext4", "-q", "-F", "-b", str(block_bytes), str(self._image))  # 4096: the size on most disks
+        blocks, inodes = str(block_bytes), str(inode_bytes)
+        _run("mkfs.ext4", "-q", "-F", "-b", blocks, "-I", inodes, str(self._image))
         self.mount()
 
     def mount(self) -> None:
         """Mount the disk. After a power cut, this replays the journal."""
         _run("mount", "-o", f"loop,{OPTIONS}", str(self._image), str(self.mount_point))
+        os.environ[MOUNT] = str(uuid4())
 
     def unmount(self) -> None:
         _run("umount", str(self.mount_point))
@@ -58,12 +67,16 @@ class Disk:
 
 
 @contextlib.contextmanager
-def disk(directory: Path, *, size_mb: int = 256, block_bytes: int = 4_096) -> Iterator[Disk]:
-    """A disk that is removed at the end, even if a failed test still has one of its files open."""
-    made = Disk(directory, size_mb=size_mb, block_bytes=block_bytes)
+def disk(directory: Path, *, size_mb: int = 256, block_bytes: int = 4_096, inode_bytes: int = 256) -> Iterator[Disk]:
+    """A disk that is removed at the end, even if a failed test still has one of its files open.
+
+    By default, blocks and inodes have the size on most disks.
+    """
+    made = Disk(directory, size_mb=size_mb, block_bytes=block_bytes, inode_bytes=inode_bytes)
     try:
         yield made
     finally:
+        os.environ.pop(MOUNT, None)
         subprocess.run(["umount", "--lazy", str(made.mount_point)], check=False)
         (directory / "disk.img").unlink()
 

@@ -11,19 +11,15 @@ import os
 import sys
 import threading
 
-from retentive.storage.files import observer
 from support.oracle import Tree, below
 from support.targets import Target, open_target
 
 from .rounds import RAISED
 from .stream import Writer, commands
 
-SYNC_AFTER = 16  # versions; a directory then uses replaced files again long before the crash
-
 
 def main(url: str, writers: list[Writer], ack_fd: int) -> None:
     """Open the store, read the state of each writer, and write until the process is killed."""
-    observer.SYNC_AFTER = SYNC_AFTER
     os.write(ack_fd, b"opening\n")
     target = open_target(url)
     trees = [home_of(target, writer) for writer in writers]

@@ -78,7 +78,7 @@ def test_stale_files_are_found_and_rewritten(root: Path) -> None:
     (root / "memories" / "c.md").write_text("")
     (root / "memories" / "d" / "e.md").unlink()
     (root / "memories" / "x.md").write_text("going\n")
-    # A process trusts the ledger only while it has the directory open.
+    (root / ".retentive" / "journal").unlink()  # as one that names another boot
     assert subjects(root, "problem") == {"file_stale": {A, C, f"{E} (missing)", "/memories/x.md"}}
     assert "files_unsynced" in subjects(root, "note")
     findings = look(str(root), repair=True)

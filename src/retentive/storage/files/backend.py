@@ -3,10 +3,10 @@
 `{root}/memories/...` contains the default store, in the layout of the official SDK's local tool. Other stores are in
 `{root}/stores/{key}/memories/...`. `{root}/.retentive/` contains a SQLite database with metadata, history and texts.
 
-Files are written after the commit of the database (`observer.py`). After a crash, recovery must distinguish stale
-files from external edits. A file is stale if it is missing or empty, or if it contains the text of any recorded version
-of its path. This includes a text that is cut off, or in which some bytes are zero. Stale files are rewritten. Any other
-text is an external edit and becomes a version.
+Files are written after the commit of the database (`observer.py`). If a process was killed in between, the next one
+writes them. Every other difference between the files and the database is an external edit and becomes a version. Only
+after a power cut, files since the last sync may be stale. Then too, a difference becomes a version first. After that, a
+file is changed back to the recorded text if a power cut can have left what it contains.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from retentive.errors import InvalidInput, NotFound, RetentiveError, StoreFull, Unavailable
+from retentive.errors import InvalidInput, NotFound, RetentiveError, Unavailable
 from retentive.storage.capabilities import PlainFiles
 from retentive.storage.contract import (
     Actor,
@@ -32,12 +32,12 @@ from retentive.storage.contract import (
     sortable_id,
 )
 from retentive.storage.disk import DIRECTORY_MODE, make_directory, os_error
-from retentive.storage.exchange import Scratch
-from retentive.storage.files.cache import CachedState, NotCached, RecordCache
+from retentive.storage.exchange import NEVER_NS, Scratch
+from retentive.storage.files.journal import MountId, mount_id
 from retentive.storage.files.layout import PRIVATE, check_format, parts_of, write_format
 from retentive.storage.files.numbering import keep_numbering, lower_synced
 from retentive.storage.files.observer import FilesObserver
-from retentive.storage.files.transaction import CachedSnapshot, DirectorySnapshot, ExternalEdit, Unsynced
+from retentive.storage.files.transaction import DirectorySnapshot, ExternalEdit, Unsynced
 from retentive.storage.files.tree import count_quarantined
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sqlite.backend import SqliteBackend
@@ -54,18 +54,24 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
     """Backend that keeps memories as files below the directory `root`. Linux and macOS.
 
     `private` is an existing directory that is used for the bookkeeping instead of `.retentive` (`foreign.py`).
+    `mount_id` returns a name of the boot of the machine and of the mount of a file system.
     """
 
     def __init__(
-        self, root: str, *, clock: Clock = time.time, new_id: NewId = sortable_id, private: str | None = None
+        self,
+        root: str,
+        *,
+        clock: Clock = time.time,
+        new_id: NewId = sortable_id,
+        private: str | None = None,
+        mount_id: MountId = mount_id,
     ) -> None:
         self.root = os.path.abspath(root)
         self._opened = ExitStack()
         try:
-            self._files = self._open_files(private)
+            self._files = self._open_files(private, clock, new_id, mount_id)
             self.private = private or os.path.join(self.root, PRIVATE)
             path = os.path.join(self.private, "memory.db")
-            self._cache = RecordCache(path)
             super().__init__(path, clock=clock, new_id=new_id, observer=self._files)
             self._files.start(self.exclusive)
         except OSError as error:
@@ -75,7 +81,7 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             self._opened.close()
             raise
 
-    def _open_files(self, private: str | None) -> FilesObserver:
+    def _open_files(self, private: str | None, clock: Clock, new_id: NewId, mount_id: MountId) -> FilesObserver:
         """Create missing directories, check the format, and return the observer that will write the files.
 
         Raises OSError.
@@ -92,10 +98,12 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         _own_directory("memories", self._base)
         temporary = os.path.join(private, "tmp")
         make_directory(temporary)
-        scratch = Scratch(os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
+        is_elsewhere = os.stat(temporary).st_dev != os.fstat(self._base).st_dev
+        directory = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        scratch = Scratch(directory, NEVER_NS if is_elsewhere else None)
         self._opened.callback(scratch.close)
-        folds = _folds(self.root)
-        files = FilesObserver(private, self._base, scratch, folds=folds)
+        folds, mount = _folds(self.root), mount_id(self._base)
+        files = FilesObserver(private, self._base, scratch, clock=clock, new_id=new_id, folds=folds, mount=mount)
         self._opened.callback(files.close)
         return files
 
@@ -135,45 +143,11 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         try:
-            self.check_open()
-            turn = self._turns.take()
-            try:
-                state = self._cache.now()
-                known = self._files.known(store_id)
-                clean_below: set[str] = set()
-                if state is not None and known is not None:
-                    with suppress(NotCached):
-                        cached = CachedSnapshot(state.records(store_id), known)
-                        clean_below = cached.clean_below
-                        return work(cached)
-            finally:
-                self._turns.release(turn)
-            if state is None:
-                return super().read(store_id, work)
-            return super().read(store_id, partial(_keep_in, state, clean_below, work))
+            return super().read(store_id, work)
         except ExternalEdit:  # recording the edit needs a write transaction
             return self.write(store_id, work)
 
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
-        with super().quiet(), self._cache.quiet():
-            yield
-
-    def renew_after_fork(self) -> None:
-        super().renew_after_fork()
-        self._cache.renew_after_fork()
-
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        try:
-            return self._write(store_id, work, may_use_reserve=may_use_reserve)
-        except StoreFull:
-            if not len(self._files.spares):
-                raise
-            with self.exclusive():
-                self._files.spares.drop()
-        return self._write(store_id, work, may_use_reserve=may_use_reserve)
-
-    def _write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool) -> T:
         try:
             return super().write(store_id, work, may_use_reserve=may_use_reserve)
         except Unsynced:
@@ -219,14 +193,11 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             if self._files.is_unsynced:
                 self._make_durable()
         super().close()
-        self._cache.close()
         self._opened.close()
 
     def __del__(self) -> None:
         super().__del__()
         with suppress(Exception):  # the object is partly constructed, or the interpreter is shutting down
-            self._cache.close()
-        with suppress(Exception):
             self._opened.close()
 
 
@@ -278,12 +249,6 @@ def _folds(root: str) -> bool:
     Inode numbers are not compared, because with FUSE a file may have a different inode number under each spelling.
     """
     return os.path.lexists(os.path.join(root, "MEMORIES")) and "MEMORIES" not in os.listdir(root)
-
-
-def _keep_in(state: CachedState, clean_below: set[str], work: Callable[[Snapshot], T], found: Snapshot) -> T:
-    assert isinstance(found, DirectorySnapshot)
-    found.keep_in(state, clean_below)
-    return work(found)
 
 
 def _delete_all(tx: Transaction, actor: Actor | None) -> None:

@@ -13,13 +13,13 @@ from retentive.storage.contract import StoreInfo
 from retentive.storage.exchange import Scratch
 from retentive.storage.files.comparison import is_recorded
 from retentive.storage.files.directories import OpenedDirectory
-from retentive.storage.files.journal import JournalFile
+from retentive.storage.files.journal import digest_of, mount_id, read_journal
 from retentive.storage.files.layout import PRIVATE, parts_of
 from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number
-from retentive.storage.files.sync import stale_paths
+from retentive.storage.files.sync import could_be_stale
 from retentive.storage.files.tree import MAX_FILE_BYTES, FileKind, FileTree, count_quarantined, is_memory_path
 from retentive.storage.findings import Finding, found
-from retentive.storage.spares import MAX_SPARE_BYTES
+from retentive.storage.lock_file import LockFile
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.stores import select_stores
@@ -45,8 +45,8 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
         yield found("files_quarantined", None, f"{aside} files")
     if (left := _left_over(base)) > 0:
         yield found("files_left", None, f"{left} files")
-    behind = paths_changed_since(connection, min(synced, newest))
-    with closing(JournalFile(f"{PRIVATE}/{JournalFile.name}", flags=os.O_RDONLY, directory=base)) as lock:
+    behind = paths_changed_since(connection, _written_number(base, min(synced, newest)))
+    with closing(LockFile(PRIVATE, flags=os.O_RDONLY | os.O_DIRECTORY, directory=base)) as lock:
         for info in select_stores(connection, {}):
             store = _StoreFiles(connection, base, info, lock, behind.get(info.id, set()))
             try:
@@ -54,6 +54,15 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
                 yield from _limited(store.foreign())
             except OSError:
                 yield found("unreadable", info.id, "the directory of its files")
+
+
+def _written_number(base: int, synced: int) -> int:
+    """Return the number of the version up to which the files are written, and were not lost since."""
+    with suppress(OSError), OpenedDirectory(base, (PRIVATE,)) as private:
+        journal, mount = read_journal(private), mount_id(base)
+        if mount is not None and journal.mount == digest_of(mount):
+            return max(journal.applied, synced)
+    return synced
 
 
 def examine_plain(root: str) -> Iterator[Finding]:
@@ -99,7 +108,7 @@ class _StoreFiles:
     `behind` has the paths whose files may be older than their records.
     """
 
-    def __init__(self, connection: Connection, base: int, info: StoreInfo, lock: JournalFile, behind: set[str]) -> None:
+    def __init__(self, connection: Connection, base: int, info: StoreInfo, lock: LockFile, behind: set[str]) -> None:
         self._snapshot = SqlSnapshot(connection, info.id)
         self._id = info.id
         self._base, self._parts = base, parts_of(info)
@@ -132,7 +141,7 @@ class _StoreFiles:
         """
         if path in self._behind:
             text = self._tree.read(path)
-            if not text or stale_paths(self._snapshot.connection, self._snapshot.store, {path: text}):
+            if could_be_stale(self._snapshot, path, text):
                 return "file_stale"
         return "file_altered" if self._sealed else "file_edited"
 
@@ -187,19 +196,8 @@ def _left_over(base: int) -> int:
     """Return the number of temporary files that killed processes did not remove."""
     old = time.time() - _LEFT_AFTER_S
     with suppress(OSError), OpenedDirectory(base, (PRIVATE, "tmp")) as scratch, os.scandir(scratch) as entries:
-        files = [entry.name for entry in entries if entry.stat(follow_symlinks=False).st_mtime < old]
-        return sum(not _is_spare(name, scratch) for name in files)
+        return sum(entry.stat(follow_symlinks=False).st_mtime < old for entry in entries)
     return 0
-
-
-def _is_spare(name: str, directory: int) -> bool:
-    """Return True if a file contains only zeros, like the spare files of running processes (`spares.py`)."""
-    try:
-        with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory), "rb") as file:
-            data = file.read(MAX_SPARE_BYTES + 1)
-    except OSError:
-        return False
-    return bool(data) and not data.strip(b"\0")
 
 
 def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:

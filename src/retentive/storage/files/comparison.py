@@ -12,50 +12,35 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import cast
 
 from retentive.errors import Refused
 from retentive.storage.contract import EXTERNAL, Change, Entry, verified
 from retentive.storage.files.known import KnownFiles, MemoryRow
-from retentive.storage.files.tree import MISSING, FileKind, Found, Mark, found_of, mark_of
-from retentive.storage.sql.connection import Row
+from retentive.storage.files.tree import MISSING, Expected, FileKind, Found, expect_file
+from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.values.paths import ROOT, ancestors
 from retentive.values.provenance import joined
 
 _MAX_TRIES = 5
 
 
-class StoreRecords(Protocol):
-    """Records of one memory store, in the database or in the cache."""
-
-    @property
-    def revision(self) -> int:
-        """Revision of the store."""
-
-    @property
-    def seal(self) -> str | None:
-        """Data of the encryption layer for the store, or None if the store is not encrypted."""
-
-    def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Return the entry at a path with its stored bytes, and the stored mark (inode, size, times) of its file."""
-
-    def rows_below(self, columns: str, under: str) -> list[Row]:
-        """Return `columns` of the memories below a path."""
-
-
 @dataclass(slots=True, eq=False)
 class VerifiedFiles:
     """Paths at which the files match the records in the database.
 
-    `marks` has the mark (inode, size and times) of the file at each path. `free` has those paths that have no file.
+    `files` has what a later write must find at each path. `free` has those paths that have no file.
     """
 
-    marks: dict[str, Mark] = field(default_factory=dict)
+    files: dict[str, Expected] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
 
-    def add(self, path: str, found: Found) -> None:
-        """Remember that the file at `path` has the state `found` and matches its record in the database."""
-        self.marks[path] = found.mark
+    def add(self, path: str, found: Found, data: bytes | None = None) -> None:
+        """Remember that the file at `path` has the state `found` and matches its record in the database.
+
+        `data` is the contents of the file, if it was read.
+        """
+        self.files[path] = expect_file(found, data)
         if found.kind is FileKind.MISSING:
             self.free.add(path)
 
@@ -68,7 +53,7 @@ class Comparison:
     resolve the difference or raise an error. Transactions pass `verified`, which collects the files that match.
     """
 
-    records: StoreRecords
+    records: SqlSnapshot
     known: KnownFiles
     differs: Callable[[str], None]
     verified: VerifiedFiles | None = None
@@ -77,23 +62,14 @@ class Comparison:
 
     def get(self, path: str) -> Entry:
         """Return the entry at a path after comparing its file with the record. The text is verified."""
-        return self.get_marked(path)[0]
-
-    def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Do the same as `get`, and also return the stored mark (inode, size and times) of the file."""
-        entry, mark = self.compared(path)
-        if entry.memory is not None:
-            verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
-        return entry, mark
-
-    def compared(self, path: str) -> tuple[Entry, str | None]:
-        """Do the same as `get_marked`, but without verifying the text."""
         for _ in range(_MAX_TRIES):
             entry, mark = self.records.get_marked(path)
             if self.known.database_wins(path) or self._is_as_recorded(path, entry, mark):
                 break
             self.differs(path)
-        return entry, mark  # if the file changes continuously, the latest recorded state is a valid answer
+        if entry.memory is not None:
+            verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
+        return entry  # if the file changes continuously, the latest recorded state is a valid answer
 
     def external_edits(self, path: str) -> list[Change]:
         """Return the changes that make the records match the files at, above and below a path.
@@ -102,7 +78,7 @@ class Comparison:
         """
         found = {one: self.known.tree.state(one) for one in _and_above(path)}
         found |= dict.fromkeys([row[0] for row in self.rows(path)], MISSING)
-        found |= {one: found_of(status) for one, status in self.known.tree.scan(path)[0].items()}
+        found |= {one: self.known.tree.found(status) for one, status in self.known.tree.scan(path)[0].items()}
         changes = [change for one, state in found.items() if (change := self._edit(one, state)) is not None]
         changes.sort(key=lambda change: change.path is not None)  # a file may have become a directory
         return changes
@@ -157,14 +133,16 @@ class Comparison:
         `version` is the version of `entry`, `mark` is the file mark that is stored with `entry`, and `found` is the
         state of the file. The file is not read if its mark (inode, size and times) already gives the result.
         """
+        data = None
         if not self.known.trusts(path, version, mark, found):
             if found.kind is not FileKind.FILE or found.size_bytes not in _sizes(entry):
                 return False
-            if not is_recorded(self.known.tree.read(path), entry):
+            data = self.known.tree.read(path)
+            if not is_recorded(data, entry):
                 return False
             self.known.note(path, version, found)
         if self.verified is not None:
-            self.verified.add(path, found)
+            self.verified.add(path, found, data)
         return True
 
     def _is_as_recorded(self, path: str, entry: Entry, mark: str | None) -> bool:
@@ -218,12 +196,10 @@ class Comparison:
             return False
         if len(files) > len(rows):
             added = files.keys() - {row[0] for row in rows}
-            if any(self._text(path, found_of(files[path])) is not None for path in added):
+            if any(self._text(path, known.tree.found(files[path])) is not None for path in added):
                 return False
         self.clean_below.add(under)
-        if self.verified is not None:
-            self.verified.marks |= {path: mark_of(status) for path, status in files.items()}
-        elif len(files) == len(rows):
+        if self.verified is None and len(files) == len(rows):
             known.keep_listing(under, rows, files, listing)
         return True
 
@@ -234,9 +210,11 @@ class Comparison:
             status = files.get(path)
             if status is None:
                 return False
-            if marks.get(path) == (version, mark_of(status)):
+            found = self.known.tree.found(status)
+            if marks.get(path) == (version, found.mark):
+                if self.verified is not None:
+                    self.verified.add(path, found)
                 continue
-            found = found_of(status)
             if found.size_bytes != size and self.records.seal is None:  # encryption makes a file longer than its text
                 return False
             entry, mark = self.records.get_marked(path)

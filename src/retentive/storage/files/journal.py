@@ -4,21 +4,35 @@ Versions in the database are numbered (`numbering.py`). After each sync of the f
 number of the version up to which the files are durable. The journal records the number of the version up to which the
 files are written. These files may not be durable yet.
 
-The journal is the file `journal`. It is never synced, so it may be outdated after a crash of the system. The journal
-is not used if, at any time after its last write, no process had the directory open. The lock file `live` shows whether
-another process has the directory open. The journal file is also the lock for the whole directory.
+The journal is the file `journal`. It is never synced. It has a digest of the boot of the machine and of the mount of
+the file system. As long as both are the same, no written file was lost. Otherwise the power may have been cut. The
+journal is opened for each use: somebody may have removed or replaced it meanwhile.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import struct
 import sys
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+from typing import TypeAlias
 
 from retentive.frozen import dataclass
-from retentive.storage.lock_file import LockFile
+from retentive.storage.disk import FILE_MODE
 
-_LAYOUT = struct.Struct("<qqB")
+_NAME = "journal"
+_LAYOUT = struct.Struct("<qqB32s")
+_UNKNOWN = bytes(32)
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+# Linux, include/uapi/linux/stat.h
+_AT_EMPTY_PATH, _MNT_ID, _MNT_ID_UNIQUE = 0x1000, 0x1000, 0x4000
+_MASK, _MNT_ID_AT = struct.Struct("<I"), struct.Struct("<144xQ")
+MountId: TypeAlias = Callable[[int], "str | None"]
+"""Function that returns the identity of the mount of an open file. None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,32 +40,68 @@ class Journal:
     """Progress of writing files, as numbers of versions.
 
     Versions up to `applied` are written to the files. Versions up to `synced` are durable in the files. If `busy` is
-    true, a process may have committed versions after `applied`.
+    true, a process may have committed versions after `applied`. `mount` is the digest of the mount in which this was
+    written. The digest is zero if files may have been lost since the last sync.
     """
 
     applied: int = 0
     synced: int = 0
     busy: bool = True
+    mount: bytes = _UNKNOWN
+
+    @property
+    def may_lack_files(self) -> bool:
+        """True if files that were written after the last sync may have been lost."""
+        return self.mount == _UNKNOWN
 
 
-class JournalFile(LockFile):
-    """Journal file of a directory. Its lock protects the database and the files."""
+def read_journal(directory: int) -> Journal:
+    """Read the journal in the directory with this descriptor. Raises OSError."""
+    try:
+        file = os.open(_NAME, _READ, dir_fd=directory)
+    except FileNotFoundError:
+        return Journal()
+    try:
+        data = os.pread(file, _LAYOUT.size, 0)
+    finally:
+        os.close(file)
+    if len(data) < _LAYOUT.size:
+        return Journal()
+    applied, synced, busy, mount = _LAYOUT.unpack(data)
+    return Journal(applied, synced, bool(busy), mount)
 
-    name = "journal"
 
-    def read(self) -> Journal:
-        """Read the journal. Raises OSError."""
-        data = os.pread(self.descriptor, _LAYOUT.size, 0)
-        if len(data) < _LAYOUT.size:
-            return Journal()
-        applied, synced, busy = _LAYOUT.unpack(data)
-        return Journal(applied, synced, bool(busy))
-
-    def write(self, journal: Journal) -> None:
-        """Replace the journal. Raises OSError."""
-        data = _LAYOUT.pack(journal.applied, journal.synced, journal.busy)
-        if os.pwrite(self.descriptor, data, 0) != len(data):
+def write_journal(directory: int, journal: Journal) -> None:
+    """Replace the journal. Raises OSError."""
+    data = _LAYOUT.pack(journal.applied, journal.synced, journal.busy, journal.mount)
+    file = os.open(_NAME, _WRITE, FILE_MODE, dir_fd=directory)
+    try:
+        if os.pwrite(file, data, 0) != len(data):
             raise OSError("only a part of the journal was written")
+    finally:
+        os.close(file)
+
+
+def mount_id(descriptor: int) -> str | None:
+    """Return a name of the boot of the machine and of the mount of an open file. Returns None if it is unknown.
+
+    Since Linux 6.8, the number of a mount is never used again. Before, it may be used again after an unmount.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    with suppress(OSError, AttributeError, ValueError), open("/proc/sys/kernel/random/boot_id") as file:
+        found = ctypes.create_string_buffer(256)
+        if ctypes.CDLL(None).statx(descriptor, b"", _AT_EMPTY_PATH, _MNT_ID | _MNT_ID_UNIQUE, found) == 0:
+            mask = _MASK.unpack_from(found.raw)[0]
+            if mask & (_MNT_ID | _MNT_ID_UNIQUE):
+                device = os.fstat(descriptor).st_dev
+                return f"{file.read().strip()} {device} {mask & _MNT_ID_UNIQUE} {_MNT_ID_AT.unpack_from(found.raw)[0]}"
+    return None
+
+
+def digest_of(mount: str) -> bytes:
+    """Return the digest of a mount for the journal."""
+    return sha256(mount.encode()).digest()
 
 
 def sync_file_system(descriptor: int) -> None:
@@ -62,8 +112,6 @@ def sync_file_system(descriptor: int) -> None:
     if not sys.platform.startswith("linux"):
         os.sync()
         return
-    import ctypes  # noqa: PLC0415 - not needed for reads, and slow to import
-
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syncfs(descriptor) != 0:
         code = ctypes.get_errno()

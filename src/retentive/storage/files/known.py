@@ -39,19 +39,11 @@ class KnownFiles:
 
     def note(self, path: str, version: str, found: Found) -> None:
         """Remember that the file at `path` contains `version`, if the mark of the file can prove this later."""
-        if found.settled or self.tree.has_fine_times:
-            self.trust(path, version, found.mark)
-
-    def trust(self, path: str, version: str, mark: Mark) -> None:
-        """Remember that the file at `path` contains `version` while its mark (inode, size, times) is `mark`.
-
-        Does nothing if `mark` is empty.
-        """
-        if mark:
+        if found.settled:
             if len(self.marks) >= _MAX_MARKS:
                 self.marks.clear()
                 self.unsaved.clear()
-            self.marks[path] = self.unsaved[path] = (version, mark)
+            self.marks[path] = self.unsaved[path] = (version, found.mark)
 
     def trusts(self, path: str, version: str, mark: str | None, found: Found) -> bool:
         """Return True if the mark (inode, size, times) of the file `found` proves that it contains `version`.
@@ -64,16 +56,6 @@ class KnownFiles:
             return False
         self.marks[path] = (version, found.mark)
         return True
-
-    def is_unchanged(self, path: str, version: str) -> bool:
-        """Return True if the mark of the file at a path proves that the file contains this version.
-
-        Returns False while any file of the store still has to be written.
-        """
-        known = self.marks.get(path)
-        if known is None or known[0] != version or self.unwritten or self.pending:
-            return False
-        return self.tree.has_mark(path, known[1])
 
     def is_listed(self, under: str, rows: list[MemoryRow]) -> bool:
         """Return True if the files below a path were found to match `rows` and have not changed since then."""
@@ -113,7 +95,7 @@ class KnownFiles:
         data = self.tree.read(path)
         if data is not None and is_text(data):
             return data
-        if found.settled or self.tree.has_fine_times:
+        if found.settled:
             self._no_text[path] = found.mark
         return None
 

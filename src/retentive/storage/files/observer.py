@@ -8,23 +8,24 @@ written. The new versions in the database show which files must still be written
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 
 from retentive.errors import RetentiveError
 from retentive.storage import forking
 from retentive.storage.contract import Clock, NewId, Snapshot, StoreInfo
 from retentive.storage.disk import os_error
 from retentive.storage.exchange import Scratch
-from retentive.storage.files.journal import Journal, JournalFile, sync_file_system
+from retentive.storage.files.journal import Journal, digest_of, read_journal, sync_file_system, write_journal
 from retentive.storage.files.known import KnownFiles, mark_text
 from retentive.storage.files.layout import parts_of
 from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number
-from retentive.storage.files.sync import SyncPlan, recover, sync
+from retentive.storage.files.sync import SyncPlan, complete, rewrite, sync
 from retentive.storage.files.transaction import DirectorySnapshot, DirectoryTransaction
 from retentive.storage.files.tree import FileTree
 from retentive.storage.lock_file import LockFile
-from retentive.storage.spares import NOT_YET, Spares
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import StoreHead, select_head
 from retentive.storage.sql.stores import find_store
@@ -33,27 +34,33 @@ from retentive.storage.sqlite.backend import CommitObserver
 from retentive.storage.sqlite.commit import Writer
 from retentive.storage.sqlite.connection import SqliteConnection
 
-SYNC_AFTER = 512  # versions between syncs of the file system; a sync then costs each command about 20 us on average
+SYNC_AFTER_S = 1.0  # the first commit this long after an unsynced one syncs the files
 
 
 class FilesObserver(CommitObserver):
     """Observer that writes files below the directory with the descriptor `base`.
 
-    The lock files are in the directory `private`. `folds` is true if the file system ignores case or changes the
-    Unicode form of names.
+    The bookkeeping is in the directory `private`. It is also the lock: unlike a lock file, nobody removes it while it
+    is in use. `folds` is true if the file system ignores case or changes the Unicode form of names. `mount` is the name
+    of the boot and the mount, or None if it is unknown.
     """
 
-    def __init__(self, private: str, base: int, scratch: Scratch, *, folds: bool) -> None:
+    def __init__(
+        self, private: str, base: int, scratch: Scratch, *, clock: Clock, new_id: NewId, folds: bool, mount: str | None
+    ) -> None:
         self._private = private
         self._base = base
         self._scratch = scratch
+        self._clock, self._new_id = clock, new_id
         self._folds = folds
+        self._is_comparable, self._mount = mount is not None, digest_of(mount or "")
         self._stores: dict[str, KnownFiles] = {}  # readers may add stores at any time, so iterate over copies
         self._journal = Journal()
         self._newest = 0
+        self._unsynced_since: float | None = None
         self._plans: dict[str, SyncPlan] = {}
         self._closed = False
-        self.lock_file = self._journal_file = JournalFile(os.path.join(private, JournalFile.name))
+        self.lock_file = self._lock = LockFile(private, flags=os.O_RDONLY | os.O_DIRECTORY)
         self._open_live()
         forking.watch(self)
 
@@ -66,8 +73,7 @@ class FilesObserver(CommitObserver):
     def renew_after_fork(self) -> None:
         """Open the lock files again in a forked child, which would otherwise share the locks of its parent."""
         if not self._closed:
-            self._scratch.spares.forget()
-            self._journal_file.renew_after_fork()
+            self._lock.renew_after_fork()
             live = self._live
             self._open_live()  # before the old file is closed, so that the directory stays open without a gap
             live.close()
@@ -75,7 +81,7 @@ class FilesObserver(CommitObserver):
     def close(self) -> None:
         """Close the lock files."""
         self._closed = True
-        self._journal_file.close()
+        self._lock.close()
         self._live.close()
 
     @property
@@ -92,10 +98,14 @@ class FilesObserver(CommitObserver):
         """
         try:
             if self._is_alone:
-                with self._journal_file.held():
+                with self._lock.held():
                     self._scratch.clean()
-                    self._journal_file.write(Journal())
+                    if not self._is_comparable or read_journal(self._lock.descriptor).mount != self._mount:
+                        self.restart()
                 with suppress(RetentiveError), exclusive() as writer:
+                    newest = newest_number(writer.connection)
+                    if self._journal.applied > newest:  # an older database was put in place
+                        self._note(newest, newest)
                     if not self._journal.busy and self._journal.applied > self._journal.synced:
                         self.make_durable(writer)
             self._live.acquire(shared=True)  # now other processes can open the directory
@@ -103,17 +113,12 @@ class FilesObserver(CommitObserver):
             raise os_error(error) from None
 
     def restart(self) -> None:
-        """Reset the journal, so that the next command writes all files that may be stale. Raises OSError."""
-        self._journal_file.write(Journal())
+        """Reset the journal, as if the power had been cut since the last sync. Raises OSError."""
+        write_journal(self._lock.descriptor, Journal())
 
     def tree(self, store: StoreInfo) -> FileTree:
         """Return the file tree of a store."""
         return FileTree(self._base, parts_of(store), self._scratch)
-
-    @property
-    def spares(self) -> Spares:
-        """Files that were replaced and are kept, so that later texts can overwrite them."""
-        return self._scratch.spares
 
     def forget(self, store_id: str) -> None:
         """Forget the in-memory state of the files of a store."""
@@ -143,15 +148,12 @@ class FilesObserver(CommitObserver):
         )
 
     def begin(self, writer: Writer) -> None:
-        synced = self._journal.synced
         try:
-            self._journal = self._journal_file.read()
+            self._journal = read_journal(self._lock.descriptor)
         except OSError as error:
             raise os_error(error) from None
-        if self._journal.synced != synced:  # another process has synced the files
-            self._scratch.spares.synced(self._journal.synced)
         if self._journal.busy:
-            self._recover(writer.connection)
+            self._recover(writer)
 
     def end(self) -> None:
         for known in tuple(self._stores.values()):
@@ -166,37 +168,74 @@ class FilesObserver(CommitObserver):
                     first.absorb(transaction.plan)
         self._newest = newest_number(writer.connection)
         try:
-            self._journal_file.write(Journal(self._journal.applied, self._journal.synced, busy=True))
+            journal = Journal(self._journal.applied, self._journal.synced, busy=True, mount=self._journal.mount)
+            write_journal(self._lock.descriptor, journal)
         except OSError as error:
             raise os_error(error) from None
 
     def after_commit(self, writer: Writer) -> None:
         with suppress(OSError, RetentiveError):  # the commit is durable, and recovery writes the missing files
             if self._write_files(writer.connection) and not self._journal.busy:
-                self._journal = Journal(self._newest, self._journal.synced, busy=False)
-                self._journal_file.write(self._journal)
-            if self._newest - self._journal.synced >= SYNC_AFTER:
+                self._note(self._newest, self._journal.synced)
+            now = time.monotonic()
+            if self._unsynced_since is None:
+                self._unsynced_since = now
+            elif now - self._unsynced_since >= SYNC_AFTER_S:
                 self.make_durable(writer)
+
+    def _note(self, applied: int, synced: int) -> None:
+        """Write into the journal that the files of all versions up to `applied` are written."""
+        self._journal = Journal(applied, synced, busy=False, mount=self._mount)
+        write_journal(self._lock.descriptor, self._journal)
 
     def _write_files(self, connection: Connection) -> bool:
         """Write the files of the last commit. Returns True if every step succeeded."""
-        spares = self._scratch.spares
-        spares.at = self._newest
-        try:
-            whole = [sync(connection, self._stores[store_id], store_id, plan) for store_id, plan in self._plans.items()]
-        finally:
-            spares.at = NOT_YET
+        whole = [
+            sync(connection, self._stores[store_id], store_id, plan, self._journal.applied)
+            for store_id, plan in self._plans.items()
+        ]
         return all(whole)
 
-    def _recover(self, connection: SqliteConnection) -> None:
-        """Complete the writes after a commit if a process was killed, or had an error, before it wrote all files."""
-        synced = synced_number(connection)
+    def _recover(self, writer: Writer) -> None:
+        """Complete the writes after a commit if a process was killed, or had an error, before it wrote all files.
+
+        If a power cut may have taken files, all versions since the last sync are doubtful, otherwise only those of the
+        unfinished commits.
+        """
+        connection, synced = writer.connection, synced_number(writer.connection)
+        careful = self._journal.may_lack_files
+        since = synced if careful else min(max(self._journal.applied, synced), newest_number(connection))
         whole = True
-        for store_id, paths in paths_changed_since(connection, max(self._journal.applied, synced)).items():
-            whole &= recover(connection, self._known(connection, store_id), store_id, list(paths))
+        for store_id, paths in paths_changed_since(connection, since).items():
+            known = self._known(connection, store_id)
+            if careful and select_head(connection, store_id).seal is None:
+                whole &= self._recover_store(writer, known, store_id, list(paths))
+            elif careful:
+                whole &= rewrite(connection, known, store_id, list(paths))
+            else:
+                whole &= complete(connection, known, store_id, list(paths), since)
         if whole:
-            self._journal = Journal(newest_number(connection), synced, busy=False)
-            self._journal_file.write(self._journal)
+            self._note(newest_number(connection), synced)
+
+    def _recover_store(self, writer: Writer, known: KnownFiles, store_id: str, paths: Sequence[str]) -> bool:
+        since = newest_number(writer.connection)
+        try:
+            plan = writer.transact(partial(self._recorded, store_id=store_id, paths=paths))
+        except RetentiveError:  # for example on a full disk
+            known.unwritten |= set(paths)
+            return False
+        finally:
+            self.end()
+        return sync(writer.connection, known, store_id, plan, since)
+
+    def _recorded(self, connection: SqliteConnection, store_id: str, paths: Sequence[str]) -> SyncPlan:
+        known = self._known(connection, store_id)
+        transaction = DirectoryTransaction(connection, store_id, None, known, clock=self._clock, new_id=self._new_id)
+        transaction.recover(paths)
+        transaction.finish()
+        if transaction.changed:
+            transaction.write_head()
+        return transaction.plan
 
     def make_durable(self, writer: Writer) -> None:
         """Sync the files, and record in the database that they are durable. Ignores errors.
@@ -206,12 +245,12 @@ class FilesObserver(CommitObserver):
         applied = self._journal.applied
         with suppress(OSError, RetentiveError):
             sync_file_system(self._base)
-            self._scratch.spares.synced(NOT_YET)
             writer.transact(lambda connection: self._note_durable(connection, applied), may_use_reserve=True)
             for known in tuple(self._stores.values()):
                 known.unsaved = {}
-            self._journal = Journal(applied, applied, busy=self._journal.busy)
-            self._journal_file.write(self._journal)
+            self._unsynced_since = None
+            self._journal = Journal(applied, applied, busy=self._journal.busy, mount=self._journal.mount)
+            write_journal(self._lock.descriptor, self._journal)
 
     def _note_durable(self, connection: SqliteConnection, applied: int) -> None:
         connection.run("UPDATE synced SET seq = ?", (applied,))

@@ -5,9 +5,10 @@ Both first compare the files with their records in the database.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
-from retentive.errors import Refused
+from retentive.errors import Damaged, Refused
 from retentive.storage.contract import (
     EXTERNAL,
     Actor,
@@ -17,20 +18,17 @@ from retentive.storage.contract import (
     Memory,
     NewId,
     Recorded,
-    Snapshot,
-    Usage,
-    Version,
 )
-from retentive.storage.files.cache import CachedRecords, CachedState, NotCached
 from retentive.storage.files.comparison import Comparison, VerifiedFiles
 from retentive.storage.files.folding import Spellings
 from retentive.storage.files.known import KnownFiles, MemoryRow
 from retentive.storage.files.numbering import are_synced, keep_numbering
-from retentive.storage.files.sync import SyncPlan
-from retentive.storage.files.tree import FileKind
+from retentive.storage.files.sync import SyncPlan, could_be_stale
+from retentive.storage.files.tree import NO_FILE, FileKind
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
+from retentive.values.records import RECOVERY, Again
 
 
 class ExternalEdit(Exception):
@@ -50,27 +48,13 @@ class DirectorySnapshot(SqlSnapshot):
     def __init__(self, connection: Connection, store_id: str, head: StoreHead, known: KnownFiles) -> None:
         super().__init__(connection, store_id, head)
         self._comparison = Comparison(self, known, _raise)
-        self._kept: CachedRecords | None = None
-
-    def keep_in(self, state: CachedState, clean_below: set[str]) -> None:
-        """From now on, copy each record into the cache `state` when this snapshot reads it.
-
-        `clean_below` has the paths below which this call has just compared the files with the records in `state`. If
-        the store is still in this state, they are not compared again.
-        """
-        self._kept = state.of(self.store_id, self.head)
-        if self._kept is not None:
-            self._comparison.clean_below |= clean_below
 
     @property
     def state(self) -> Hashable:
         return None  # the files must be compared
 
     def get(self, path: str) -> Entry:
-        entry, mark = self._comparison.get_marked(path)
-        if self._kept is not None:
-            self._kept.add_entry(path, entry, mark)
-        return entry
+        return self._comparison.get(path)
 
     def memories(self, under: str) -> Iterator[Memory]:
         self._comparison.rows_checked(under)
@@ -93,10 +77,7 @@ class DirectorySnapshot(SqlSnapshot):
         return super().one_level(under, start=start, limit=limit)
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        rows = self._comparison.rows_checked(under)
-        if self._kept is not None:
-            self._kept.add_rows(under, rows)
-        return iter([(row[0], row[2]) for row in rows])
+        return iter([(row[0], row[2]) for row in self._comparison.rows_checked(under)])
 
     def edited(self) -> list[str]:
         """Return the paths of all files that differ from their records."""
@@ -105,70 +86,6 @@ class DirectorySnapshot(SqlSnapshot):
 
 def _raise(path: str) -> None:
     raise ExternalEdit(path)
-
-
-class CachedSnapshot(Snapshot):
-    """Snapshot that uses cached records instead of the database, and compares the files with them.
-
-    Methods raise `NotCached` if they need the database, and `ExternalEdit` if a file differs from its record.
-    `clean_below` has the paths below which the files match the records.
-    """
-
-    def __init__(self, records: CachedRecords, known: KnownFiles) -> None:
-        self._records = records
-        self._known = known
-        self.clean_below: set[str] = set()
-        head = records.head
-        self._head = head
-        self.settings, self.properties = head.settings, head.properties  # attributes, since every read uses them
-
-    settings: str | None = None
-    properties: str | None = None
-
-    @property
-    def revision(self) -> int:
-        return self._head.revision
-
-    @property
-    def seal(self) -> str | None:
-        return self._head.seal
-
-    def usage(self) -> Usage:
-        return Usage(self._head.memories, self._head.size_bytes)
-
-    def get(self, path: str) -> Entry:
-        entry, _ = self._records.get_marked(path)
-        if entry.memory is not None and self._known.is_unchanged(path, entry.memory.version_id):
-            return entry
-        return self._comparison().compared(path)[0]
-
-    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        return iter([(row[0], row[2]) for row in self._comparison().rows_checked(under)])
-
-    def _comparison(self) -> Comparison:
-        return Comparison(self._records, self._known, _raise, clean_below=self.clean_below)
-
-    def memories(self, under: str) -> Iterator[Memory]:
-        raise NotCached
-
-    def versions(
-        self,
-        *,
-        memory_id: str | None = None,
-        path: str | None = None,
-        revision_of: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        limit: int | None = None,
-        oldest_first: bool = False,
-    ) -> Iterator[Version]:
-        raise NotCached
-
-    def version(self, version_id: str) -> tuple[Version, bytes | None]:
-        raise NotCached
-
-    def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
-        raise NotCached
 
 
 class DirectoryTransaction(SqlTransaction):
@@ -192,7 +109,7 @@ class DirectoryTransaction(SqlTransaction):
         self.known = known
         self._verified = VerifiedFiles()
         self._comparison = Comparison(self, known, self._differs, self._verified)
-        self.plan = SyncPlan(expected=self._verified.marks)
+        self.plan = SyncPlan(expected=self._verified.files)
         self._has_external_edits = False
         self._spellings = Spellings()
 
@@ -259,6 +176,36 @@ class DirectoryTransaction(SqlTransaction):
         super().record(changes, EXTERNAL)
         self._has_external_edits = self._has_external_edits or bool(changes)
 
+    def recover(self, paths: Iterable[str]) -> None:
+        """After a power cut, record what the files at these paths contain. Then change them back to what was recorded.
+
+        A file is changed back only if a power cut may have left what it contains. Any other text stays.
+        """
+        records = SqlSnapshot(self.connection, self.store_id, self.head)
+        stale: dict[str, Entry] = {}
+        for path in paths:
+            with suppress(Damaged):  # the file may be the only good copy
+                entry, found, data = records.get(path), self.known.tree.state(path), self.known.tree.read(path)
+                if data != entry.data and found.kind is not FileKind.OTHER and could_be_stale(records, path, data):
+                    stale[path] = entry
+                    if data is not None and b"\0" in data and entry.data is not None:
+                        self.known.tree.repair(path, entry.data)  # no version can have this text
+        for path in stale:
+            with suppress(Refused):
+                self.get(path)
+        for path, entry in sorted(stale.items(), key=lambda item: item[1].memory is not None):  # removals free paths
+            with suppress(Refused):  # something else stands there now
+                self._change_back(path, entry)
+
+    def _change_back(self, path: str, entry: Entry) -> None:
+        now, before = super().get(path), entry.memory
+        if now.data == entry.data or now.above is not None or now.below:
+            return
+        again = None if before is None or now.memory is not None else Again(before.id, before.created_at)
+        provenance = None if before is None else before.provenance_text
+        back = None if before is None else path
+        self.record([Change(now.memory, back, entry.data, again=again, provenance_text=provenance)], RECOVERY)
+
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
         leaving = {change.before.path for change in changes if change.before is not None}
         for change in changes:
@@ -266,9 +213,9 @@ class DirectoryTransaction(SqlTransaction):
                 self._check_spelling(change)
                 self._check_free(change.path, leaving)
         recorded = super().record(changes, actor)
-        for change, made in zip(changes, recorded, strict=True):
+        for change in changes:
             for path in {change.before.path if change.before is not None else change.path, change.path} - {None}:
-                self.plan.add(str(path), change, made.version_id)
+                self.plan.add(str(path), change)
         return recorded
 
     def drop(self, memories: Sequence[Memory]) -> None:
@@ -324,4 +271,4 @@ class DirectoryTransaction(SqlTransaction):
                 return
         if found.kind is not FileKind.MISSING:
             raise Refused("path_taken", path=path)
-        plan.expected.setdefault(path, ())
+        plan.expected.setdefault(path, NO_FILE)

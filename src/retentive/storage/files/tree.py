@@ -18,6 +18,7 @@ import time
 from collections.abc import Container, Sequence
 from contextlib import suppress
 from enum import Enum
+from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 from retentive.errors import Refused, RetentiveError, Unavailable
@@ -28,7 +29,6 @@ from retentive.storage.files.layout import PRIVATE
 from retentive.storage.files.listing import FileListing, is_unchanged, list_directory
 from retentive.values.paths import MAX_PATH_BYTES, MAX_SEGMENTS, ROOT, MemoryPath, visible
 
-RACY_NS = 20_000_000  # a change within a clock tick (10 ms) of a `stat` may be invisible; Git has the same rule
 MAX_FILE_BYTES = 256 * 1024 * 1024  # larger files are not read as memories
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 _ROOMY_BYTES = MAX_PATH_BYTES - 100  # in a directory with a path up to this length, plain names are within all limits
@@ -62,8 +62,8 @@ Mark: TypeAlias = tuple[int, ...]
 class Found(NamedTuple):
     """State of an entry on disk.
 
-    `settled` is true if the last change is older than a clock tick. If it is false, the next change may leave `mark`
-    as it is.
+    `settled` is true if the last change is older than a tick of the file system. If it is false, the next change may
+    leave `mark` as it is.
     """
 
     kind: FileKind
@@ -73,8 +73,21 @@ class Found(NamedTuple):
     links: int = 1
 
 
+class Expected(NamedTuple):
+    """File that was compared with its record: its mark, and the digest of its text if the mark alone proves nothing."""
+
+    mark: Mark = ()
+    digest: bytes = b""
+
+
 MISSING = Found(FileKind.MISSING)
 OTHER = Found(FileKind.OTHER)
+NO_FILE = Expected()
+
+
+def expect_file(found: Found, data: bytes | None) -> Expected:
+    """Return what `put` and `drop` must find: the file `found`, which contains `data`."""
+    return Expected(found.mark, b"" if found.settled or data is None else sha256(data).digest())
 
 
 class FileTree:
@@ -97,7 +110,7 @@ class FileTree:
     def state(self, path: str) -> Found:
         """Return the state of the entry on disk at a memory path."""
         try:
-            return found_of(self._status(path))
+            return self.found(self._status(path))
         except FileNotFoundError:
             return MISSING
         except NotADirectoryError:
@@ -105,16 +118,12 @@ class FileTree:
         except OSError as error:
             raise os_error(error) from None
 
-    def has_mark(self, path: str, mark: Mark) -> bool:
-        """Return True if the file at `path` has the mark `mark` (inode, size, times) and no symbolic link is above it.
-
-        Returns False if in doubt.
-        """
-        try:
-            status = self._status(path)
-        except (OSError, ValueError):
-            return False
-        return stat.S_ISREG(status.st_mode) and mark_of(status) == mark
+    def found(self, status: os.stat_result) -> Found:
+        """Return the state of an entry on disk, from its stat result."""
+        if stat.S_ISREG(status.st_mode):
+            settled = status.st_ctime_ns + self._scratch.tick_ns < time.time_ns()
+            return Found(FileKind.FILE, mark_of(status), settled, status.st_size, status.st_nlink)
+        return Found(FileKind.DIRECTORY) if stat.S_ISDIR(status.st_mode) else OTHER
 
     def _status(self, path: str) -> os.stat_result:
         """Return the stat result of the entry at a path. Raises OSError, also if an entry above it is no directory.
@@ -140,7 +149,7 @@ class FileTree:
             *above, name = names[:end]
             try:
                 with self._opened(above) as directory:
-                    kind = found_of(os.stat(name, dir_fd=directory, follow_symlinks=False)).kind
+                    kind = self.found(os.stat(name, dir_fd=directory, follow_symlinks=False)).kind
             except (FileNotFoundError, NotADirectoryError):
                 return MISSING  # removed at the same time; the next check runs under the lock
             if kind is not FileKind.DIRECTORY and end <= len(self._parts):
@@ -189,76 +198,47 @@ class FileTree:
             return is_unchanged(listing, directory)
         return False
 
-    @property
-    def has_fine_times(self) -> bool:
-        """True if every change of a file after a `stat` changes its mark, so that marks can be trusted at once."""
-        return self._scratch.has_fine_times is True
-
-    def put(self, path: str, data: bytes, expected: Mark) -> Mark:
+    def put(self, path: str, data: bytes, expected: Expected) -> None:
         """Write a file atomically, without a sync. Only its owner can read the file. Raises OSError.
 
-        `expected` is the mark (inode, size and times) that the file to replace must have, or () if there must be no
-        file. If the file was edited meanwhile, it is not replaced. Returns the mark of the new file, or () if this mark
-        cannot be trusted.
+        `expected` is the file to replace. If it was edited meanwhile, it is not replaced.
         """
         *above, name = self._names(path)
         scratch = self._scratch.write(data)
-        written = self._mark(scratch, self._scratch.directory)
         used = False
         try:
             with self._opened(above, make=True) as directory:
                 used = self._swap(scratch, name, directory, expected)
-                return self._mark(name, directory, written)
         finally:
             if not used:
                 self._scratch.discard(scratch)
 
-    def _mark(self, name: str, directory: int, before: Mark | None = None) -> Mark:
-        """Return the mark (inode, size and times) of a file that we wrote.
-
-        Returns () if the mark cannot be trusted or differs from `before`.
-        """
-        if not self.has_fine_times or before == ():
-            return ()
-        try:
-            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        except OSError:
-            return ()
-        return mark_of(status) if before is None or _same(status, before) else ()
-
-    def _swap(self, scratch: str, name: str, directory: int, expected: Mark) -> bool:
+    def _swap(self, scratch: str, name: str, directory: int, expected: Expected) -> bool:
         """Rename the temporary file `scratch` to its target. Returns True if the name `scratch` is now free."""
         private = self._scratch.directory
-        if not expected:
+        if not expected.mark:
             with suppress(FileExistsError):
                 rename_if_free(scratch, private, name, directory)
                 return True
         elif exchange(scratch, private, name, directory):
-            if not _same(os.stat(scratch, dir_fd=private, follow_symlinks=False), expected):
+            if not _is_as_expected(scratch, private, expected):
                 exchange(scratch, private, name, directory)
-        elif _same(os.stat(name, dir_fd=directory, follow_symlinks=False), expected):
+        elif _is_as_expected(name, directory, expected):
             os.rename(scratch, name, src_dir_fd=private, dst_dir_fd=directory)
             return True
         return False
 
-    def move(self, old: str, new: str, expected: Mark) -> Mark:
-        """Rename a file if the new name is free. Raises OSError.
-
-        Returns the mark of the file after the rename. Returns () if this mark cannot be trusted, or if the file did not
-        have the mark `expected` before.
-        """
+    def move(self, old: str, new: str) -> None:
+        """Rename a file if the new name is free. Raises OSError."""
         *above, name = self._names(old)
         *new_above, new_name = self._names(new)
-        mark: Mark = ()
         with suppress(FileNotFoundError, FileExistsError):
             with self._opened(above) as source, self._opened(new_above, make=True) as target:
                 rename_if_free(name, source, new_name, target)
-                mark = self._mark(new_name, target, expected)
             self._remove_empty(above)
-        return mark
 
-    def drop(self, path: str, expected: Mark) -> None:
-        """Remove a file if it still has the mark `expected`, and remove directories that become empty.
+    def drop(self, path: str, expected: Expected) -> None:
+        """Remove a file if it is still the one that is expected, and remove directories that become empty.
 
         Raises OSError.
         """
@@ -267,7 +247,7 @@ class FileTree:
         with suppress(FileNotFoundError, NotADirectoryError):
             with self._opened(above) as directory:
                 os.rename(name, scratch, src_dir_fd=directory, dst_dir_fd=private)
-                if _same(os.stat(scratch, dir_fd=private, follow_symlinks=False), expected):
+                if _is_as_expected(scratch, private, expected):
                     self._scratch.discard(scratch)
                 else:
                     rename_if_free(scratch, private, name, directory)
@@ -293,7 +273,7 @@ class FileTree:
                 self.prune(path)
             with suppress(FileNotFoundError):  # the file or a directory above it is missing
                 self._quarantine(path)
-            self.put(path, data, ())
+            self.put(path, data, NO_FILE)
         _warn(_ALTERED, path)
 
     def _quarantine(self, path: str) -> None:
@@ -354,17 +334,12 @@ def mark_of(status: os.stat_result) -> Mark:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def found_of(status: os.stat_result) -> Found:
-    """Return the state of an entry on disk, from its stat result."""
-    if stat.S_ISREG(status.st_mode):
-        settled = status.st_ctime_ns + RACY_NS < time.time_ns()
-        return Found(FileKind.FILE, mark_of(status), settled, status.st_size, status.st_nlink)
-    return Found(FileKind.DIRECTORY) if stat.S_ISDIR(status.st_mode) else OTHER
-
-
-def _same(status: os.stat_result, mark: Mark) -> bool:
-    """Return True if a file still has this mark. The ctime is ignored, because a rename changes it."""
-    return found_of(status).mark[:-1] == mark[:-1]
+def _is_as_expected(name: str, directory: int, expected: Expected) -> bool:
+    """Return True if a file was not changed since it was compared. The ctime is ignored: a rename changes it."""
+    status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    if not stat.S_ISREG(status.st_mode) or mark_of(status)[:-1] != expected.mark[:-1]:
+        return False
+    return not expected.digest or sha256(_read(name, directory) or b"").digest() == expected.digest
 
 
 def _read(name: str, directory: int) -> bytes | None:

@@ -33,7 +33,6 @@ _from_seconds = datetime.fromtimestamp  # takes half the time of adding a timede
 _MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal, m.provenance"
 # A subquery instead of a join: with outdated statistics, a planner might scan all stored texts.
 _TEXT = "(SELECT v.text FROM versions v WHERE v.store = m.store AND v.id = m.text_of)"
-_SMALL_BYTES = 16 * 1024  # larger texts are read only when they are needed
 _HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settings, s.properties"
 _HEAD_COLUMNS = 8
 _ENTRY_COLUMNS = _HEAD_COLUMNS + 4  # followed by the columns of the memory
@@ -107,25 +106,6 @@ def _entry_sql(above: int, key: str) -> str:
         " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of"
         f" WHERE s.{key} = ? AND s.erased_at IS NULL"
     )
-
-
-def rows_after(connection: Connection, store: int, path: str, count: int) -> dict[str, Row]:
-    """Read the `count` memories whose paths follow `path`. Returns their rows by path, for `marked_entry`.
-
-    Memories of more than 16 KB, and those whose text is missing or of another type, are left out.
-    """
-    found = connection.rows(
-        f"SELECT CASE WHEN m.size_bytes <= {_SMALL_BYTES} THEN {_TEXT} END, m.mark, {_MEMORY} FROM memories m"
-        " WHERE m.store = ? AND m.path > ? ORDER BY m.path LIMIT ?",
-        (store, path, count),
-    )
-    return {cast("str", row[3]): row for row in found if isinstance(row[0], bytes)}
-
-
-def marked_entry(row: Row) -> tuple[Entry, str | None]:
-    """Return the entry of a row of `rows_after`, and the mark of its file. Does not verify the bytes of the entry."""
-    data, mark, *fields = row
-    return Entry(_memory(fields), cast("bytes", data)), cast("str | None", mark)
 
 
 class SqlSnapshot(Snapshot):

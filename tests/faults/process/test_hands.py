@@ -1,0 +1,217 @@
+"""A person edits the files between two runs. However the first one ended, no edit is undone, and each is a version."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive.server.calls import ServedLocation
+from support.command_line import RETENTIVE, environment
+from support.waiting import until
+
+from .ext4 import disk, why_not
+
+PROGRAM = """
+import json, os, sys
+from retentive import MemoryTool
+from retentive.storage.files import observer
+place, commands, sync_after_s, end = sys.argv[1:]
+observer.SYNC_AFTER_S = float(sync_after_s)
+memory = MemoryTool(place, actor="session:1")
+for command in json.loads(commands):
+    memory.call(command)
+if end == "exception":
+    raise ValueError("of the program")
+if end == "wait":
+    print("done", flush=True)
+    sys.stdin.read()
+if end != "exit":
+    os.kill(os.getpid(), int(end))
+"""
+EARLIER, NOW, PRECIOUS = "status: no\nnotes\n", "status: yes\nnotes\n", "precious\n"
+EDITS: dict[str, Callable[[Path], object]] = {
+    "set-back": lambda folder: (folder / "a.md").write_text(EARLIER),
+    "cut": lambda folder: (folder / "a.md").write_text(NOW[:9]),
+    "emptied": lambda folder: (folder / "a.md").write_text(""),
+    "removed": lambda folder: (folder / "a.md").unlink(),
+    "put-back": lambda folder: (folder / "gone.md").write_text(PRECIOUS),
+    "renamed": lambda folder: (folder / "a.md").rename(folder / "b.md"),
+}
+BEFORE = {f"{edit}/{name}": NOW for edit in EDITS for name in ("a.md", "kept.md")}
+AFTER = {path: text for path, text in BEFORE.items() if path not in {"removed/a.md", "renamed/a.md"}}
+AFTER |= {"set-back/a.md": EARLIER, "cut/a.md": NOW[:9], "emptied/a.md": ""}
+AFTER |= {"put-back/gone.md": PRECIOUS, "renamed/b.md": NOW}
+VERSIONS = [
+    "created put-back/gone.md",
+    "created renamed/b.md",
+    "deleted removed/a.md",
+    "deleted renamed/a.md",
+    "modified cut/a.md",
+    "modified emptied/a.md",
+    "modified set-back/a.md",
+]
+ENDS = {"exit": 0, "exception": 1, str(int(signal.SIGTERM)): -signal.SIGTERM, str(int(signal.SIGKILL)): -signal.SIGKILL}
+
+
+def commands() -> Iterator[dict[str, object]]:
+    for edit in EDITS:
+        a, kept, gone = (f"/memories/{edit}/{name}.md" for name in ("a", "kept", "gone"))
+        yield {"command": "create", "path": a, "file_text": EARLIER}
+        yield {"command": "create", "path": kept, "file_text": NOW}
+        yield {"command": "create", "path": gone, "file_text": PRECIOUS}
+        yield {"command": "str_replace", "path": a, "old_str": "no\n", "new_str": "yes\n"}
+        yield {"command": "delete", "path": gone}
+
+
+@contextmanager
+def program(place: Path, end: str, *, sync_after_s: int = 1) -> Iterator[subprocess.Popen[str]]:
+    """README's program, which does not close its memory."""
+    arguments = [str(place), json.dumps(list(commands())), str(sync_after_s), end]
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as it:
+        try:
+            yield it
+        finally:
+            it.kill()
+
+
+def edit_all(place: Path) -> None:
+    assert files(place / "memories") == BEFORE
+    for name, edit in EDITS.items():
+        edit(place / "memories" / name)
+
+
+def files(root: Path) -> dict[str, str]:
+    return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
+
+
+def of_jobs(store: retentive.MemoryStore) -> list[str]:
+    """Versions by `job:external`, as `operation path`, and by `job:recovery`, with this actor."""
+    names = {"job:external": "", "job:recovery": "job:recovery "}
+    found = [(names.get(str(version.actor)), version) for version in store.versions()]
+    return sorted(f"{who}{one.operation} {one.path[10:]}" for who, one in found if who is not None)
+
+
+def assert_kept(place: Path) -> None:
+    """The next run finds all edits as they were made, and each is a version by `job:external`."""
+    with retentive.open(place) as opened:
+        store = opened.store()
+        assert not store.execute({"command": "view", "path": "/memories"}).is_error
+        assert (files(place / "memories"), of_jobs(store)) == (AFTER, VERSIONS)
+        assert {memory.path[10:]: store.read(memory.path) for memory in store.memories()} == AFTER
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_no_edit_between_two_runs_is_undone(end: str, tmp_path: Path) -> None:
+    with program(tmp_path / "memory", end) as ended:
+        _, error = ended.communicate()
+    assert ended.returncode == ENDS[end], error
+    edit_all(tmp_path / "memory")
+    assert_kept(tmp_path / "memory")
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_no_edit_while_a_program_waits_is_undone(end: signal.Signals, tmp_path: Path) -> None:
+    """Another process has the directory open all the time, and comes across the edits first."""
+    place = tmp_path / "memory"
+    with retentive.open(place) as another, program(place, "wait") as waiting:
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == "done\n"
+        edit_all(place)
+        waiting.send_signal(end)
+        waiting.wait()
+        assert of_jobs(another.store()) == []
+        assert not another.store().execute({"command": "view", "path": "/memories"}).is_error
+        assert of_jobs(another.store()) == VERSIONS
+    assert_kept(place)
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_no_edit_after_a_power_cut_is_undone(tmp_path: Path) -> None:
+    """If the files were synced before. Here, every second change syncs them."""
+    with disk(tmp_path) as hardware:
+        place = hardware.mount_point / "memory"
+        with program(place, "wait", sync_after_s=0) as waiting:
+            assert waiting.stdout is not None
+            assert waiting.stdout.readline() == "done\n"
+            hardware.cut()
+        hardware.recover()
+        edit_all(place)
+        assert_kept(place)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("door", ["mcp", "serve", "sync"])
+def test_no_edit_while_a_service_runs_is_undone(door: str, end: signal.Signals, tmp_path: Path) -> None:
+    """`retentive mcp`, `serve` and `sync --watch` on a directory end with the status of the signal, or with 0."""
+    place, notes = tmp_path / "memory", tmp_path / "notes"
+    notes.mkdir()
+    with retentive.open(place) as opened:
+        for command in commands():
+            assert not opened.store().execute(command, actor="session:1").is_error
+        ServedLocation(opened).keys.create("test")
+    arguments = {"mcp": ["mcp"], "serve": ["serve", "--port", "0"], "sync": ["sync", str(notes), "--watch"]}[door]
+    with service(tmp_path, "--at", str(place), *arguments) as running:
+        assert running.stdin is not None
+        if door == "mcp":
+            running.stdin.write(INITIALIZE)
+            running.stdin.flush()
+        if door != "sync":
+            assert running.stdout is not None
+            assert running.stdout.readline()
+        else:
+            until(lambda: {path: text for path, text in files(notes).items() if path in BEFORE} == BEFORE)
+        edit_all(place)
+        running.send_signal(end)
+        status = running.wait()
+    assert status == (-signal.SIGKILL if end == signal.SIGKILL else {"serve": 0}.get(door, 143))
+    assert_kept(place)
+
+
+INITIALIZE = json.dumps({
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}) + "\n"  # fmt: skip
+
+
+@contextmanager
+def service(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [RETENTIVE, *arguments],
+        env=environment(directory),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def test_files_removed_while_a_program_runs_stay_removed(tmp_path: Path) -> None:
+    """All of them at once; then SIGTERM."""
+    place = tmp_path / "memory"
+    with program(place, "wait") as waiting:
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == "done\n"
+        shutil.rmtree(place / "memories")
+        waiting.send_signal(signal.SIGTERM)
+        waiting.wait()
+    with retentive.open(place) as opened:
+        assert opened.store().memories() == []
+        assert of_jobs(opened.store()) == sorted(f"deleted {path}" for path in BEFORE)

@@ -17,7 +17,7 @@ from retentive.frozen import dataclass
 from retentive.redaction.changes import UNKNOWN, SameEnds
 from retentive.redaction.examiner import MAX_NAMED_LINES, Examined, TextExaminer
 from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Snapshot, Transaction, Usage
-from retentive.values.paths import MemoryPath
+from retentive.values.paths import MemoryPath, visible
 from retentive.values.patterns import covers, matches_actor
 from retentive.values.provenance import Flags, are_own, joined, usual_parts
 from retentive.values.records import Again, Invocation
@@ -120,7 +120,7 @@ class WriteRules:
             shown, kinds = self._examiner(self.settings, path.outward(path.text))
         if kinds:
             reason = Phrase("reason_sensitive", {"kinds": _listed(kinds)})
-            raise Refused("invalid_path", path=shown, reason=reason)
+            raise Refused("invalid_path", path=visible(shown), reason=reason)
 
 
 class GuardedWriter(WriteRules):

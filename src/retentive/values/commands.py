@@ -156,7 +156,7 @@ def parse(raw: object) -> Command:
 def check_file_path(path: MemoryPath) -> None:
     """Raise `Refused` if the path of a new memory ends with `/`."""
     if path.ends_with_slash and not path.is_root:
-        raise Refused("invalid_path", path=path.written, reason=Phrase("reason_slash", {}))
+        raise Refused("invalid_path", path=visible(path.written), reason=Phrase("reason_slash", {}))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

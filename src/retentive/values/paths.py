@@ -122,7 +122,7 @@ class MemoryPath:
         excess = exceeded_limit(new.outward(path))
         if excess is not None:
             reason = Phrase("reason_moved", {"moved": self.outward(text), "excess": excess})
-            raise Refused("invalid_path", path=new.written, reason=reason)
+            raise Refused("invalid_path", path=visible(new.written), reason=reason)
         return path
 
 

@@ -6,6 +6,8 @@ Database drivers are imported only when a location needs them.
 from __future__ import annotations
 
 import os
+import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.storage.contract import DEFAULT_WORKSPACE, Backend, Clock, NewId, StoreInfo, plain_name, sortable_id
-from retentive.storage.disk import can_write, expanded, need_posix
+from retentive.storage.disk import can_write, exists, expanded, kind_of, need_posix, need_readable
 from retentive.values.extras import pip_install
 from retentive.values.properties import named
 from retentive.values.records import SYSTEM_STORE
@@ -25,6 +27,19 @@ if TYPE_CHECKING:
 PRIVATE = ".retentive"  # as in storage/files/layout.py, slow to import
 _DATABASE_ENDINGS = (".db", ".db3", ".sqlite", ".sqlite3")
 _ALIASES = {"postgres": "postgresql", "sqlite3": "sqlite"}
+_TYPING_ERRORS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"\$\{[^{}]*\}|\$\([^()]*\)|\$[A-Za-z_]\w*|%[A-Za-z_]\w*%|\{\{.*\}\}"),
+        "contains a variable, such as ${HOME} or %APPDATA%, that was not replaced by its value; write the path itself",
+    ),
+)
+if sys.platform != "win32":
+    _TYPING_ERRORS += (
+        (
+            re.compile(r"^[A-Za-z]:(?=[\\/])|\\"),
+            "is a path of Windows; on this system use a path such as /home/ann/memory",
+        ),
+    )
 _EXAMPLES = "sqlite:///memory.db, postgresql://host/database, s3://bucket/prefix"
 
 
@@ -37,6 +52,7 @@ def open_backend(
     must call `location_exists` first, to check that the location exists.
     """
     scheme, rest = parse_location(location)
+    _refuse_other_kinds(scheme, rest)
     if scheme is None:
         return _open_directory(rest, clock, new_id, create=create)
     return _SCHEMES[scheme](rest, clock, new_id)
@@ -57,19 +73,56 @@ def parse_location(location: str | os.PathLike[str]) -> tuple[str | None, str]:
     if isinstance(location, str) and separator:
         scheme = _known_scheme(scheme)
         path = _sqlite_path(rest) if scheme == "sqlite" else None
-        return scheme, rest if path is None else f"/{expanded(path)}"
-    if isinstance(location, str) and _schemed(text.partition(":")[0]) in _SCHEMES and ":" in text:
+        if path is None:
+            return scheme, rest
+        path = expanded(path)
+        _refuse_typing_errors(path)
+        if "?" in path and not os.path.lexists(path):
+            raise InvalidInput("a SQLite URL has no parameters; remove the ? and what follows it")
+        return scheme, f"/{path}"
+    if ":" in text and _schemed(text.partition(":")[0]) in {*_SCHEMES, "http", "https"} and not os.path.lexists(text):
         raise InvalidInput(
             f"the location looks like a URL but has no :// after the scheme; use {_EXAMPLES};"
             " for a directory, write ./ before the name"
         )
     path = expanded(text)
+    _refuse_typing_errors(path)
     if path.lower().endswith(_DATABASE_ENDINGS) and not os.path.isdir(path):
         raise InvalidInput(
             "the location must be a directory, but it has the name of a database file; for a SQLite database use "
             "sqlite:///memory.db, or sqlite:////srv/memory.db for an absolute path"
         )
     return None, path
+
+
+def _refuse_typing_errors(path: str) -> None:
+    """Raise `InvalidInput` for a path with a variable that nobody replaced, or with the form of another system.
+
+    MCP clients and unit files pass `${HOME}` as it is, and a new memory store of this name would seem to be empty. A
+    directory that really has such a name can be used.
+    """
+    for pattern, reason in _TYPING_ERRORS:
+        match = pattern.search(path)
+        if match and not os.path.lexists(path[: match.end()] + path[match.end() :].partition("/")[0]):
+            raise InvalidInput(f"the location {reason}")
+
+
+def _refuse_other_kinds(scheme: str | None, rest: str) -> None:
+    """Raise `InvalidInput` if the path of a directory or a database file has something else."""
+    path = rest if scheme is None else _sqlite_path(rest) if scheme == "sqlite" else None
+    if path is None:
+        return
+    kind = kind_of(path)
+    if kind in {"nothing", "a directory" if scheme is None else "a file"}:
+        return
+    if kind == "a file":
+        raise InvalidInput("the location is a file, not a directory; for a SQLite database use sqlite:///NAME")
+    if kind == "a directory":
+        raise InvalidInput(
+            "the location is a directory, not a database file; for plain files use the directory without sqlite:///,"
+            " for a database the name of a file in it"
+        )
+    raise InvalidInput(f"the location is {kind}; use {'a directory' if scheme is None else 'a file'}")
 
 
 def _schemed(name: str) -> str:
@@ -91,7 +144,8 @@ def _known_scheme(written: str) -> str:
             "MySQL is not supported; use MariaDB 10.11 or newer, mariadb://user:password@host/database, "
             f"or another of {', '.join(_SCHEMES)}"
         )
-    usable = f"a directory, or a URL that starts with {', '.join(f'{scheme}://' for scheme in _SCHEMES)}"
+    schemes = (*_SCHEMES, "https")
+    usable = f"a directory, or a URL that starts with {', '.join(f'{scheme}://' for scheme in schemes)}"
     if kind in _SCHEMES:
         usable = f"{kind}://, without the name of a driver"
     raise InvalidInput(f"unknown scheme {written!r}; use {usable}")
@@ -101,8 +155,6 @@ def _open_directory(path: str, clock: Clock, new_id: NewId, *, create: bool) -> 
     need_posix("a directory of memories", "on this system use sqlite:///memory.db")
     from retentive.storage.files import DirectoryBackend  # noqa: PLC0415 - drivers are imported late
 
-    if os.path.isfile(path):
-        raise InvalidInput("the location is a file, not a directory; for a SQLite database use sqlite:///NAME")
     private = os.path.join(path, PRIVATE)
     if is_foreign(path) and os.path.isdir(path) and not (create and can_write(private)):
         from retentive.storage.files.foreign import ForeignDirectory  # noqa: PLC0415 - rarely needed
@@ -119,6 +171,8 @@ def _open_sqlite(rest: str, clock: Clock, new_id: NewId) -> Backend:
     from retentive.storage.sqlite import SqliteBackend  # noqa: PLC0415 - drivers are imported late
 
     path = _sqlite_path(rest)
+    if path is not None and os.path.exists(path):
+        need_readable(path)
     if path is not None and os.path.exists(path) and not can_write(path):
         from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - rarely needed
 
@@ -171,13 +225,14 @@ def location_exists(location: str | os.PathLike[str], *, or_is_empty: bool = Fal
     """Return whether a location exists.
 
     Database servers and object storage are not contacted; for them the result is always True. An empty database file
-    counts as existing only if `or_is_empty` is true.
+    counts as existing only if `or_is_empty` is true. Raises `InvalidInput` and `PermissionDenied`, as `open_backend`.
     """
     scheme, rest = parse_location(location)
+    _refuse_other_kinds(scheme, rest)
     if scheme is not None:
         path = _sqlite_path(rest) if scheme == "sqlite" else None
-        return path is None or (os.path.lexists(path) and (or_is_empty or not _is_empty_file(path)))
-    return os.path.isfile(rest) or os.path.lexists(os.path.join(rest, PRIVATE)) or _has_files(rest)
+        return path is None or (exists(path) and (or_is_empty or not _is_empty_file(path)))
+    return exists(os.path.join(rest, PRIVATE)) or _has_files(rest)
 
 
 def local_path(location: str) -> str | None:

@@ -138,8 +138,8 @@ class Location:
                 yield found
             return
         with naming("Location", self.shown):
-            parse_location(self.url)
-        if not create and not location_exists(self.url):
+            is_there = location_exists(self.url)
+        if not create and not is_there:
             raise NotFound(f"{self.shown} does not exist; `retentive create` creates it")
         actor, keys = as_actor(self.actor or _login()), self.given_keys()
         if self.seal_paths and keys is None:
@@ -225,9 +225,33 @@ def naming(label: str, name: str, *, codes: Collection[str] | None = None) -> It
     try:
         yield
     except RetentiveError as error:
+        _name_options(error)
         if name and (codes is None or error.code in codes):
             error.add_note(f"{label}: {name}")
         raise
+
+
+def _name_options(error: RetentiveError) -> None:
+    """Replace the arguments of Python in the message of an error by the options of the command line."""
+    text = str(error)
+    for of_python, of_command_line in _OPTIONS.items():
+        text = text.replace(of_python, of_command_line)
+    if text != str(error):
+        error.args = (text,)
+
+
+_OPTIONS = {
+    "pass an API key as `api_key`, or set RETENTIVE_API_KEY": "set RETENTIVE_API_KEY to an API key",
+    "pass the API key as `api_key`, or set RETENTIVE_API_KEY": "set RETENTIVE_API_KEY to the API key",
+    "use https, or pass insecure=True": "use https",
+    "pass `ca_file`": "set SSL_CERT_FILE to a file with the certificate of its authority",
+    "open the location with keys": "name its key file with --keys",
+    "open the location with its encryption keys": "name its key file with --keys",
+    "pass its keys, or pass no keys at all and copy the encrypted texts": (
+        "name its key file, or no key file at all to copy the encrypted texts"
+    ),
+}
+"""What the messages of the library tell a Python program, and what they tell a person at the shell."""
 
 
 def shown(url: str) -> str:

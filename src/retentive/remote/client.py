@@ -19,6 +19,7 @@ from retentive.errors import Closed, InvalidInput, RetentiveError
 from retentive.remote.access import Access, Address
 from retentive.remote.requests import HttpAnswer, HttpExchange, HttpFailure, HttpRequest, JsonBody, Tries, read_answer
 from retentive.values.extras import pip_install
+from retentive.values.unreachable import why_unreachable
 
 try:
     import httpx2
@@ -47,6 +48,7 @@ class Client:
         self._http = httpx2.Client(**self._options)
         self._async: RunVar[httpx2.AsyncClient] = RunVar(f"retentive client {id(self)}")
         self._is_closed = False
+        self._is_first = True  # until the first answer of the server
         self._process = os.getpid()
 
     def run(self, exchange: HttpExchange[T]) -> T:
@@ -102,8 +104,9 @@ class Client:
         while True:
             try:
                 outcome = _sent_by(http, request, given)
+                self._is_first = False
             except httpx2.HTTPError as error:
-                outcome = _failure(error)
+                outcome = _failure(error, is_first=self._is_first)
             pause = tries.pause_after(outcome)
             if pause is None:
                 return read_answer(request, outcome)
@@ -115,8 +118,9 @@ class Client:
         while True:
             try:
                 outcome = await _sent_by_async(http, request, given)
+                self._is_first = False
             except httpx2.HTTPError as error:
-                outcome = _failure(error)
+                outcome = _failure(error, is_first=self._is_first)
             pause = tries.pause_after(outcome)
             if pause is None:
                 return read_answer(request, outcome)
@@ -229,15 +233,23 @@ def _answer(response: httpx2.Response) -> HttpAnswer:
     return HttpAnswer(response.status_code, response.headers, response.content)
 
 
-def _failure(error: httpx2.HTTPError) -> HttpFailure:
-    """Convert an error of the HTTP client to an `HttpFailure`. The message does not contain the server's address."""
+def _failure(error: httpx2.HTTPError, *, is_first: bool) -> HttpFailure:
+    """Convert an error of the HTTP client to an `HttpFailure`. The message does not contain the server's address.
+
+    `is_first` says that this client never got an answer. Then a refused connection or an unknown host is final, because
+    the URL is probably wrong.
+    """
     cause: BaseException | None = error
+    texts = []
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return HttpFailure("the certificate of the server is not trusted; pass `ca_file`", False, is_final=True)
+        texts.append(str(cause))
         cause = cause.__cause__ or cause.__context__
     if isinstance(error, _NOT_SENT):
-        return HttpFailure("the server cannot be reached", was_sent=False)
+        reason = why_unreachable("\n".join(texts))
+        message = "the server cannot be reached" if reason is None else f"the server cannot be reached: {reason}"
+        return HttpFailure(message, was_sent=False, is_final=is_first and reason is not None)
     if isinstance(error, httpx2.TimeoutException):
         return HttpFailure("the server did not answer in time", was_sent=True)
     return HttpFailure("the connection to the server was cut", was_sent=True)

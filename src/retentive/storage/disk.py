@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
 from contextlib import suppress
 
@@ -18,6 +19,17 @@ _NETWORK = frozenset([
     "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4",
     "ocfs2", "smb3", "smbfs",
 ])  # fmt: skip
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISREG, "a file"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+)
+_NO_NAMES = {
+    errno.ENOTDIR: "is below a file; only directories can have names below them",
+    errno.ELOOP: "is a link that leads back to itself",
+    errno.ENAMETOOLONG: "has a name that is too long for the file system",
+}
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _DENIED = frozenset({errno.EACCES, errno.EPERM})
 
@@ -68,15 +80,26 @@ def has_room(path: str, size: int) -> bool:
     return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize >= size
 
 
+def kind_of(path: str) -> str:
+    """Return what stands at `path`: `nothing`, `a directory`, `a file`, or a phrase such as `a pipe`.
+
+    Links are followed. Raises `InvalidInput` for a name that cannot exist, and `PermissionDenied` if this process may
+    not find out what is there.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return "a link to nothing" if os.path.islink(path) else "nothing"
+    except OSError as error:
+        if error.errno in _NO_NAMES:
+            raise InvalidInput(f"the location {_NO_NAMES[error.errno]}") from None
+        raise os_error(error) from None
+    return next((phrase for is_kind, phrase in _KINDS if is_kind(mode)), "a device")
+
+
 def exists(path: str) -> bool:
     """Return whether something has the name `path`. Raises `PermissionDenied` if this process may not find that out."""
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        raise os_error(error) from None
-    return True
+    return kind_of(path) != "nothing"
 
 
 def expanded(path: str | os.PathLike[str]) -> str:

@@ -86,6 +86,9 @@ class TarWriter:
                 self._out.close()
 
 
+_FIRST = "the first entry"
+
+
 class TarReader:
     """Reads the entries of a tar file in order.
 
@@ -99,7 +102,7 @@ class TarReader:
         compressed = raw.read(2) == _GZIP
         raw.seek(0)
         self._in: IO[bytes] | gzip.GzipFile = gzip.GzipFile(fileobj=raw, mode="rb") if compressed else raw
-        self._name = "the first entry"
+        self._name = _FIRST
         self._left = 0
         self._padding = 0
 
@@ -109,11 +112,17 @@ class TarReader:
             while self.read(CHUNK):
                 pass
             self._check_zeros(self._padding)
-            header = self._take(BLOCK)
-            if not any(header):
+            try:
+                header = self._take(BLOCK)
+                found = self._parsed(header) if any(header) else None
+            except Damaged:
+                if self._name != _FIRST:
+                    raise
+                raise Damaged("the file is no export or backup of retentive, or its beginning is damaged") from None
+            if found is None:
                 self._check_end()
                 return
-            self._name, self._left = self._parsed(header)
+            self._name, self._left = found
             self._padding = -self._left % BLOCK
             yield self._name, self._left
 

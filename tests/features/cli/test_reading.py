@@ -54,7 +54,7 @@ def test_ls_as_json_has_all_fields(at: str) -> None:
     }
 
 
-KINDS = "sqlite://, postgresql://, mariadb://, s3://, gs://, az://, memory://"
+KINDS = "sqlite://, postgresql://, mariadb://, s3://, gs://, az://, memory://, https://"
 
 
 @pytest.mark.parametrize("path", ["/memories", "/memories/a.txt", "/memories/b", "/memories/x", "/nonsense"])
@@ -127,7 +127,7 @@ READING += ("blame /memories/a.txt", "search one", "review list", "settings show
 
 
 @pytest.mark.parametrize("command", [each.split() for each in READING], ids=READING)
-@pytest.mark.parametrize("name", ["sqlite:///{}/typo.db", "sqlite:///{}/file", "{}/typo", "{}", "{}/file/below"])
+@pytest.mark.parametrize("name", ["sqlite:///{}/typo.db", "sqlite:///{}/file", "{}/typo", "{}"])
 def test_reading_a_missing_location_creates_nothing(tmp_path: Path, command: list[str], name: str) -> None:
     """An empty file is not a database yet."""
     (tmp_path / "file").touch()

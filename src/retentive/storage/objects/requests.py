@@ -22,13 +22,14 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from retentive.errors import InvalidInput, PermissionDenied, RetentiveError, Unavailable
 from retentive.frozen import dataclass
+from retentive.values.unreachable import why_unreachable
 
 T = TypeVar("T")
 BUSY = "too many other writers change the memory store at the same time"
 _FAILED = "the object storage cannot be reached, or its reply was an error"
 _NO_BUCKET = "the bucket does not exist"
 _NO_CREDENTIALS = "no credentials for the object storage were found in the environment"
-_REFUSED = "the credentials for the object storage lack a permission that retentive needs"
+_REFUSED = "the object storage refuses the credentials, or they lack a permission that retentive needs"
 _IGNORES = "the object storage ignores conditions (If-Match, If-None-Match), so writers would overwrite each other"
 _NEVER_SENT = re.compile(r"kind: Connect,")
 # The text of an error also contains the URL and times, which can contain any number. So each pattern contains words.
@@ -363,7 +364,8 @@ def _meaning(error: Exception, *, is_write: bool) -> Exception:
         return PermissionDenied(_REFUSED)
     if isinstance(error, FileNotFoundError):
         return Unavailable(_NO_BUCKET) if is_write else Missing()
-    return Unavailable(_FAILED)
+    reason = why_unreachable(text)
+    return Unavailable(_FAILED if reason is None else f"the object storage cannot be reached: {reason}")
 
 
 def together(calls: Sequence[Callable[[], T]]) -> list[T]:

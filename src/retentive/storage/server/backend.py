@@ -38,6 +38,7 @@ from retentive.storage.server.batch import ServerSharedTransaction
 from retentive.storage.server.dialect import (
     DeadlineExceeded,
     Dialect,
+    NoServer,
     SerializationConflict,
     ServerConnection,
     ServerConnectionLost,
@@ -50,6 +51,7 @@ from retentive.storage.sql.transaction import SqlTransaction, was_committed
 
 T = TypeVar("T")
 MAX_PARTITIONS = 1_024
+_FIRST_OPENING_S = 0.5  # a server that restarts at this moment is still found
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 1.0
 
 
@@ -98,7 +100,7 @@ class ServerBackend(SqlBackend, Clocked):
 
         Raises `UnknownSchema` if the schema is older or newer, or belongs to another application.
         """
-        if self._persevere(self.schema.is_current):
+        if self._persevere(self.schema.is_current, is_first=True):
             return
         self.migrate(only_new=True)
 
@@ -213,14 +215,22 @@ class ServerBackend(SqlBackend, Clocked):
     def _deadline(self) -> float:
         return time.monotonic() + self.dialect.timeout_s
 
-    def _persevere(self, attempt: Callable[[ServerConnection], T], *, deadline: float | None = None) -> T:
-        """Run `attempt` with a connection. After a lost connection or a conflict, try again until the deadline."""
+    def _persevere(
+        self, attempt: Callable[[ServerConnection], T], *, deadline: float | None = None, is_first: bool = False
+    ) -> T:
+        """Run `attempt` with a connection. After a lost connection or a conflict, try again until the deadline.
+
+        If `is_first` is true, no server at the address is reported after `_FIRST_OPENING_S`: it is probably the wrong
+        address.
+        """
+        begun = time.monotonic()
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline() if deadline is None else deadline)
         while True:
             try:
                 return self._once(attempt)
-            except ServerConnectionLost:
-                if not backoff.wait():
+            except ServerConnectionLost as error:
+                is_wrong = is_first and isinstance(error, NoServer) and time.monotonic() - begun > _FIRST_OPENING_S
+                if is_wrong or not backoff.wait():
                     raise
             except SerializationConflict:
                 if not backoff.wait():

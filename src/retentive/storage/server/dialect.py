@@ -11,12 +11,17 @@ from typing import ClassVar, Protocol
 from retentive.errors import InvalidInput, Unavailable
 from retentive.frozen import dataclass
 from retentive.storage.sql.connection import Connection, Row, Value
+from retentive.values.unreachable import why_unreachable
 
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1.0, 3_600.0
 
 
 class ServerConnectionLost(Unavailable):
     """The connection was lost or timed out. If this happens before the commit, nothing was committed."""
+
+
+class NoServer(ServerConnectionLost):
+    """No server answers at the address, as with a wrong port. At the first opening, this is not retried for long."""
 
 
 class DeadlineExceeded(Unavailable):
@@ -92,6 +97,17 @@ class Dialect(ABC):
     @abstractmethod
     def schema_locked(self, connection: ServerConnection) -> AbstractContextManager[None]:
         """Hold the lock for schema changes during the context. The caller must commit inside the context."""
+
+
+def unreachable(text: str) -> ServerConnectionLost:
+    """Return the exception for a failed attempt to connect, with the reason that `text` names.
+
+    `text` is the error text of the driver. It is left out, because it contains names of hosts and users.
+    """
+    reason = why_unreachable(text)
+    if reason is None:
+        return ServerConnectionLost("the database server cannot be reached")
+    return NoServer(f"the database server cannot be reached: {reason}")
 
 
 def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:

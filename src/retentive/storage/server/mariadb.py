@@ -28,6 +28,7 @@ from retentive.storage.server.dialect import (
     ServerConnectionLost,
     ServerOptions,
     split_options,
+    unreachable,
 )
 from retentive.storage.sql.connection import Row, Value
 
@@ -279,10 +280,10 @@ def _unreachable(error: BaseException) -> Exception:
     """
     code = _code(error)
     if code in {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1698}:
-        return PermissionDenied("the database server refuses this user")
+        return PermissionDenied("the database server refuses this user or password; check both in the URL")
     if code == ER.BAD_DB_ERROR:
         return InvalidInput("there is no such database on the server; create it first")
-    return ServerConnectionLost("the database server cannot be reached")
+    return unreachable(str(error))
 
 
 _CHECKREAD, _DISK_FULL, _KILLED, _WSREP_UNREADY = 1020, 1021, 1927, 1047

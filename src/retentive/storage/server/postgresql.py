@@ -7,6 +7,7 @@ id differs from `pg_backend_pid()`, there is a pooler.
 
 from __future__ import annotations
 
+import re
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,6 +26,7 @@ from retentive.storage.server.dialect import (
     ServerConnectionLost,
     ServerOptions,
     split_options,
+    unreachable,
 )
 from retentive.storage.server.postgresql_wire import NoAnswer, Wire
 from retentive.storage.sql.connection import Row, Value
@@ -179,8 +181,10 @@ def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = Tru
     conninfo = f"postgresql://{address}" + (f"?{query}" if query else "")
     try:
         psycopg.conninfo.conninfo_to_dict(conninfo)
-    except psycopg.Error:
-        raise InvalidInput("invalid URL: use postgresql://user:password@host:port/database") from None
+    except psycopg.Error as error:
+        unknown = re.search(r'parameter: "(\w{1,40})"', str(error))
+        reason = f"unknown option {unknown[1]!r} in the URL" if unknown else "invalid URL"
+        raise InvalidInput(f"{reason}; use postgresql://user:password@host:port/database?option=value") from None
     backend = ServerBackend(PostgresqlDialect(conninfo, options), clock=clock, new_id=new_id)
     if check:
         backend.check_schema()
@@ -193,10 +197,10 @@ def _unreachable(error: psycopg.Error) -> Exception:
     The error text of the driver is left out, because it contains names of hosts and users.
     """
     if isinstance(error, (pg.InvalidPassword, pg.InvalidAuthorizationSpecification)) or "authentication" in str(error):
-        return PermissionDenied("the database server refuses this user")
+        return PermissionDenied("the database server refuses this user or password; check both in the URL")
     if isinstance(error, pg.InvalidCatalogName) or ('database "' in str(error) and "does not exist" in str(error)):
         return InvalidInput("there is no such database on the server; create it first")
-    return ServerConnectionLost("the database server cannot be reached")
+    return unreachable(str(error))
 
 
 _CONFLICTS = (pg.SerializationFailure, pg.DeadlockDetected, pg.UniqueViolation, pg.LockNotAvailable, pg.QueryCanceled)

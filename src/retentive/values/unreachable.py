@@ -1,0 +1,25 @@
+"""Reasons why a server cannot be reached, found in the error text of a driver.
+
+The text itself is never shown, because it contains names of hosts and users.
+"""
+
+from __future__ import annotations
+
+import re
+
+_REASONS = (
+    (
+        r"resolve host|translate host name|service not known|nodename nor|getaddrinfo|dns error|lookup address",
+        "the name of the host is unknown; check the host in the URL",
+    ),
+    (r"Connection refused|actively refused", "the connection was refused; check the host and port"),
+    (r"No route to host|Network is unreachable", "there is no route to the host; check the host in the URL"),
+    (r"No such file or directory", "no server listens on the local socket; name the host in the URL"),
+    (r"WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|does not support SSL|SSL is required", "the server does not use TLS"),
+    (r"certificate verify failed|UnknownIssuer", "the certificate of the server is not trusted"),
+)
+
+
+def why_unreachable(text: str) -> str | None:
+    """Return the reason that the error text of a failed connection names, or None if it names no known reason."""
+    return next((reason for pattern, reason in _REASONS if re.search(pattern, text, re.IGNORECASE)), None)

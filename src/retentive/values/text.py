@@ -143,7 +143,8 @@ def replace(text: str, old: str, new: str) -> tuple[str, int]:
         raise Refused("empty_old_str")
     at = text.find(old)
     if at == -1:
-        raise Refused("no_match", old_str=old)
+        windows = old.replace("\r\n", "\n").replace("\n", "\r\n")
+        raise Refused("no_match", old_str=old, would_match_windows_lines="\n" in old and windows in text)
     if text.find(old, at + 1) != -1:  # searched from the next character, because overlapping occurrences count
         numbers = [str(line) for line in islice(lines_with(text, old), MAX_LINES_NAMED + 1)]
         numbers[MAX_LINES_NAMED:] = ["..."] if len(numbers) > MAX_LINES_NAMED else []

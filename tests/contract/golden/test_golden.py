@@ -66,6 +66,7 @@ SENTENCES = (
     "The memory file has been edited. Here is the snippet showing the change (with line numbers):",
     "The memory file has been edited.",
     " did not appear verbatim in ",
+    "Note: The lines of ",
     "No replacement was performed. Multiple occurrences of old_str `",
     "No replacement was performed, old_str must not be empty.",
     " has been edited.",

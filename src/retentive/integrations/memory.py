@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from retentive import opening
 from retentive.errors import InvalidInput
@@ -35,12 +35,11 @@ class SupportsExecute(Protocol):
     `execute` must also accept `source` and `session` if the application passes them to the integration.
     """
 
-    def execute(self, command: object, *, actor: Actor | str | None = None) -> Reply:
-        """Run a command, given as the raw input of a tool call.
+    def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
+        """Run a command, given as the raw input of a tool call. `tool_use_id` is the id of the call, if it has one.
 
-        If the method also has a parameter `tool_use_id`, the id of the tool call is passed to it. After a crash, a call
-        may be repeated with the same id; the repeated call must change nothing. If the method has a parameter `run`,
-        the name of the run in which the id is unique is passed to it, if there is one.
+        After a crash, a call may be repeated with the same id; the repeated call must change nothing. If the method has
+        a parameter `run`, the name of the run in which the id is unique is passed to it, if there is one.
         """
 
 
@@ -85,6 +84,8 @@ def open_memory(
             "`memory` must be a location (a directory, sqlite:///...), an opened location, a MemoryStore, Mounts, "
             f"or an object with an `{method}` method"
         )
+    if method == "execute":
+        check_takes_ids(cast("SupportsExecute", memory))
     kind = "mounts" if isinstance(memory, Mounts) else "a memory store"
     if store is not None:
         raise InvalidInput(
@@ -99,15 +100,27 @@ def open_memory(
 def id_options(memory: SupportsExecute, tool_use_id: str | None, run: str | None = None) -> dict[str, str]:
     """Return the arguments `tool_use_id` and `run` for a call of `execute`, as a dict.
 
-    Arguments that are None, or that `memory.execute` does not accept, are left out.
+    Arguments that are None are left out, and `run` too if `memory.execute` does not accept it. Raises `InvalidInput` if
+    it does not accept `tool_use_id`.
     """
     if tool_use_id is None:
         return {}
+    check_takes_ids(memory)
+    return {"tool_use_id": tool_use_id} | ({"run": run} if run is not None and _takes(memory, "run") else {})
+
+
+def check_takes_ids(memory: SupportsExecute) -> None:
+    """Raise `InvalidInput` if `memory.execute` cannot be given the id of a call: a repeated call would run twice."""
+    if not _takes(memory, "tool_use_id"):
+        raise InvalidInput(
+            f"the method `execute` of {type(memory).__name__} must have a parameter `tool_use_id`: after a crash, a "
+            "call is repeated with the same id, and must then change nothing more"
+        )
+
+
+def _takes(memory: SupportsExecute, name: str) -> bool:
     parameters = inspect.signature(memory.execute).parameters.values()
-    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    names = {each.name for each in parameters}
-    given = {"tool_use_id": tool_use_id, "run": run}
-    return {name: value for name, value in given.items() if value is not None and (takes_all or name in names)}
+    return any(each.name == name or each.kind is each.VAR_KEYWORD for each in parameters)
 
 
 def unwrapped(memory: Any) -> Any:

@@ -200,7 +200,7 @@ def test_any_object_with_execute_is_a_memory(kind: str, server: ScriptedClaude, 
     asked: list[tuple[object, object]] = []
 
     class Mine:
-        def execute(self, command: object, *, actor: object = None) -> Reply:
+        def execute(self, command: object, *, actor: object = None, tool_use_id: str | None = None) -> Reply:
             asked.append((command, actor))
             return store.execute(command)
 
@@ -216,7 +216,7 @@ def test_an_exception_of_the_memory_is_hidden_from_the_model(
     """The exception is a bug in the application's memory. It is logged, and the model is asked to try again later."""
 
     class StreamError:
-        def execute(self, command: object, *, actor: object = None) -> Reply:
+        def execute(self, command: object, *, actor: object = None, tool_use_id: str | None = None) -> Reply:
             raise OSError("/srv/secret/place")
 
     unavailable = "Error: The memory store is unavailable; try again later"

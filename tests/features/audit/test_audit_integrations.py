@@ -130,7 +130,7 @@ def test_a_memory_of_another_class_gets_the_same_replies() -> None:
     """Such a memory has only `execute`, and no audit log."""
 
     class Bare:
-        def execute(self, command: object, *, actor: object = None) -> Reply:
+        def execute(self, command: object, *, actor: object = None, tool_use_id: str | None = None) -> Reply:
             raise AssertionError(command)
 
     block = {"type": "tool_use", "id": "t", "name": "search", "input": {}}

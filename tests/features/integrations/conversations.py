@@ -88,7 +88,7 @@ class ConcurrencyProbe:
         self._lock = threading.Lock()
         self._second = threading.Event()
 
-    def execute(self, command: object, *, actor: object = None) -> Reply:
+    def execute(self, command: object, *, actor: object = None, tool_use_id: str | None = None) -> Reply:
         with self._lock:
             self.seen.append(command)
             self._inside += 1

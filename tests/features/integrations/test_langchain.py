@@ -191,7 +191,7 @@ def test_mounts_are_supported(open_place: OpenPlace) -> None:
 
 def test_any_object_with_execute_is_a_memory() -> None:
     class Echo:
-        def execute(self, command: object, *, actor: object = None) -> Reply:
+        def execute(self, command: object, *, actor: object = None, tool_use_id: str | None = None) -> Reply:
             return Reply(f"{command} by {actor}")
 
     assert memory_tool(Echo(), actor="job:x").invoke({"a": 1}) == "{'a': 1} by job:x"
@@ -199,7 +199,7 @@ def test_any_object_with_execute_is_a_memory() -> None:
 
 def test_a_bug_is_not_hidden_from_the_application() -> None:
     class Broken:
-        def execute(self, command: object, *, actor: object = None) -> Reply:
+        def execute(self, command: object, *, actor: object = None, tool_use_id: str | None = None) -> Reply:
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

@@ -12,9 +12,10 @@ from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.models.test import TestModel
 
 import retentive
-from retentive import AsyncMemorySearchTool, AsyncMemoryTool, InvalidInput, MemorySearchTool, MemoryTool, Mounts
+from retentive import AsyncMemorySearchTool, AsyncMemoryTool, InvalidInput, MemorySearchTool, MemoryTool, Mounts, Reply
 from retentive.agent import Agent, AsyncAgent, function_tool
-from retentive.integrations import langchain, pydantic_ai
+from retentive.integrations import langchain, openai_agents, pydantic_ai
+from retentive.integrations.run_calls import MemoryCalls
 from retentive.integrations.search_tool import search_tool
 from retentive.values.settings import NAMES
 from support.places import OpenPlace
@@ -140,6 +141,36 @@ def test_a_number_is_no_key(place: str, open_place: OpenPlace) -> None:
     for select in (open_place(place).store, open_place(place).erase):
         with pytest.raises(InvalidInput, match="must be a string, not int"):
             select(42)  # type: ignore[arg-type]
+
+
+class WithoutIds:
+    def execute(self, command: object, *, actor: object = None) -> Reply:
+        raise AssertionError("not called")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *TOOLS,
+        agent,
+        async_agent,
+        function_tool,
+        langchain.memory_tool,
+        pydantic_ai.memory_tool,
+        openai_agents.memory_tool,
+    ],
+)
+def test_a_memory_that_takes_no_ids_of_calls_is_refused(make: Callable[[Any], object]) -> None:
+    """A call repeated after a crash would change it twice, and nothing would say so."""
+    with pytest.raises(InvalidInput, match="`execute` of WithoutIds must have a parameter `tool_use_id`"):
+        make(WithoutIds())
+
+
+def test_a_function_of_the_run_that_returns_one_is_refused_in_the_call() -> None:
+    memory: Any = lambda _: WithoutIds()  # noqa: E731 - a memory of a run, without its type
+    calls = MemoryCalls.of("test", memory, store=None, actor=None, source=None, session=None)
+    with pytest.raises(InvalidInput, match="must have a parameter `tool_use_id`"):
+        asyncio.run(calls.reply(None, "{}", "toolu_1"))
 
 
 def test_an_open_store_needs_no_location(place: str, open_place: OpenPlace) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import FrameType
 from typing import TypeVar
 
 import pytest
@@ -133,6 +135,9 @@ class SuiteOpening:
     seals = True
     """True if the backend stores seals for an encryption layer above it. False if it is an encryption layer itself."""
 
+    timeout_s = 300.0
+    """A test that runs longer fails, with the line where it waits. 0 means no limit. Windows has no limit."""
+
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         """Open your backend in the directory `place` and return it. Your subclass must define this method."""
         raise NotImplementedError("define open_backend in your test class, and open your backend there")
@@ -159,7 +164,25 @@ class SuiteOpening:
             pytest.skip("this backend keeps nothing once it is closed")
 
     @pytest.fixture(autouse=True)
-    def _close_all(self) -> Iterator[None]:
+    def _limited(self) -> Iterator[None]:
+        """End a test that waits for ever: a lock that is never released is a likely fault of a new backend."""
+        if self.timeout_s <= 0 or not hasattr(signal, "setitimer"):
+            yield
+            return
+
+        def fail(_number: int, _frame: FrameType | None) -> None:
+            pytest.fail(f"the test ran longer than {self.timeout_s:g} s (`timeout_s` of the suite)")
+
+        handler = signal.signal(signal.SIGALRM, fail)
+        before, _ = signal.setitimer(signal.ITIMER_REAL, self.timeout_s)  # pytest-timeout may have set one
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, before)
+            signal.signal(signal.SIGALRM, handler)
+
+    @pytest.fixture(autouse=True)
+    def _close_all(self, _limited: None) -> Iterator[None]:
         with ExitStack() as self._closing:
             yield
 

@@ -12,7 +12,7 @@ from retentive.audit.reader import AnchorKey, AuditEntry, Verified
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, naming
-from retentive.cli.parameters import time_option
+from retentive.cli.parameters import file_to_write, time_option
 from retentive.history.revisions import TIMES
 
 
@@ -55,7 +55,7 @@ def verify(location: Location, *, expect: tuple[str, ...], anchor: str | None, k
 
 
 @output.command("anchor", group=audit, json="Print a JSON object, or null if nothing changed.")
-@click.argument("file")
+@click.argument("file", callback=file_to_write)
 @click.option("--key", metavar="FILE", required=True, help="The key that signs the anchor; see `audit key`.")
 def anchor(location: Location, *, file: str, key: str) -> None:
     """Append a signed anchor to FILE: the head of the log, and digests of the versions since the last anchor.
@@ -74,7 +74,7 @@ def anchor(location: Location, *, file: str, key: str) -> None:
 
 
 @output.command("key", group=audit, json='Print a JSON object: {"key"}, the id of the key.')
-@click.argument("file")
+@click.argument("file", callback=file_to_write)
 def key(_location: Location, *, file: str) -> None:
     """Create a key for anchors in the new file FILE. An existing file is never overwritten."""
     with naming("Key file", file):

@@ -217,6 +217,13 @@ def _standard_input(*, is_asked: bool) -> str:
     return decoded(sys.stdin.buffer.read())
 
 
+def file_to_write(_ctx: click.Context, _param: click.Parameter, given: str) -> str:
+    """Return the name of a file that a command writes. Raises `BadParameter` for `-`, which would become its name."""
+    if given == "-":
+        raise click.BadParameter("this command cannot write to standard output; name a file (./- for one called -)")
+    return given
+
+
 def text_of_file(name: str) -> str:
     """Return the text of a file. `-` means standard input. Raises `UsageError` if the file cannot be read."""
     if name == "-":

@@ -13,7 +13,7 @@ import click
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, read_key_file, shown, take_over
-from retentive.cli.parameters import MEMORY_PATH, STORE
+from retentive.cli.parameters import MEMORY_PATH, STORE, file_to_write
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import find_store, is_foreign, location_exists, parse_location
 from retentive.opening import open as open_location
@@ -37,7 +37,7 @@ _STORES = click.option("--store", "stores", metavar="KEY", type=STORE, multiple=
 
 
 @output.command(json="Print a JSON object.")
-@click.argument("dest")
+@click.argument("dest", callback=file_to_write)
 @click.option("--notes", is_flag=True, help="If DEST is a file, include side records, such as proposals.")
 def export(location: Location, dest: str, *, notes: bool) -> None:
     """Export a memory store to DEST: a new directory of plain files, or one file with its whole history.
@@ -162,7 +162,7 @@ def _import_whole(location: Location, source: str, key: str | None) -> None:
 
 
 @output.command(json="Print a JSON object.")
-@click.argument("file")
+@click.argument("file", callback=file_to_write)
 @_STORES
 def backup(location: Location, file: str, *, stores: Sequence[str]) -> None:
     """Back up all memory stores to the new file FILE, with history, settings and side records.

@@ -23,7 +23,7 @@ from retentive.storage.lock_file import LockFile
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.stores import select_stores
-from retentive.values.paths import ROOT, visible
+from retentive.values.paths import ROOT, is_editor_file, is_reserved, visible
 from retentive.values.text import is_text
 
 _LEFT_AFTER_S = 3_600.0  # a temporary file normally exists for a few milliseconds
@@ -158,6 +158,8 @@ class _StoreFiles:
                     yield from self._without_record(path, why)
 
     def _without_record(self, path: str, why: str | None) -> Iterator[Finding]:
+        if is_editor_file(path.rpartition("/")[2]):
+            why = why or "a backup file of an editor"
         why = why or ("the store is encrypted" if self._sealed else _no_text(self._tree.read(path)))
         if why is not None:
             yield found("file_foreign", self._id, f"{visible(path)} ({why})")
@@ -211,6 +213,8 @@ def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
     if not inside and under != ROOT:
         yield under + "/", None
     for entry in inside:
+        if is_reserved(entry.name):
+            continue
         path = f"{under}/{entry.name}"
         try:
             status = entry.stat(follow_symlinks=False)

@@ -19,7 +19,7 @@ from retentive.storage.contract import EXTERNAL, Change, Entry, verified
 from retentive.storage.files.known import KnownFiles, MemoryRow
 from retentive.storage.files.tree import MISSING, Expected, FileKind, Found, expect_file
 from retentive.storage.sql.snapshot import SqlSnapshot
-from retentive.values.paths import ROOT, ancestors
+from retentive.values.paths import ROOT, ancestors, is_editor_file
 from retentive.values.provenance import joined
 
 _MAX_TRIES = 5
@@ -93,7 +93,7 @@ class Comparison:
         entry, mark = self.records.get_marked(path)
         if entry.memory is not None and self.holds(path, entry.memory.version_id, mark, found, entry):
             return None
-        text = self.known.text(path, found)
+        text = self._text(path, found) if entry.memory is None else self.known.text(path, found)
         if text == entry.data:
             return None
         known = None if entry.memory is None else entry.memory.provenance_text
@@ -182,9 +182,11 @@ class Comparison:
     def _text(self, path: str, found: Found) -> bytes | None:
         """Return the text of a file if it could be a new memory, otherwise None.
 
-        In an encrypted store, no file can be a new memory.
+        In an encrypted store, no file can be a new memory, and elsewhere no backup file of an editor.
         """
-        return None if self.records.seal is not None else self.known.text(path, found)
+        if self.records.seal is not None or is_editor_file(path.rpartition("/")[2]):
+            return None
+        return self.known.text(path, found)
 
     def _is_clean_below(self, under: str, rows: list[MemoryRow]) -> bool:
         known = self.known

@@ -2,7 +2,8 @@
 
 Paths are opened one component at a time, relative to descriptors, and never through a symbolic link. If a directory is
 replaced with a link during a command, the command reads and writes nothing behind the link. An entry that is neither a
-regular file nor a directory has the kind `OTHER`. It is not followed, read, listed or removed.
+regular file nor a directory has the kind `OTHER`. It is not followed, read, listed or removed. The same is true of a
+directory with a reserved name, such as `.git`, and of what lies below it.
 
 People cannot edit the files of an encrypted store. If such a file differs from its record in the database, it was
 tampered with or damaged. It is then moved to `.retentive/quarantine`, and the recorded text is written to its path.
@@ -27,7 +28,7 @@ from retentive.storage.exchange import Scratch, exchange, rename_if_free
 from retentive.storage.files.directories import OpenedDirectory
 from retentive.storage.files.layout import PRIVATE
 from retentive.storage.files.listing import FileListing, is_unchanged, list_directory
-from retentive.values.paths import MAX_PATH_BYTES, MAX_SEGMENTS, ROOT, MemoryPath, visible
+from retentive.values.paths import MAX_PATH_BYTES, MAX_SEGMENTS, ROOT, MemoryPath, is_reserved, visible
 
 MAX_FILE_BYTES = 256 * 1024 * 1024  # larger files are not read as memories
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
@@ -363,7 +364,7 @@ def _scan(directory: int, under: str, files: dict[str, os.stat_result], known: C
     roomy = under.count("/") <= MAX_SEGMENTS and len(under.encode("utf-8", "surrogatepass")) < _ROOMY_BYTES
     listing, found = list_directory(directory)
     for name, status in zip(listing.names, found, strict=True):
-        if status is None:
+        if status is None or is_reserved(name):
             continue
         path = f"{under}/{name}"
         if not (path in known or (roomy and _PLAIN_NAME.fullmatch(name)) or is_memory_path(path)):
@@ -418,7 +419,7 @@ def _prune(directory: int, depth: int = 0) -> None:
     if depth > MAX_SEGMENTS:
         return
     with os.scandir(directory) as entries:
-        names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and not is_reserved(entry.name)]
     for name in names:
         with suppress(OSError):
             with OpenedDirectory(directory, (name,)) as inner:

@@ -203,11 +203,7 @@ class GuardedWriter(WriteRules):
             self._check_size(entry, len(data), usage)
         flagged = self._flags(examined, entry) if self.settings.flag_instructions else (examined.flagged, ())
         made = self._provenance(entry.memory, lineage, flagged)
-        change = Change(entry.memory, path.text, data, again=again, provenance_text=made)
-        if self._is_limited or self.hidden:  # as in `_record`, without another call in each write
-            self._check_changes([change])
-        self.tried = True
-        self.recorded += self._tx.record([change], self.actor)
+        self._record([Change(entry.memory, path.text, data, again=again, provenance_text=made)])
         notes += self._near_limits(entry, path, len(data), usage)
         return Stored(examined.text, self.recorded[-1].version_id, altered=bool(kinds), notes=tuple(notes))
 
@@ -244,6 +240,9 @@ class GuardedWriter(WriteRules):
         return Change(before, change.path, provenance_text=self._provenance(before, flagged=(flags, ())))
 
     def _record(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            if change.path is not None and "/." in change.path:  # an old version may have a path that is reserved now
+                MemoryPath.parse(change.path)
         if self._is_limited or self.hidden:
             self._check_changes(changes)
         self.tried = True

@@ -609,3 +609,15 @@ def test_an_undo_since_a_time_reads_no_older_pages(quick: MemoryStore, monkeypat
     monkeypatch.setattr(SqlSnapshot, "scan", counted)
     assert done(quick.history.undo_by("session:s1", since=since)) == [("deleted", A)]
     assert 1 <= len(scans) <= 2  # the plan may run again in the transaction
+
+
+def test_nothing_is_restored_to_a_reserved_path(quick: MemoryStore) -> None:
+    """Such a version can come from before the name was reserved. Other programs would run what it holds."""
+    hook = "/memories/.git/hooks/post-checkout"
+    quick._core.backend.write(quick.id, lambda tx: tx.record([Change(None, hook, b"#!/bin/sh\n")], None))
+    create(quick, A, "one")
+    quick.clear()
+    with pytest.raises(InvalidInput, match=r"Invalid path /memories/\.git/hooks/post-checkout: \.git is reserved"):
+        quick.undo("HEAD")
+    assert tree(quick) == {}
+    assert done(quick.history.restore(A, "HEAD~1")) == [("made", A)]

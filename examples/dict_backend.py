@@ -174,7 +174,9 @@ class DictBackend(Backend):
             self._all[store_id] = tx
             return result
 
-    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+    def put_side_records(
+        self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
+    ) -> None:
         with self._lock:
             kept = {**dict(self.side_records(store_id, kind)), **values}
             self._beside[store_id, kind] = {key: value for key, value in kept.items() if value is not None}

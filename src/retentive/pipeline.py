@@ -200,10 +200,13 @@ def _read_once(
     if settings is None or text != snapshot.settings:
         settings = context.settings_of(snapshot)
     seen, actor = snapshot, invocation.actor or context.actor
-    if (settings.trust or settings.quarantine) and not operation.sees_all:
-        from retentive.engine.trust.overlay import TrustedSnapshot  # noqa: PLC0415 - rarely needed
+    if (settings.trust or settings.quarantine) and not getattr(operation, "is_filtered", False):
+        from retentive.engine.trust.overlay import TrustedHistory, TrustedSnapshot  # noqa: PLC0415 - rarely needed
 
-        seen = TrustedSnapshot(snapshot, settings, actor)
+        if context.hides_history:
+            seen = TrustedHistory(snapshot, settings, actor)
+        elif not operation.sees_all:
+            seen = TrustedSnapshot(snapshot, settings, actor)
     if settings.review and not operation.sees_all:
         seen = seen_by(actor, seen, settings)
     if context.reach and not getattr(operation, "is_filtered", False):

@@ -61,6 +61,8 @@ class StoreContext(ABC):
     """Patterns of the paths that the caller may see and change; empty if the caller is not limited."""
     after_write: Callable[[], None] | None = None
     """Function that is called after each write of an open location, to do a piece of its maintenance."""
+    hides_history: bool = False
+    """True for a caller who may not see hidden memories in the history either, such as a model."""
     api_key_id: str = ""
     """Id of the API key to record with the changes. Empty if there is no key, or if the actor already names the key."""
 
@@ -103,14 +105,15 @@ class StoreContext(ABC):
         exact: bool = False,
         request: RequestKey | None = None,
         reach: tuple[str, ...] = (),
+        hides_history: bool | None = None,
         api_key_id: str = "",
     ) -> Self:
         """Return a context for the same memory store, with other pinned settings, integration, actor, request or reach.
 
         If `exact` is true, a text is either stored unchanged or refused: the mode `redact` acts like `reject`. In
         addition, `create` never overwrites a memory. `request` identifies the client request that runs the operations.
-        `reach` contains the patterns of the paths that the caller may see and change. `api_key_id` is recorded with the
-        changes.
+        `reach` contains the patterns of the paths that the caller may see and change. With `hides_history`, memories
+        that are hidden from the caller are hidden in the history too. `api_key_id` is recorded with the changes.
         """
         other = copy(self)
         other.exact = exact
@@ -120,6 +123,7 @@ class StoreContext(ABC):
         other.usual_invocation = Invocation(integration=other.integration)
         other.request = request or self.request
         other.reach = reach or self.reach
+        other.hides_history = self.hides_history if hides_history is None else hides_history
         other.api_key_id = api_key_id or self.api_key_id
         other.known_settings = (None, None)
         return other

@@ -311,9 +311,12 @@ class GuardedWriter(WriteRules):
             self._check_bytes(entry, size)
         if entry.memory is not None and size < held:
             return
-        if entry.memory is None and settings.max_memories and usage.memories >= settings.max_memories:
-            raise Refused("too_many", present=usage.memories, limit=settings.max_memories)
+        is_many = entry.memory is None and settings.max_memories and usage.memories >= settings.max_memories
         limit, after = settings.max_store_bytes, usage.size_bytes - held + size
+        if self._reach and (is_many or (limit and after > limit)):
+            raise Refused("store_full")  # without numbers, which tell about memories that the caller may not see
+        if is_many:
+            raise Refused("too_many", present=usage.memories, limit=settings.max_memories)
         if limit and after > limit:
             raise Refused("store_too_large", size=after, limit=limit, present=usage.size_bytes)
 
@@ -325,6 +328,8 @@ class GuardedWriter(WriteRules):
         notes, limit = [], settings.max_memory_bytes
         if limit and size >= limit * NEAR:
             notes.append(Phrase("near_memory", {"path": path.written, "size": size, "limit": limit}))
+        if self._reach:
+            return notes
         count, limit = before.memories + 1, settings.max_memories
         if entry.memory is None and limit and count >= limit * NEAR:
             notes.append(Phrase("near_count", {"count": count, "limit": limit}))

@@ -32,43 +32,11 @@ from retentive.values.patterns import covers
 _PAGE = 500
 
 
-class ReachedSnapshot(Overlay):
-    """Snapshot of the memories and versions whose paths match the patterns. Records and usage are not filtered."""
-
-    def __init__(self, inner: Snapshot, paths: tuple[str, ...]) -> None:
-        super().__init__(inner)
-        self._paths = paths
+class ShownHistory(Overlay):
+    """Snapshot of the versions for which the method `_shows` returns True."""
 
     def _shows(self, found: Memory | Version) -> bool:
-        return covers(self._paths, found.path)
-
-    def get(self, path: str) -> Entry:
-        entry = self._inner.get(path)
-        below = entry.below and any(True for _ in self.memories(path))
-        if covers(self._paths, path):
-            return replace(entry, below=below)
-        return Entry(below=below)
-
-    def memories(self, under: str) -> Iterator[Memory]:
-        return filter(self._shows, self._inner.memories(under))
-
-    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        return ((path, size) for path, size in self._inner.sizes(under) if covers(self._paths, path))
-
-    def walk(
-        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
-    ) -> Iterator[tuple[Memory, bytes | None]]:
-        return walk_shown(self._inner, self._shows, under, start=start, limit=limit, texts=texts)
-
-    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
-        return one_level_shown(self._inner, self._shows, under, start=start, limit=limit)
-
-    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        return (found for found in self._inner.texts(under) if self._shows(found[0]))
-
-    def find(self, memory_id: str) -> Memory | None:
-        memory = self._inner.find(memory_id)
-        return memory if memory is not None and self._shows(memory) else None
+        raise NotImplementedError
 
     def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
         return islice(filter(self._shows, self._all_versions(selection)), selection.get("limit"))
@@ -107,6 +75,45 @@ class ReachedSnapshot(Overlay):
         oldest_first: bool = False,
     ) -> tuple[list[Version], str | None]:
         return Snapshot.scan(self, most, path=path, actor=actor, after=after, before=before, oldest_first=oldest_first)
+
+
+class ReachedSnapshot(ShownHistory):
+    """Snapshot of the memories and versions whose paths match the patterns. Records and usage are not filtered."""
+
+    def __init__(self, inner: Snapshot, paths: tuple[str, ...]) -> None:
+        super().__init__(inner)
+        self._paths = paths
+
+    def _shows(self, found: Memory | Version) -> bool:
+        return covers(self._paths, found.path)
+
+    def get(self, path: str) -> Entry:
+        entry = self._inner.get(path)
+        below = entry.below and any(True for _ in self.memories(path))
+        if covers(self._paths, path):
+            return replace(entry, below=below)
+        return Entry(below=below)
+
+    def memories(self, under: str) -> Iterator[Memory]:
+        return filter(self._shows, self._inner.memories(under))
+
+    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
+        return ((path, size) for path, size in self._inner.sizes(under) if covers(self._paths, path))
+
+    def walk(
+        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        return walk_shown(self._inner, self._shows, under, start=start, limit=limit, texts=texts)
+
+    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
+        return one_level_shown(self._inner, self._shows, under, start=start, limit=limit)
+
+    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
+        return (found for found in self._inner.texts(under) if self._shows(found[0]))
+
+    def find(self, memory_id: str) -> Memory | None:
+        memory = self._inner.find(memory_id)
+        return memory if memory is not None and self._shows(memory) else None
 
     def as_of(self, before: str) -> Iterator[Version]:
         return filter(self._shows, self._inner.as_of(before))

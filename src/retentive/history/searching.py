@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from retentive.engine.operation import Read
-from retentive.engine.trust.levels import Level
+from retentive.engine.trust.levels import QUARANTINED, Level
 from retentive.engine.trust.overlay import Assessment, SearchedLevels
 from retentive.errors import Damaged, InvalidInput
 from retentive.frozen import dataclass
@@ -98,6 +98,8 @@ class StoreSearch:
             parsed = self._parsed(_now(context))  # here, so that a malformed query gets an entry in the audit log
             settings = context.settings_of(snapshot)
             search = self if self.at is None else replace(self, at=as_revision(self.at, _now(context)))
+            if context.hides_history and search.trust == QUARANTINED:
+                search = replace(search, shows=lambda _: False)
             if context.reach:
                 search = replace(search, shows=partial(_is_shown, context.reach, search.shows))
             run = _Run(search, parsed, snapshot, settings=settings, who=who, statistics=statistics, is_person=is_person)

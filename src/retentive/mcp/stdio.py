@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from retentive.mcp.changes import StoreChanges
 from retentive.mcp.service import INSTRUCTIONS, INTEGRATION, PAST, McpService, McpTarget, tools_of
 from retentive.remote import is_remote
-from retentive.store import MemoryStore
+from retentive.store import MemoryStore, hiding_history
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
@@ -184,6 +184,8 @@ def fixed_target(
         return await to_thread.run_sync(work, abandon_on_cancel=is_read)
 
     opened = store.through(INTEGRATION)
+    if isinstance(opened, MemoryStore):
+        opened = hiding_history(opened)
     changes = StoreChanges(opened, name, to_thread.run_sync)
     target = McpTarget(opened, name, run, lambda: changes, tools_of(one_tool=one_tool))
     return lambda _: target

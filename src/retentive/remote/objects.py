@@ -103,7 +103,7 @@ def store_info(given: JsonBody) -> StoreInfo:
         updated_at if updated_at != created_at else None,
         _optional_time(given["archived_at"]),
     )
-    size = given.get("memory_count", 0), given.get("content_size_bytes", 0)
+    size = given.get("memory_count") or 0, given.get("content_size_bytes") or 0
     return StoreInfo(given["id"], given.get("key"), given["name"], created_at, *size, properties=about.to_text())
 
 

@@ -16,7 +16,7 @@ from retentive.server.key_store import KeyStore
 from retentive.server.keys import ID_PREFIX, KeyRecord
 from retentive.server.webhooks import Webhooks
 from retentive.storage.contract import Actor, StoreInfo
-from retentive.store import MemoryStore, for_request, limited_to, recording_key
+from retentive.store import MemoryStore, for_request, hiding_history, limited_to, recording_key
 from retentive.store.location_records import LocationRecords
 from retentive.values.records import SYSTEM_STORE, RequestKey
 
@@ -28,8 +28,9 @@ INTEGRATION = "http"
 """Name of this integration in audit logs."""
 NO_STORE = "memory store"
 _MAX_OPEN = 1_000
-_OpenKey: TypeAlias = tuple[str, Actor, tuple[str, ...], str]
-"""Key of an open memory store: its id, the actor, the patterns of its paths, and the API key to record."""
+_OpenKey: TypeAlias = tuple[str, Actor, tuple[str, ...], str, bool]
+"""Key of an open memory store: its id, the actor, the patterns of its paths, the API key to record, and whether the
+history hides what is hidden."""
 
 
 class ServedLocation:
@@ -49,7 +50,8 @@ class ServedLocation:
         Both are kept in an LRU cache, so the description may be out of date. An open memory store has caches of its
         own, which are kept with it.
         """
-        key = store_id, caller.actor, caller.key.paths, caller.recorded_key
+        hides = not caller.key.allows("review")
+        key = store_id, caller.actor, caller.key.paths, caller.recorded_key, hides
         with self._lock:
             found = self._stores.get(key)
             if found is not None:
@@ -59,7 +61,7 @@ class ServedLocation:
         opened = self.opened.store(info.id).through(INTEGRATION).acting_as(caller.actor)
         if caller.recorded_key:
             opened = recording_key(opened, caller.recorded_key)
-        found = info, limited_to(opened, caller.key.paths)
+        found = info, limited_to(hiding_history(opened) if hides else opened, caller.key.paths)
         with self._lock:
             self._stores[key] = found
             if len(self._stores) > _MAX_OPEN:

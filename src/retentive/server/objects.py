@@ -63,8 +63,8 @@ def tool_path(path: str, *, may_be_root: bool = True) -> str:
     return parsed.text
 
 
-def memory_store(given: StoreInfo) -> Json:
-    """Return the JSON object of a memory store."""
+def memory_store(given: StoreInfo, *, has_sizes: bool = True) -> Json:
+    """Return the JSON object of a memory store. With `has_sizes=False`, it does not tell how much is in the store."""
     return {
         "id": given.id,
         "type": "memory_store",
@@ -72,8 +72,8 @@ def memory_store(given: StoreInfo) -> Json:
         "description": given.description,
         "metadata": dict(given.metadata),
         "key": given.key,
-        "memory_count": given.memories,
-        "content_size_bytes": given.size_bytes,
+        "memory_count": given.memories if has_sizes else None,
+        "content_size_bytes": given.size_bytes if has_sizes else None,
         "created_at": time(given.created_at),
         "updated_at": time(given.updated_at),
         "archived_at": time(given.archived_at),

@@ -45,7 +45,7 @@ class UpdateMemory(WriteOperation[CommandResult]):
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
         """Record the change. Raises `NotFound` and `Refused`. The hash is checked first, then the new path."""
-        entry = _present(tx, self.memory_id)
+        entry = _present(tx, self.memory_id, writer)
         assert entry.memory is not None
         old = MemoryPath.known(entry.memory.path)
         try:
@@ -101,7 +101,7 @@ class DeleteMemory(WriteOperation[CommandResult]):
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
         """Delete the memory. The result contains the last state of the memory. Raises `NotFound` and `Refused`."""
-        memory = _present(tx, self.memory_id).memory
+        memory = _present(tx, self.memory_id, writer).memory
         assert memory is not None
         path = MemoryPath.known(memory.path)
         try:
@@ -195,10 +195,12 @@ class ById:
         return self._core.written(DeleteMemory(memory_id, if_sha256), self._core.invocation(actor, **origin))
 
 
-def _present(snapshot: Snapshot, memory_id: str) -> Entry:
+def _present(snapshot: Snapshot, memory_id: str, writer: GuardedWriter | None = None) -> Entry:
+    """Return the entry of a memory. Raises `NotFound` if it does not exist, or is hidden from the actor of `writer`."""
     memory = snapshot.find(memory_id)
     entry = Entry() if memory is None else locate(snapshot, memory.path)  # this also detects external edits
-    if entry.memory is None or entry.memory.id != memory_id:
+    is_hidden = memory is not None and writer is not None and writer.hidden and writer.hidden.blocks(memory.path)
+    if entry.memory is None or entry.memory.id != memory_id or is_hidden:
         raise NotFound(f"there is no memory {memory_id}")
     return entry
 

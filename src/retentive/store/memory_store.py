@@ -427,6 +427,11 @@ def limited_to(store: MemoryStore, paths: tuple[str, ...]) -> MemoryStore:
     return store._again(store._core.again(reach=paths)) if paths else store  # noqa: SLF001 - as above
 
 
+def hiding_history(store: MemoryStore) -> MemoryStore:
+    """Return an object for the same memory store. What is hidden from its actor is hidden in the history too."""
+    return store._again(store._core.again(hides_history=True))  # noqa: SLF001 - as above
+
+
 def recording_key(store: MemoryStore, api_key_id: str) -> MemoryStore:
     """Return an object for the same memory store. This object records changes with the id of this API key."""
     return store._again(store._core.again(api_key_id=api_key_id))  # noqa: SLF001 - as above

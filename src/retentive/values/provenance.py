@@ -13,8 +13,6 @@ from retentive.frozen import dataclass
 from retentive.values.names import plain_name
 
 MAX_SOURCE_CHARS = 2_000
-MAX_CONTRIBUTOR_CHARS = 8_000
-"""Maximum total length of the earlier contributors that a version stores. The oldest contributors are dropped."""
 
 
 Flags: TypeAlias = Sequence[tuple[int, str]]
@@ -146,19 +144,13 @@ def _rest_of(contributor: tuple[str, ...]) -> str:
 def joined(earlier: Sequence[str | None], own: Sequence[str]) -> list[Sequence[str]]:
     """Return the contributors that a change records: those of the earlier texts, without duplicates, and then `own`.
 
-    `earlier` are stored provenances. If the list gets too long, the oldest contributors are dropped.
+    `earlier` are stored provenances. No contributor is ever dropped: a rule that is set later may match it.
     """
     if are_own(earlier, own):
         return [own]
     found = {tuple(each[1:]): each for text in earlier if text is not None for each in _stored(text)}
     found.pop(tuple(own[1:]), None)
-    kept, room = [own], MAX_CONTRIBUTOR_CHARS
-    for each in reversed(found.values()):
-        room -= sum(map(len, each))
-        if room < 0:
-            break
-        kept.insert(0, each)
-    return kept
+    return [*found.values(), own]
 
 
 class Origin(TypedDict, total=False):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import retentive
 from retentive import InvalidInput, MemoryStore, MemoryTool
 from retentive.integrations.messages import tool_result
 from retentive.mounts import Mounts
-from retentive.values.provenance import MAX_CONTRIBUTOR_CHARS, Provenance
+from retentive.values.provenance import Provenance
 from support.commands import create, delete, edit, rename
 from support.places import EVERYWHERE, opened
 
@@ -89,14 +91,30 @@ def test_redaction_removes_the_provenance(store: MemoryStore) -> None:
     assert store.history.show(first.id)[0].provenance == Provenance()
 
 
-def test_many_contributors_are_bounded(store: MemoryStore) -> None:
-    """The newest are kept."""
-    store.execute(create())
-    for number in range(12):
-        store.write(A, f"{number}", source=f"web:{number}/{'x' * 1_500}")
-    found = store.load(A)[0]
-    assert len(found.provenance_text or "") < MAX_CONTRIBUTOR_CHARS + 3_000
-    assert [each.source[:6] for each in found.provenance.contributors][-2:] == ["web:10", "web:11"]
+@pytest.mark.parametrize("rule", [{"quarantine": ["session:evil"]}, {"trust": {"source:web:*": "quarantined"}}])
+def test_no_number_of_edits_launders_a_planted_line(rule: dict[str, Any], store: MemoryStore) -> None:
+    """No contributor is dropped that a rule may match later, however many others edit the memory after it."""
+    store.create(A, "planted\n", actor="session:evil", source=WEB)
+    for number in range(250):
+        store.append(A, f"{number}\n", actor=f"session:{number:032x}")
+    assert store.execute({"command": "view", "path": A}, actor="session:reader").is_error is False
+    store.change_settings(rule)
+    assert store.execute({"command": "view", "path": A}, actor="session:reader").code == "not_found"
+    assert store.search("planted", actor="session:reader").hits == ()
+
+
+@pytest.mark.xfail(strict=True, reason="until provenance has a table of its own in the core's new tables (step 4)")
+def test_provenance_grows_with_the_contributors_and_not_with_their_square() -> None:
+    """Twice the edits of a shared memory, each by another session, have twice the provenance."""
+    sizes = []
+    for edits in (60, 120):
+        with retentive.open("sqlite://") as place:
+            shared = place.store()
+            shared.create(A, "")
+            for number in range(edits):
+                shared.append(A, "x\n", actor=f"session:{number:032x}", session=f"s{number:032x}")
+            sizes.append(sum(len(each.provenance_text or "") for each in shared.versions()))
+    assert sizes[1] < 2.5 * sizes[0]
 
 
 def test_an_external_edit_is_a_contribution(tmp_path: Path) -> None:

@@ -50,15 +50,21 @@ def example(field: Field) -> object:
     return choices[0] if isinstance(choices, list) else by_type.get(str(schema.get("type")), "x")
 
 
-def ask(api: Api, route: Route, ids: dict[str, str], *, page: str | None = None) -> Answer:
-    """Send a valid request to a route."""
+def ask(api: Api, route: Route, ids: dict[str, str], **more: str | None) -> Answer:
+    """Send a valid request to a route. `more` are further fields of its query or its body."""
     body = {field.name: example(field) for field in route.body if field.required}
     if route.handler.__name__ == "update_memory":
         body["content"] = "x"
     if route.handler.__name__ == "undo_change":
         body["actor"] = "user:ann"
     given = {field.name: example(field) for field in route.query if field.required}
-    query = urlencode(given if page is None else {**given, "page": page})
+    of_body = {field.name: field for field in route.body} if route.method == "POST" else {}
+    for name, value in more.items():
+        if name in of_body:
+            body[name] = value == "true" if of_body[name].kind.schema.get("type") == "boolean" else value
+        elif value is not None:
+            given[name] = value
+    query = urlencode(given)
     path = f"{route.path.format(**ids)}?{query}".removesuffix("?")
     return api.send(route.method, path, json.dumps(body).encode() if route.method == "POST" else None)
 
@@ -240,6 +246,75 @@ def test_a_key_for_some_paths_sees_nothing_else(api: Api, store: MemoryStore, ro
         text = answer.body.decode("latin-1") if isinstance(answer.body, bytes) else json.dumps(answer.body)
         assert [each for each in ("MARKER", other.memory_id, other.version_id) if each in text] == []
     assert (store.read("/memories/MARKER.md"), len(store.versions(memory_id=other.memory_id))) == before
+
+
+OF_STORES = [each for each in ROUTES if each.method == "GET" and "memory_store" in each.path]
+
+
+@pytest.mark.parametrize("route", [each for each in OF_STORES if each.name not in STREAMS], ids=lambda each: each.name)
+def test_a_key_for_some_paths_sees_no_size_of_the_whole_store(api: Api, store: MemoryStore, route: Route) -> None:
+    """Neither the size of the others nor the sum of all, nor their number."""
+    written = store.create("/memories/team/a.md", "x" * 77_777)
+    for number in range(3):
+        store.create(f"/memories/others/{number}.md", "x" * 55_555)
+    limited = api.with_key("read", "write", paths=("/memories/team/**",), stores=(store.id,))
+    ids = {**UNKNOWN, "memory_store_id": store.id}
+    answer = ask(limited, route, {**ids, "memory_id": written.memory_id, "memory_version_id": written.version_id})
+    text = answer.body.decode("latin-1") if isinstance(answer.body, bytes) else json.dumps(answer.body)
+    assert [each for each in (55_555, 3 * 55_555, 77_777 + 3 * 55_555) if str(each) in text] == []
+    assert '"memory_count": 4' not in text
+
+
+@pytest.mark.parametrize("limit", [{"max_memories": 4}, {"max_store_bytes": 30_000}])
+def test_a_full_store_tells_a_key_for_some_paths_no_size(api: Api, store: MemoryStore, limit: dict[str, int]) -> None:
+    store.create("/memories/team/a.md", "x")
+    for number in range(3):
+        store.create(f"/memories/others/{number}.md", "x" * 9_000)
+    store.change_settings(limit)
+    limited = api.with_key("read", "write", paths=("/memories/team/**",))
+    at = f"/v1/memory_stores/{store.id}"
+    create = {"command": "create", "path": "/memories/team/b.md", "file_text": "x" * 9_000}
+    refused = limited.post(f"{at}/commands", {"command": create}).body
+    assert (refused["content"], refused["is_error"]) == ("Error: The memory store is full", True)
+    edit = {"command": "append", "path": "/memories/team/a.md", "file_text": "y" * 500}
+    assert limited.post(f"{at}/commands", {"command": edit}).body["notes"] == []
+    assert "27" in store.execute(create).text or "4" in store.execute(create).text
+
+
+READERS = [each for each in ROUTES if {"read", "write"} & {*each.scopes}]
+
+
+@pytest.mark.parametrize("variant", ["", "trust=quarantined", "view=full", "history=true", "at=r1"])
+@pytest.mark.parametrize("route", [each for each in READERS if each.name not in STREAMS], ids=lambda each: each.name)
+def test_a_key_without_review_sees_nothing_in_quarantine(
+    api: Api, store: MemoryStore, route: Route, variant: str
+) -> None:
+    """No text, path or id of a hidden memory: not as versions, differences, earlier states or hits of any search."""
+    planted = store.create("/memories/MARKER.md", "MARKER secret\n", actor="session:evil")
+    store.write("/memories/MARKER.md", "MARKER again\n", actor="session:evil")
+    store.append("/memories/MARKER.md", "by somebody else\n", actor="session:good")
+    store.create("/memories/a.md", "fine\n")
+    store.trust.quarantine("session:evil")
+    reader = api.with_key("read", "write")
+    ids = {**UNKNOWN, "memory_store_id": store.id}
+    hidden = {**ids, "memory_id": planted.memory_id, "memory_version_id": planted.version_id}
+    name, _, value = variant.partition("=")
+    fields = {each.name for each in (*route.query, *route.body)}
+    if name and name not in fields:
+        return
+    answer = ask(reader, route, hidden, **{name: value} if name else {})
+    text = answer.body.decode("latin-1") if isinstance(answer.body, bytes) else json.dumps(answer.body)
+    assert [each for each in ("MARKER", planted.memory_id, planted.version_id) if each in text] == []
+    if len(route.path_names) > 1:
+        assert answer.status == 404
+
+
+def test_a_key_with_review_sees_what_is_in_quarantine(api: Api, store: MemoryStore) -> None:
+    planted = store.create("/memories/MARKER.md", "MARKER secret\n", actor="session:evil")
+    store.trust.quarantine("session:evil")
+    path = f"/v1/memory_stores/{store.id}/memory_versions/{planted.version_id}?view=full"
+    assert api.with_key("read").get(path).status == 404
+    assert api.with_key("read", "review").get(path).body["content"] == "MARKER secret\n"
 
 
 @pytest.mark.parametrize("scope", ["review", "erase", "admin"])

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
+from retentive.engine.reach import ShownHistory
 from retentive.engine.trust.levels import (
     QUARANTINED,
     UNCONFIRMED,
@@ -132,6 +133,13 @@ class TrustedSnapshot(Overlay):
     ) -> Iterator[Version] | None:
         shows = self._assessed.shows
         return earlier_shown(self._inner, shows, before, under, start=start, limit=limit, is_level=one_level)
+
+
+class TrustedHistory(ShownHistory, TrustedSnapshot):
+    """Snapshot without the memories that are hidden from an actor, and without their versions."""
+
+    def _shows(self, found: Memory | Version) -> bool:
+        return self._assessed.shows(found)
 
 
 class HiddenMemories:

@@ -156,4 +156,4 @@ def _changes(core: StoreCore, recorded: Sequence[Recorded]) -> list[Json]:
             for each in versions
         ]
 
-    return core.peek(Read("versions", work, sees_all=True)) if recorded else []
+    return core.again(hides_history=False).peek(Read("versions", work, sees_all=True)) if recorded else []

@@ -56,7 +56,7 @@ def list_memory_stores(
     of = f"{call.path} {workspace} {created_at_gte} {created_at_lte} {include_archived} {key}"
     after = None if page is None else cursors.decode(page, of, 1)[0]
     if key is not None:
-        return {"data": [memory_store(info) for info in _with_key(call, key, include_archived)], "next_page": None}
+        return {"data": [_shown(call, info) for info in _with_key(call, key, include_archived)], "next_page": None}
     shown: list[StoreInfo] = []
     following: str | None = ""
     while following is not None and len(shown) < limit:
@@ -71,14 +71,19 @@ def list_memory_stores(
         shown += filter(call.caller.sees, found.items)
         after = following = found.next
     return {
-        "data": [memory_store(info) for info in shown],
+        "data": [_shown(call, info) for info in shown],
         "next_page": None if following is None else cursors.encode([following], of),
     }
 
 
 def retrieve_memory_store(call: RouteCall) -> Json:
     """Return a memory store."""
-    return memory_store(call.info)
+    return _shown(call, call.info)
+
+
+def _shown(call: RouteCall, info: StoreInfo) -> Json:
+    """Return the JSON object of a memory store. A key for some paths does not see how much is in the whole store."""
+    return memory_store(info, has_sizes=not call.caller.key.paths)
 
 
 def update_memory_store(

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from retentive.redaction import contacts, forms, named, numbers, tables, vendors
+from retentive.redaction import contacts, cookies, forms, named, numbers, tables, vendors
 from retentive.redaction.checks import CHECKS, is_strong
 from retentive.redaction.rules import Find
-from retentive.redaction.search import Limits, Prefilter, Scanned, Search, alternatives
+from retentive.redaction.search import Budget, Limits, Prefilter, Scanned, Search, alternatives
 from retentive.redaction.views import SEEK_BASE64, decoded, unwrapped
 
 _BOUNDARY = r"(?:\A|[^0-9A-Za-z]|\\[nrt]|%[0-9A-Fa-f]{2}|bot)"
@@ -66,6 +67,8 @@ class BuiltInRules:
         self._seek_numbers = self._search(
             f"(?:\\A|[^0-9A-Za-z_\\\\]|\\\\[nrt])(?:{numbers.CARD}|{numbers.IBAN}|{numbers.SSN})", lower=False
         )
+        self._seek_joined = self._search(numbers.SEEK_JOINED, lower=False)
+        self._seek_cookies = self._search(cookies.SEEK_COOKIES)
         self._seek_contacts = self._search(contacts.SEEK_CONTACTS, lower=False)
         hint = named.WORD_HINT
         self._by_context = (
@@ -145,6 +148,8 @@ class BuiltInRules:
         yield from self._in_two_lines(scanned, left)
         for start, end in self._seek_numbers.spans(scanned):
             yield from numbers.find_numbers(text, start, end, in_path=in_path)
+        for start, end in self._seek_joined.spans(scanned):
+            yield from numbers.find_joined(text, start, end)
         if with_contacts:
             for start, end in self._seek_contacts.spans(scanned):
                 yield from contacts.find_contacts(text, start, end)
@@ -156,7 +161,10 @@ class BuiltInRules:
                     judged = min(judged, start)
                     break
                 yield from finder(text, start, end)
-        yield from self._by_table(scanned, left)
+        yield from self._by_reach(self._seek_cookies, cookies.find_cookies, scanned, left.certain)
+        yield from self._by_reach(
+            self._seek_tables, partial(tables.find_in_table, left=left.places), scanned, left.places
+        )
         if judged < len(text):
             yield from self._in_bulk(text, judged)
 
@@ -178,13 +186,16 @@ class BuiltInRules:
         """Return whether a match in the text may depend on text at any distance from the match."""
         return next(self._seek_far.spans(Scanned(text)), None) is not None
 
-    def _by_table(self, scanned: Scanned, left: Limits) -> Iterator[Find]:
+    def _by_reach(
+        self, search: Search, finder: Callable[..., tuple[list[Find], int]], scanned: Scanned, places: Budget
+    ) -> Iterator[Find]:
+        """Yield the matches of a finder that also returns the position up to which it examined the text."""
         reach = [0]
-        for start, end in self._seek_tables.spans(scanned, reach):
+        for start, end in search.spans(scanned, reach):
             if start >= reach[0]:
-                if not left.places.take():
+                if not places.take():
                     break
-                finds, reach[0] = tables.find_in_table(scanned.text, start, end, left.places)
+                finds, reach[0] = finder(scanned.text, start, end)
                 yield from finds
 
     def _in_bulk(self, text: str, judged: int) -> Iterator[Find]:

@@ -20,6 +20,7 @@ _HEX = re.compile(r"[0-9a-fA-F.:_-]+")
 _NEXT = bytes([*range(1, 256), 0]).replace(b":", b"0", 1)  # maps each byte to the next one, and `9` to `0`
 _WORD = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
 _UNSPEAKABLE = re.compile(r"[^aeiouyAEIOUY]{4}(?<!ngth)(?<!ghts)(?<!nstr)|^(.)\1|[jqxzJQXZ].?[jqxzkwJQXZKW]")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _VOWEL = re.compile(r"[aeiouyAEIOUY]")
 _SAMPLE_CHARS = 400  # characters from the start of a value that are checked for randomness
 _MAX_RUN = 7  # characters; a longer run, such as 12345678, was typed and is not random
@@ -161,6 +162,10 @@ def _is_bearer(value: str) -> bool:
     return re.search(r"[A-Za-z]", value) is not None and max(map(len, re.split(r"[-_./]", value))) >= 8
 
 
+def _is_token(value: str) -> bool:
+    return is_mixed(value) and not is_placeholder(value) and _UUID.fullmatch(value) is None
+
+
 CHECKS: dict[str, Callable[[str], bool]] = {
     "": is_random,
     "crc": is_checked_token,
@@ -172,6 +177,8 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "no placeholder": _is_no_placeholder,
     "basic": _is_basic,
     "bearer": _is_bearer,
+    "token": _is_token,
+    "strong": lambda value: _is_real(value) and is_strong(value),
 }
 """Checks by name. The tables of vendors and forms refer to checks by these names."""
 

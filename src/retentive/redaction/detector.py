@@ -70,8 +70,7 @@ class Detector:
         """Return the matches in a text, and in the texts in it down to `levels` levels."""
         has_rules = self._rules or self._detectors
         has_escapes = levels > 0 and "\\" in text
-        is_short = not has_rules and not has_escapes and len(text) <= _SHORT_CHARS
-        if is_short and _built_in_rules(self._with_re2).exclude(text):
+        if not has_rules and not has_escapes and self._has_none(text):
             return []
         finds = [find for find in self._built_in(text, in_path=in_path) if find.kind in self._kinds]
         if has_escapes:
@@ -99,15 +98,14 @@ class Detector:
         documents: set[Span] = set()
         inner: list[Find] = []
         for span in whole.strings(_MIN_STRING):
-            text = whole.text[slice(*span)]
-            if levels > 0 and ("\\" in text or text.lstrip()[:1] in {"{", "["}):
-                value = unescaped(whole.text, [span])
+            value = unescaped(whole.text, [span])
+            if levels > 0 and ("\\" in value.text or document(value.text) is not None):
                 inner += _moved_back(self._find(value.text, in_path=in_path, levels=levels - 1), value)
                 if document(value.text) is not None:
                     documents.add(span)
             else:
                 plain_strings.append(span)
-                inner += (_moved(find, span[0]) for find in self._by_rules(text))
+                inner += _moved_back(self._by_rules(value.text), value)
         together = unescaped(whole.text, plain_strings)
         joined = (find for find in self._built_in(together.text, in_path=in_path) if find.kind in self._kinds)
         inner += _moved_back(joined, together)
@@ -130,7 +128,7 @@ class Detector:
         return text, kinds
 
     def _built_in(self, text: str, *, in_path: bool) -> Iterator[Find]:
-        if not self._kinds:
+        if not self._kinds or self._has_none(text):
             return
         rules = _built_in_rules(self._with_re2)
         seen, view = plain(text)
@@ -141,6 +139,10 @@ class Detector:
         )
         for find in [*found, *rules.encoded(scanned, found, left)]:
             yield find if view is None else Find(find.kind, *view.span(find.start, find.end), likely=find.likely)
+
+    def _has_none(self, text: str) -> bool:
+        """Return True if a quick check shows that the built-in rules have no match in a text as written."""
+        return len(text) <= _SHORT_CHARS and _built_in_rules(self._with_re2).exclude(text)
 
     def _by_rules(self, text: str) -> Iterator[Find]:
         for rule in self._rules:
@@ -182,10 +184,6 @@ def replaced(text: str, finds: Iterable[Find]) -> str:
         parts += [text[at : find.start], marker]
         at = find.end
     return "".join([*parts, text[at:]])
-
-
-def _moved(find: Find, by: int) -> Find:
-    return find._replace(start=find.start + by, end=find.end + by)
 
 
 def _moved_back(finds: Iterable[Find], view: Unescaped) -> Iterator[Find]:

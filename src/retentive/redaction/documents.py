@@ -18,7 +18,7 @@ _ESCAPE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\\[\"'\\/nrtbf]"
 )
 _CHARS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
-_ESCAPED_LINES = re.compile(r"(?:^[^\n\\]*\\[\"'\\nrtux][^\n]*\n?)+", re.MULTILINE)
+_ESCAPED = re.compile(r"\\[\"'\\nrtux]")
 _NAME_END = re.compile(r'"[ \t\r\n]*:')
 _LONGEST_ESCAPE = 12
 _JOINT = "\n\0\n"  # between texts that are examined together: no value and no key goes on behind it
@@ -104,7 +104,15 @@ def _is_json_lines(text: str) -> bool:
 
 def escaped_lines(text: str) -> list[Span]:
     """Return the runs of lines that have an escape."""
-    return [match.span() for match in _ESCAPED_LINES.finditer(text)] if "\\" in text else []
+    runs: list[Span] = []
+    at = 0
+    while (match := _ESCAPED.search(text, at)) is not None:
+        begin, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end()) + 1
+        at = end or len(text)
+        if runs and runs[-1][1] == begin:
+            begin = runs.pop()[0]
+        runs.append((begin, at))
+    return runs
 
 
 def unescaped(text: str, parts: Iterable[Span]) -> Unescaped:

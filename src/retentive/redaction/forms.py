@@ -14,6 +14,10 @@ _PEM_BODY = r"(?:[A-Za-z0-9+/=\\\s:,.;>|*()\"'_@<]|-(?!-))"
 _CONNECTION = "server=|data source=|host=|hostname=|driver=|dsn=|jdbc:|user id=|uid=|username=|initial catalog=|dbname=|addr=|endpoint="
 _FIRST = r"(?:\$?\{[\w.]{1,40}\}|[^\s:/@\"'`<>{}$\[\]])"
 _ARG = r"[\"']?(?P<value>[^\s\"'`$<>|;-][^\s\"'`<>|;]{3,100})"
+_KEY_NAMES = r"(?:(?:api|auth|access|secret|client|bearer|bot|refresh|session|private|service|account|app|admin|master)[_-]?){1,3}(?:token|secret|key)|token|secret|apikey"
+_WORD_NAMES = (
+    r"(?:[a-z]{1,20}-){0,3}(?:password|passwd|passphrase|pass|pwd)|storepass|keypass|srcstorepass|deststorepass"
+)
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 FORMS: tuple[tuple[str, str, str, str, bool], ...] = (
@@ -45,10 +49,19 @@ FORMS: tuple[tuple[str, str, str, str, bool], ...] = (
     ("npm_token", "_authtoken[ ]?=[ ]?[a-z0-9]{6}", rf"_authtoken ?= ?(?P<value>{_UUID}|[A-Za-z0-9+/_-]{{20,80}}={{0,2}})", "", True),
     ("password", "sshpass[ ]{1,3}-p[ ]?['\"]?[^\\s'\"]{4}", rf"sshpass\s+-p ?{_ARG}", "real", True),
     ("password", "redis-cli[ ][^\\n]*?-a[ ][^\\s]{4}", rf"redis-cli\b[^\n]{{0,80}}?\s-a {_ARG}", "real", True),
-    ("password", "curl[ ][^\\n]*?(?:-u|--user)[ =]{1,3}['\"]?[^\\s:'\"]+:[^\\s]{4}", rf"curl\b[^\n]{{0,120}}?\s(?:-u|--user)[ =]{{1,3}}['\"]?[^\s:'\"]{{1,60}}:{_ARG}", "real", True),
-    ("password", "(?:mysql|mysqldump|mysqladmin|mariadb)[ ][^\\n]*?-p['\"]?[^\\s'\"]{4}", rf"(?:mysql\w*|mariadb)\b[^\n]{{0,80}}?\s-p{_ARG}", "real", True),
+    ("password", "curl[ ][^\\n]*?(?:-u|--user|--proxy-user)[ =]*['\"]?[^\\s:'\"]+:[^\\s]{4}", rf"curl\b[^\n]{{0,120}}?\s(?:-u|--user|--proxy-user)[ =]{{0,3}}['\"]?[^\s:'\"]{{1,60}}:{_ARG}", "real", True),
+    ("password", "(?:l?ftp|smbclient|https?|xh)[ ][^\\n]*?-[ua][ ]['\"]?[^\\s%,:'\"]+[%,:][^\\s]{4}", rf"(?:l?ftp|smbclient|https?|xh) (?:[^\n]{{0,120}}? )?-[ua] ['\"]?[^\s%,:'\"]{{1,60}}[%,:]{_ARG}", "strong", True),
+    ("password", "(?:7za?|rdesktop|psexec|(?:un)?zip|bcp)(?:\\.exe)?(?:[ ][^\\n]*?)?[ ]-p[ ]?['\"]?[^\\s'\"]{4}", rf"(?:(?:7za?|rdesktop|psexec)(?:\.exe)? (?:[^\n]{{0,120}}? )?-p|(?:(?:un)?zip|bcp) (?:[^\n]{{0,120}}? )?(?-i:-P)) ?{_ARG}", "strong", True),
+    ("password", "freerdp[^\\n]*?/p:[^\\s]{4}", rf"freerdp[^\n]{{0,120}}? /p:{_ARG}", "strong", True),
+    ("password", "(?:wpa_passphrase|nmcli)[ ][^\\n]*?[^\\s]{8}", rf"(?:wpa_passphrase (?:\"[^\"\n]{{1,40}}\"|\S{{1,40}})|nmcli [^\n]{{0,120}}? password) {_ARG}", "strong", True),
+    ("password", "-(?:[a-z]+-){0,3}(?:password|passwd|passphrase|pass|pwd|storepass|keypass|[a-z]+storepass)[ =]+['\"]?[^\\s'\"]{4}", rf"(?<!\w)(?<!\w-)-{{1,2}}(?:{_WORD_NAMES})[ =]{{1,3}}{_ARG}", "strong", True),
+    ("secret", "-(?:[a-z]+[_-]){0,3}(?:token|secret|key|apikey)[ =]+['\"]?[a-z0-9+/_.=~-]{16}", rf"(?<!\w)(?<!\w-)-{{1,2}}(?:{_KEY_NAMES})[ =]{{1,3}}['\"]?(?P<value>[A-Za-z0-9+/_.=~-]{{16,4000}})", "token", True),
+    ("password", "machine[ \t]+[^\\s|]+[ \t]*(?:\\n|[ \t]login[ \t])|default[ \t]+login[ \t]", r"(?:machine\s{1,9}\S{1,100}|default)\s{1,20}login\s{1,9}\S{1,100}\s{1,20}(?:account\s{1,9}\S{1,60}\s{1,20})?password\s{1,9}(?P<value>[^\s\"'`]{4,1000})", "strong", True),
+    ("private_key", "(?:client-key-data|tls\\.key)[\"']?:[ \t]*[\"']?[a-z0-9+/]{40}", r"(?:client-key-data|tls\.key)[\"']?:\s{0,9}[\"']?(?P<value>[A-Za-z0-9+/]{40,20000}={0,2})", "", True),
+    ("password", "variable[ ]+\"[^\"\\s]*(?:password|passwd|secret|token|api_key)", r"variable {1,3}\"[^\"\s]{1,80}\" {0,3}\{[^{}]{0,400}?default\s{0,9}=\s{0,9}\"(?P<value>[^\"\n$]{4,400})\"", "strong", True),
+    ("password", "(?:mysql|mariadb)[^\\n]*?[ ]-p['\"]?[^\\s'\"]{4}", rf"(?:mysql\w*|mariadb)\b[^\n]{{0,80}}?\s-p{_ARG}", "real", True),
     ("password", "(?:docker|podman|helm registry|az)[ ]login[ ][^\\n]*?-p[ ][^\\s]{4}", rf"login\b[^\n]{{0,100}}?\s-p {_ARG}".replace("login", r"(?:docker|podman|helm registry|az) login", 1), "real", True),
-    ("password", "(?:ldap[a-z]*|sqlcmd|mongo[a-z]*)[ ][^\\n]*?-[wp][ ]?['\"]?[^\\s'\"]{4}", rf"(?:ldap\w*|sqlcmd|mongo\w*)\b[^\n]{{0,120}}?\s-[wp] ?{_ARG}", "real", True),
+    ("password", "(?:ldap|sqlcmd|mongo)[^\\n]*?[ ]-[wp][ ]?['\"]?[^\\s'\"]{4}", rf"(?:ldap\w*|sqlcmd|mongo\w*)\b[^\n]{{0,120}}?\s-[wp] ?{_ARG}", "real", True),
     ("password", "-pass(?:in|out)?[ ]['\"]?pass:[^\\s'\"]{4}", rf"-pass(?:in|out)? ['\"]?pass:{_ARG}", "real", True),
     ("password", "net use[ ][^\\n]*?[ ][^\\s/]+[ ]/user:", r"net use [^\n]{0,80}? (?P<value>[^\s/]{4,60}) /user:", "real", True),
     ("password", "[a-z0-9.*-]:(?:[0-9]{4,5}|\\*):[a-z_*][^\\s:]*:[a-z_*][^\\s:]*:[^\\s:\"'`]{4}",

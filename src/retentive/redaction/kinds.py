@@ -119,6 +119,7 @@ jwt: JSON Web Token
 url_password: password in a URL
 connection_string: password in a connection string (ADO, ODBC, JDBC)
 authorization_header: credentials of an HTTP Authorization header
+session_cookie: cookie of a session
 seed_phrase: recovery phrase of a wallet
 payment_card: number of a payment card
 iban: international bank account number
@@ -147,6 +148,7 @@ SPECIFIC_LAST = (
     "url_password",
     "connection_string",
     "authorization_header",
+    "session_cookie",
     "password",
     "secret",
     "phone",

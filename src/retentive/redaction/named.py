@@ -238,7 +238,11 @@ def _linked(text: str, name: _Name, link: re.Match[str]) -> Find | None:
     ):
         return None  # a verb, or part of another word
     quoted = _QUOTED.match(text, at)
-    first, last = quoted.span(quoted.lastindex or 0) if quoted else _bare(text, at, name.is_password)
+    in_query = text[max(0, name.start - 1) : name.start] in {"?", "&", "#"} or text.endswith("&amp;", 0, name.start)
+    if quoted:
+        first, last = quoted.span(quoted.lastindex or 0)
+    else:
+        first, last = _bare(text, at, name.is_password, in_query=in_query)
     value, alone = text[first:last], _END.match(text, quoted.end() if quoted else last) is not None
     direct = sort in {"sign", "value", "call", "comma", "tag"}
     if not value or (sort == "tag" and not text.startswith("</", last)) or (sort in {"below", "table"} and not alone):
@@ -338,15 +342,18 @@ def vendor_of(context: str, value: str) -> str | None:
     return None
 
 
-def _bare(text: str, at: int, is_password: bool) -> tuple[int, int]:
-    """Position of the unquoted value at `at`, without trailing punctuation and without the next `key=value` pair."""
+def _bare(text: str, at: int, is_password: bool, *, in_query: bool) -> tuple[int, int]:
+    """Position of the unquoted value at `at`, without trailing punctuation and without the next `key=value` pair.
+
+    In a query (`?token=...&flag`), the value ends at any `&`.
+    """
     if text[at : at + 1] in {'"', "'", "`", "("}:
         at += 1
     match = _BARE.match(text, at, at + (MAX_PASSWORD + 40 if is_password else 4_000))
     if match is None:
         return at, at
     value = match[0]
-    pair = _NEXT_PAIR.search(value)
+    pair = re.search("&", value) if in_query else _NEXT_PAIR.search(value)
     if pair is not None:
         value = value[: pair.start()]
     while (

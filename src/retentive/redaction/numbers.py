@@ -56,6 +56,15 @@ IBAN = alternatives({country: _account(parts) for country, parts in IBANS.items(
 SSN = r"[0-8][0-9]{2}-[0-9]{2}-[0-9]{4}"
 
 
+# A number in a name (`card_4539..._visa`), or in groups with punctuation or odd spaces between them.
+SEEK_JOINED = (
+    r"(?:[2-6][0-9]{13}"
+    r"|[2-6][0-9]{3}[^0-9A-Za-z\n]{1,3}[0-9]{4}[^0-9A-Za-z\n]{1,3}[0-9]{4}[^0-9A-Za-z\n]{1,3}[0-9]{4}"
+    r"|3[47][0-9]{2}[^0-9A-Za-z\n]{1,3}[0-9]{6}[^0-9A-Za-z\n]{1,3}[0-9]{5})"
+)
+_JOINED = re.compile(r"(?:[0-9]{14,19}|[0-9]{4}(?:[^0-9A-Za-z\n]{1,3}(?:[0-9]{4}|[0-9]{6})){2,3}[0-9]{0,3})(?![0-9])")
+_EVEN_GROUPS = re.compile(r"\d{4}([\u00a0\u2000-\u200a\u202f\u3000\u2010-\u2015\u2212])\d{4}\1\d{4}\1\d{4}")
+
 _WITHOUT_GAPS = str.maketrans("", "", " -\u00a0")
 _AS_NUMBERS = str.maketrans({char: str(int(char, 36)) for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})
 _DOUBLED = bytes.maketrans(b"0123456789", b"0246813579")  # digit sums of the doubled digits
@@ -143,6 +152,20 @@ def find_numbers(text: str, start: int, end: int, *, in_path: bool = False) -> I
         in_row = not in_path and _IN_A_ROW.search(before) is not None
         if about or not (in_row or _OTHER_NUMBER.search(f"{column}\n{before}")):
             yield Find("payment_card", first, end, likely=not (about or in_path or is_grouped_card(value)))
+
+
+def find_joined(text: str, start: int, end: int) -> Iterator[Find]:
+    """Yield a card number in a name or with odd separators, if a word about cards is near it on the line."""
+    number = _JOINED.match(text, start)
+    if number is None or text[start - 1 : start].isdigit() or not is_card(re.sub(r"\D", "", number[0])):
+        return
+    first, end = number.span()
+    before = text[max(0, first - 40) : first].rpartition("\n")[2].lower()
+    after = text[end : end + 30].partition("\n")[0].lower()
+    if re.search(r"\d[.,]$", before) or re.match(r"[.,]\d", after):
+        return
+    if _EVEN_GROUPS.fullmatch(number[0]) or _CARD_WORDS.search(f"{before}\n{after}"):
+        yield Find("payment_card", first, end)
 
 
 def _column(text: str, at: int) -> str:

@@ -7,11 +7,11 @@ The columns of a row are:
 3. a regular expression for the rest of the value
 4. the name of a function that checks the value (for example, its checksum), or an empty text
 5. an example
-6. the source of the format; `gitleaks` is the rule file config/gitleaks.toml of the project gitleaks/gitleaks
+6. the source of the format; `gitleaks` and `betterleaks` are rules of the projects of these names
 7. the month in which the source was read, or an empty text
 
 In an example, a number and a letter in braces stand for random characters: `{16w}` is 16 letters and digits. The
-letters are `d` for digits, `h` for hex in lower case, `H` for hex in upper case, `w` for letters and digits, `z` for
+letters are `d` for digits, `q` for base 32 in lower case, `h` for hex in lower case, `H` for hex in upper case, `w` for letters and digits, `z` for
 lower case and digits, `A` for upper case and digits, `2` for base 32, `Q` for Bech32, `u` for base64url, and `b` for
 base64. `{uuid}` is a UUID, and `{crc}` is the checksum of the 30 characters before it.
 """
@@ -122,7 +122,7 @@ VENDORS: tuple[tuple[str, str, str, str, str, str, str], ...] = (
     ("stripe_key", "sk_live_ sk_test_ rk_live_ rk_test_ sk_org_live_ sk_org_test_", "[A-Za-z0-9]{16,250}", "", "sk_live_{24w}", "gitleaks stripe-access-token", "2026-07"),
     ("stripe_key", "whsec_", "[A-Za-z0-9+/]{24,}={0,2}", "", "whsec_{32b}", "format as published by the vendor", ""),
     ("stripe_key", "sk_prod_ rk_prod_", "[A-Za-z0-9]{16,99}", "", "sk_prod_{24w}", "gitleaks stripe-access-token", "2026-07"),
-    ("supabase_key", "sbp_", "[a-f0-9]{40}", "", "sbp_{40h}", "format as published by the vendor", ""),
+    ("supabase_key", "sbp_ sbp_oauth_ sbp_v0_", "[a-f0-9]{40}", "", "sbp_{40h}", "format as published by the vendor", ""),
     ("supabase_key", "sb_secret_", "[A-Za-z0-9_-]{22,50}", "", "sb_secret_{30u}", "format as published by the vendor", ""),
     ("tailscale_key", "tskey-api- tskey-auth- tskey-client- tskey-scim- tskey-webhook-", "[A-Za-z0-9]{8,}-[A-Za-z0-9]{20,}", "", "tskey-api-{16w}-{28w}", "format as published by the vendor", ""),
     ("tavily_key", "tvly-", "[A-Za-z0-9-]{32,60}", "", "tvly-{40u}", "format as published by the vendor", ""),
@@ -130,7 +130,7 @@ VENDORS: tuple[tuple[str, str, str, str, str, str, str], ...] = (
     ("twilio_key", "SK", "[a-f0-9]{32}", "", "SK{32h}", "gitleaks twilio-api-key", "2026-07"),
     ("typeform_token", "tfp_", "[A-Za-z0-9_.=-]{44,60}", "", "tfp_{52u}", "format as published by the vendor", ""),
     ("vault_token", "hvs. hvb. hvr.", "[A-Za-z0-9_-]{24,}", "", "hvs.{32u}", "format as published by the vendor", ""),
-    ("vercel_token", "vcp_ vci_ vca_ vcr_ vck_", "[A-Za-z0-9]{24,60}", "", "vcp_{32w}", "format as published by the vendor", ""),
+    ("vercel_token", "vcp_ vci_ vca_ vcr_ vck_", "(?:[A-Za-z0-9_-]{56}|[A-Za-z0-9]{24,60})", "", "vcp_{32w}", "format as published by the vendor", ""),
     ("xai_key", "xai-", "[A-Za-z0-9]{70,90}", "", "xai-{78w}", "format as published by the vendor", ""),
     ("secret", "csk-", "[a-z0-9]{44,52}", "", "csk-{52z}", "format as published by the vendor", ""),
     ("secret", "fc-", "[a-f0-9]{32}", "", "fc-{32h}", "format as published by the vendor", ""),
@@ -157,6 +157,48 @@ VENDORS: tuple[tuple[str, str, str, str, str, str, str], ...] = (
     ("secret", "s-s4t2ud- s-s4t2af-", "[a-f0-9]{64}", "", "s-s4t2ud-{64h}", "gitleaks intra42-client-secret", "2026-07"),
     ("secret", "sm_aat_ sm_pat_ sm_sat_", "[A-Za-z0-9]{16}", "mixed", "sm_aat_{16w}", "gitleaks settlemint-application-access-token", "2026-07"),
     ("secret", "pat. sat.", r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}", "", "pat.{22u}.{24w}.{20w}", "gitleaks harness-api-key", "2026-07"),
+    ("secret", "AIK_CI_ AIK_SECRET_", "[A-Za-z0-9]{20,64}", "", "AIK_SECRET_{64w}", "betterleaks aikido-client-secret", "2026-07"),
+    ("secret", "apify_api_", "[A-Za-z0-9]{34,38}", "", "apify_api_{36w}", "betterleaks apify-api-token", "2026-07"),
+    ("secret", "$aact_prod_ $aact_hmlg_", "[A-Za-z0-9_-]{20,200}", "", "$aact_prod_{60w}", "docs.asaas.com, prefix of API keys", "2026-11"),
+    ("secret", "BSA", "[A-Za-z0-9_-]{27,28}", "mixed", "BSA{28w}", "betterleaks brave-search-api-key", "2026-07"),
+    ("buildkite_token", "bkua_ bkaa_ bkaj_ bkar_ bkct_ bkpt_ bkpat_", "[A-Za-z0-9_-]{50,340}", "", "bkaa_{75w}", "betterleaks buildkite-service-token", "2026-07"),
+    ("secret", "cnvca", "[A-Za-z0-9_-]{51}", "", "cnvca{51u}", "betterleaks canva-client-secret", "2026-07"),
+    ("secret", "csa_", "[a-f0-9]{30}[A-Za-z0-9]{6}", "", "csa_{30h}{6w}", "betterleaks cloudsmith-api-key", "2026-07"),
+    ("secret", "CCDB1_", "[A-Za-z0-9]{22}_[A-Za-z0-9]{40}", "", "CCDB1_{22w}_{40w}", "betterleaks cockroachlabs-cloud-api-key", "2026-07"),
+    ("secret", "uak_", "[A-Za-z0-9_-]{43}", "", "uak_{43u}", "composio, gitleaks issue 2276", "2026-09"),
+    ("secret", "ak_ oak_", "[A-Za-z0-9_-]{20}", "mixed", "oak_{20w}", "composio, gitleaks issue 2276", "2026-09"),
+    ("secret", "configcat-sdk-1/", "[A-Za-z0-9_-]{22}/[A-Za-z0-9_-]{22}", "", "configcat-sdk-1/{22u}/{22u}", "betterleaks configcat-sdk-key", "2026-07"),
+    ("secret", "AstraCS:", "[A-Za-z0-9]{20,40}(?::[a-f0-9]{64})?", "", "AstraCS:{24w}:{64h}", "betterleaks datastax-astra-application-token", "2026-07"),
+    ("secret", "ddp_", "[A-Za-z0-9]{36}", "", "ddp_{36w}", "betterleaks deno-account-token", "2026-07"),
+    ("secret", "apk_user_ apk_", "[A-Za-z0-9+/]{80,180}={0,2}", "", "apk_{88b}", "betterleaks devin-service-api-key", "2026-07"),
+    ("secret", "cog_", "[a-z2-7]{52}", "", "cog_{52q}", "betterleaks devin-service-user-token", "2026-07"),
+    ("secret", "SWMTKN-1-", "[a-z0-9]{50,60}-[a-z0-9]{24,30}", "", "SWMTKN-1-{50z}-{25z}", "betterleaks docker-swarm-join-token", "2026-07"),
+    ("secret", "SWMKEY-1-", "[A-Za-z0-9+/]{40,50}", "", "SWMKEY-1-{43b}", "betterleaks docker-swarm-unlock-key", "2026-07"),
+    ("secret", "essu_", "[A-Za-z0-9_-]{60,200}={0,2}", "", "essu_{80u}", "betterleaks elastic-cloud-api-key", "2026-07"),
+    ("secret", "ion_", "[A-Za-z0-9]{42}", "", "ion_{42w}", "betterleaks ionic-personal-access-token", "2026-07"),
+    ("secret", "lip_", "[A-Za-z0-9]{20}", "mixed", "lip_{20w}", "betterleaks lichess-personal-access-token", "2026-07"),
+    ("secret", "mlsn.", "[A-Za-z0-9]{30,100}", "", "mlsn.{64h}", "betterleaks mailersend-api-token", "2026-07"),
+    ("secret", "mercury_production_", "[a-z]{2,6}_[A-Za-z0-9]{40,50}_yrucrem", "", "mercury_production_{3l}_{44w}_yrucrem", "betterleaks mercury-production-api-token", "2026-07"),
+    ("secret", "mergify_application_key_", "[A-Za-z0-9_-]{40,200}", "", "mergify_application_key_{60w}", "betterleaks mergify-application-key", "2026-07"),
+    ("secret", "sk-api-", "[A-Za-z0-9_-]{100,130}", "", "sk-api-{119u}", "betterleaks minimax-api-key", "2026-07"),
+    ("secret", "mdb_sa_sk_", "[A-Za-z0-9_-]{40}", "", "mdb_sa_sk_{40u}", "betterleaks mongodb-atlas-service-account-secret", "2026-07"),
+    ("secret", "napi_", "[A-Za-z0-9]{64}", "", "napi_{64w}", "betterleaks neon-api-key", "2026-07"),
+    ("secret", "os_v2_app_ os_v2_org_", "[a-z2-7]{103}", "", "os_v2_app_{103q}", "betterleaks onesignal-rich-authentication-token", "2026-07"),
+    ("secret", "api_live. api_live_us. api_live_ca.", "[A-Za-z0-9_-]{20,80}", "mixed", "api_live_us.{43w}", "betterleaks onfido-live-api-token-us", "2026-07"),
+    ("secret", "pdl_live_apikey_ pdl_sdbx_apikey_", "[a-z0-9]{26}_[A-Za-z0-9]{22}_[A-Za-z0-9]{3}", "", "pdl_live_apikey_{26z}_{22w}_{3w}", "betterleaks paddle-live-api-key", "2026-07"),
+    ("secret", "persona_production_ persona_sandbox_", "[a-z0-9_-]{20,80}", "mixed", "persona_production_{36h}", "betterleaks persona-production-api-key", "2026-07"),
+    ("secret", "pina_", "[A-Za-z0-9_-]{40,200}", "mixed", "pina_{60w}", "betterleaks pinterest-access-token", "2026-07"),
+    ("secret", "polar_oat_ polar_at_ polar_pat_", "[A-Za-z0-9_-]{20,100}", "mixed", "polar_oat_{43w}", "betterleaks polar-organization-access-token", "2026-07"),
+    ("secret", "ramp_sec_", "[A-Za-z0-9]{48}", "", "ramp_sec_{48w}", "betterleaks ramp-client-secret", "2026-07"),
+    ("secret", "rnd_", "[A-Za-z0-9]{28}", "", "rnd_{28w}", "betterleaks render-api-key", "2026-07"),
+    ("secret", "rootly_", "[a-f0-9]{64}", "", "rootly_{64h}", "betterleaks rootly-api-key", "2026-07"),
+    ("secret", "samsara_api_", "[A-Za-z0-9]{26,32}", "", "samsara_api_{30w}", "betterleaks samsara-api-token", "2026-07"),
+    ("secret", "sktsec_", "[A-Za-z0-9_-]{40,120}", "mixed", "sktsec_{50w}", "socket.dev changelog, masked displays", "2026-10"),
+    ("secret", "tgp_v1_", "[A-Za-z0-9_-]{43}", "", "tgp_v1_{43u}", "betterleaks togetherai-api-key", "2026-07"),
+    ("secret", "unkey_", "[A-Za-z0-9]{20,32}", "mixed", "unkey_{24w}", "betterleaks unkey-root-key", "2026-07"),
+    ("secret", "ucat_", "[0-9A-Za-z]{24,32}", "mixed", "ucat_{28w}", "betterleaks upcloud-api-token", "2026-07"),
+    ("secret", "vtwn_", "[A-Za-z0-9_-]{20,80}", "mixed", "vtwn_{28w}", "betterleaks val-town-api-token", "2026-07"),
+    ("posthog_key", "pha_ phr_", "[A-Za-z0-9_-]{40,60}", "mixed", "pha_{43w}", "posthog.com/docs/api/oauth", "2026-11"),
 )  # fmt: skip
 
 _HEX32 = "[0-9a-f]{32}"
@@ -179,6 +221,7 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ("okta_token", "okta|ssws", "00[A-Za-z0-9_-]{40}"),
     ("auth0_secret", "auth0", "[A-Za-z0-9_-]{64}"),
     ("airtable_token", "airtable", "key[A-Za-z0-9]{14}"),
+    ("secret", "zhipu|bigmodel|glm|zai_|z.ai", r"[0-9a-f]{32}\.[A-Za-z0-9]{16}"),
     ("snowflake_token", "snowflake", r"(?:[A-Za-z0-9_-]+\.){0,2}[A-Za-z0-9_-]{40,}"),
     ("npm_token", "_authtoken|npm_token", UUID),
     ("aws_secret_key", "aws|secret_access_key|secretaccesskey|secret access key", "[A-Za-z0-9/+]{40}"),

@@ -40,6 +40,8 @@ NOT_SECRET = re.compile(
     r"(?:csrf|xsrf|page|next|continuation|sync|public|publishable|anon|pubkey|partition|primary|foreign|cache|sort|row|dedup"
     r"|idempot\w*|site|object|file|routing|s3|cancel|cancellation|stop|start|end|special|max|min|js|unk|pad|eos|bos|mask"
     r"|lex|separator|num|total|input|output|prompt|completion|host|known)[ _-]?(?:api[ _-]?)?(?:token|key|secret)|minipass|tokens$|tokeniz|bypass"
+    r"|(?:range|shard|surrogate|natural|lookup|translation|secondary|candidate|composite|unique|clustering|bucket|dedupe|issue|record|entity|item)[ _-]?key"
+    r"|(?:resume|change|concurrency|version|lock|delta|fencing|pagination|paging|checkpoint|ack|client[ _-]?request|client|upload|snapshot|state|etag|cursor)[ _-]?token|opaquelocktoken"
     r"|compass|passage|passive|passing|passed|key ?(?:id|name|word|board|s\b)|access_key_id"
 )
 

@@ -28,6 +28,7 @@ SORTS = {
     "z": LOWER + string.digits,
     "l": LOWER,
     "A": string.ascii_uppercase + string.digits,
+    "q": LOWER + "234567",
     "2": string.ascii_uppercase + "234567",
     "Q": BECH32,
     "u": URL64.replace("-", "a").replace("_", "b"),
@@ -138,3 +139,56 @@ def test_every_country_has_a_structure_and_the_registry_examples_hold() -> None:
         assert not is_iban(account[:-1] + ("1" if account[-1] != "1" else "2"))
     assert all(is_iban(iban(Random(seed))) for seed in range(50))
     assert all(certain(f"card {card(Random(seed))}") == ["payment_card"] for seed in range(50))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "card_{}_visa",
+        "Ann_{}_card.pdf",
+        "mycard{}",
+        "card-{}.txt",
+        "card#{}",
+        "kreditkarte={}",
+        "card 4539.1488.0343.6467",
+        "card 4539  1488  0343  6467",
+        "card 4539/1488/0343/6467",
+        "card 4539_1488_0343_6467",
+        "card: 4539, 1488, 0343, 6467",
+        "4539\u20131488\u20130343\u20136467",
+        "4539\u00a01488\u00a00343\u00a06467",
+        "amex: 3782_822463_10005",
+    ],
+)
+def test_a_card_number_joined_to_words_or_by_odd_signs_is_certain(text: str) -> None:
+    assert certain(text.format(ORDER)) == ["payment_card"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "build_4539148803436467",
+        "a4539148803436467b",
+        "0.4539148803436467",
+        "4539:1488:0343:6467",
+        "rows 4539, 1488, 0343, 6467",
+        "card sizes 4539, 1488, 343, 6467",
+        "card 4539.1488.0343.6468",
+    ],
+)
+def test_a_number_that_is_no_card_is_kept(text: str) -> None:
+    assert certain(text) == []
+
+
+@pytest.mark.parametrize("after", ["&_=17", "&flag", "&x[]=1", "&amp;9=1", "&&a=1", "&redirect=https%3A%2F%2Fx"])
+@pytest.mark.parametrize(
+    "name", ["password", "db_pass", "X-Amz-Security-Token", "api_key", "user.token", "client_secret"]
+)
+def test_a_value_in_a_query_ends_at_the_next_sign(name: str, after: str) -> None:
+    rng = Random(name)
+    value = of(rng, SORTS["w"], 28)
+    for before in ("https://x.example/?", "https://x.example/?q=tea&", "q=tea&amp;"):
+        text = f"{before}{name}={value}{after}"
+        assert [(find.start, find.end) for find in DETECTOR.find(text)] == [
+            (text.index(value), text.index(value) + len(value))
+        ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 from datetime import UTC, datetime
-from typing import Unpack
+from typing import Unpack, cast
 
 from retentive.engine.context import StoreContext
+from retentive.engine.operation import RolledBack
 from retentive.engine.repeated_requests import request_key
 from retentive.engine.trust.levels import Level
 from retentive.errors import InvalidInput, Refused
@@ -16,7 +17,7 @@ from retentive.history import reads
 from retentive.history.apply import RestoreOutcome
 from retentive.history.changes import LoggedChange
 from retentive.history.differences import Compare, Differences
-from retentive.history.operations import PlannedOperation, Preview, Restore, Undo
+from retentive.history.operations import PlannedOperation, Rehearsal, Restore, Undo
 from retentive.history.pages import Feed, ListedVersion, VersionQuery, feed, newest_position, version_page
 from retentive.history.plan import Mode
 from retentive.history.reads import LogFilter
@@ -342,7 +343,9 @@ class History:
         self, operation: PlannedOperation, dry_run: bool, actor: Actor | str | None, origin: Origin
     ) -> RestoreOutcome:
         try:
-            return self._context.result_of(Preview(operation) if dry_run else operation, actor, **origin)
+            return self._context.result_of(Rehearsal(operation) if dry_run else operation, actor, **origin)
+        except RolledBack as rehearsed:
+            return cast("RestoreOutcome", rehearsed.result)
         except Refused as refusal:
             raise self._context.raised(refusal) from None
 

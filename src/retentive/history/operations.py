@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, get_args
 
 from retentive.engine.guarded_writer import GuardedWriter
-from retentive.engine.operation import ReadOperation, WriteOperation
+from retentive.engine.operation import ReadOperation, RolledBack, WriteOperation
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.frozen import dataclass
 from retentive.history.apply import RestoreOutcome, Step, carry_out, clashing, in_the_way, possible, steps
@@ -297,6 +297,28 @@ class Preview(ReadOperation[RestoreOutcome]):
     def apply(self, snapshot: Snapshot, settings: Settings) -> RestoreOutcome:
         """Return the outcome that the operation would have."""
         return replace(self.intent.decided(snapshot), dry_run=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal(WriteOperation[RestoreOutcome]):
+    """Restore or undo that is rolled back. Unlike a `Preview`, it is refused by the same guards and limits."""
+
+    intent: PlannedOperation
+    needs_external_edits = True
+    for_paths = True
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name of the operation with the suffix `.preview`."""
+        return f"{self.intent.name}.preview"
+
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths of the operation."""
+        return self.intent.paths()
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> RestoreOutcome:
+        """Raise `RolledBack` with the outcome that the operation would have."""
+        raise RolledBack(replace(self.intent.apply(tx, writer), dry_run=True))
 
 
 def _steps_to(after: Version, before: Memory | None) -> list[Step]:

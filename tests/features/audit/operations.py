@@ -10,6 +10,7 @@ import retentive
 from retentive import MemoryStore, Mounts
 from retentive.console.pages.tree import ListLevels
 from retentive.engine.queries import list_memories
+from retentive.history.operations import Preview, Restore
 from retentive.history.reads import AsOf
 from retentive.stats import stats
 from retentive.stats.memory_use import memory_use
@@ -85,6 +86,11 @@ def reads(operation: str, act: Callable[[Scene, MemoryStore], object], *paths: s
 def list_as_of(scene: Scene, at: MemoryStore) -> object:
     operation = AsOf(list_memories(MemoryPath.known(ROOT)), scene.oldest.id)
     return at._core.run(operation, Invocation()).value()
+
+
+def previewed(scene: Scene, at: MemoryStore) -> object:
+    operation = Restore(MemoryPath.known(A), at.history._named(scene.oldest.id))
+    return at._core.run(Preview(operation), Invocation()).value()
 
 
 CASES: dict[str, Case] = {
@@ -169,7 +175,14 @@ CASES: dict[str, Case] = {
         actor=BOB,
         refused="read_only",
     ),
-    "Preview": reads("restore.preview", lambda scene, at: at.history.restore(A, scene.oldest.id, dry_run=True), A),
+    "Preview": reads("restore.preview", previewed, A),
+    "Rehearsal": Case(
+        lambda scene, at: at.history.restore(A, scene.oldest.id, dry_run=True),
+        "restore.preview",
+        (A,),
+        outcome="dry_run",
+        refused="read_only",
+    ),
     "AsOf": reads("list.as_of", list_as_of, ROOT),
     "Redact": Case(
         lambda scene, at: at.history.redact([scene.oldest.id], actor=BOB), "redact", actor=BOB, refused="read_only"

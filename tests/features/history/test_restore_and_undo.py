@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from retentive import Actor, InvalidInput, MemoryStore, NotFound
-from retentive.errors import ReadOnly, SensitiveValue, TooLarge
+from retentive.errors import ReadOnly, RetentiveError, SensitiveValue, TooLarge
 from retentive.history import operations
 from retentive.history.apply import RestoreOutcome
 from retentive.history.past import past_of
@@ -160,6 +160,36 @@ def test_a_deleted_memory_comes_back_with_its_history(store: MemoryStore) -> Non
     after, text = store.load(C)
     assert (text, after.id, after.created_at) == ("two", before.id, before.created_at)
     assert len(store.history.log(C)) == 4
+
+
+@pytest.mark.parametrize("settings", [
+    {}, {"read_only": True}, {"read_only_paths": [A]}, {"allow_write": {"session:*": ["/memories"]}},
+    {"max_memories": 1}, {"max_memory_bytes": 2}, {"max_store_bytes": 3},
+    {"review": ["user:*"]}, {"sensitive": "reject"},
+])  # fmt: skip
+def test_a_dry_run_answers_as_the_run(store: MemoryStore, settings: dict[str, object]) -> None:
+    """Also what a guard, a limit or a review says. It changes nothing."""
+    store.change_settings({"sensitive": "off"})
+    store.write(A, "key sk-ant-api03-" + "a1B2" * 23 + "AA\n" if "sensitive" in settings else "first\n")
+    store.write(A, "2\n")
+    store.write(B, "b\n")
+    at = store.versions(path=A)[-1].id
+    store.delete(A)
+    store.change_settings(settings)
+    store = store.acting_as("user:u")
+    before = [version.id for version in store.versions()], tree(store)
+    for name, arguments in (("restore", (A, at)), ("undo", ("HEAD",)), ("undo_by", ("*",))):
+        call = getattr(store.history, name)
+        said: list[object] = []
+        for dry_run in (True, False):
+            try:
+                said.append(dataclasses.replace(call(*arguments, dry_run=dry_run), dry_run=False))
+            except RetentiveError as error:
+                said.append((type(error), str(error)))
+            assert not dry_run or ([version.id for version in store.versions()], tree(store)) == before
+        assert said[0] == said[1]
+        if before != ([version.id for version in store.versions()], tree(store)):
+            break
 
 
 def test_a_directory_is_restored(store: MemoryStore) -> None:

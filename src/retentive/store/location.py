@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from retentive.history.removal import Removed
     from retentive.store.location_records import LocationRecords
 
-_open: WeakKeyDictionary[Accesses, Backend] = WeakKeyDictionary()
-"""Backends of open locations. All memory stores of a location refer to its access times, and keep it open."""
+_open: WeakKeyDictionary[Accesses, tuple[Backend, WeakSet[DailySweep]]] = WeakKeyDictionary()
+"""Backends and sweeps of open locations. All memory stores of a location keep its access times, and so keep it open."""
 
 DEFAULT_KEY = "default"
 ID = re.compile(r"memstore_[0-9a-f]{32}")
@@ -49,10 +49,16 @@ ID = re.compile(r"memstore_[0-9a-f]{32}")
 
 @atexit.register
 def _close_all() -> None:
-    for accesses, backend in list(_open.items()):
+    for accesses, (backend, sweeping) in list(_open.items()):
         with suppress(RetentiveError):
-            accesses.close()
-            backend.close()
+            _close(accesses, backend, sweeping)
+
+
+def _close(accesses: Accesses, backend: Backend, sweeping: Iterable[DailySweep]) -> None:
+    for daily in list(sweeping):
+        daily.at_close()
+    accesses.close()
+    backend.close()
 
 
 forking.in_child(_open.clear)  # a forked child leaves the locations of its parent alone
@@ -107,9 +113,9 @@ class Retentive:
         self._actor = actor
         self._clock = clock
         self._accesses = Accesses(backend, clock=clock)
-        _open[self._accesses] = backend
-        self._integration = "python"
         self._sweeping: WeakSet[DailySweep] = WeakSet()  # of the stores that are still open
+        _open[self._accesses] = backend, self._sweeping
+        self._integration = "python"
 
     def __repr__(self) -> str:
         return f"<Retentive on {type(self.backend).__name__}>"
@@ -287,10 +293,7 @@ class Retentive:
         are lost.
         """
         _open.pop(self._accesses, None)
-        for daily in list(self._sweeping):
-            daily.at_close()
-        self._accesses.close()
-        self.backend.close()
+        _close(self._accesses, self.backend, self._sweeping)
 
     def __enter__(self) -> Self:
         return self

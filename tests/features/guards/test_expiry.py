@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -430,6 +431,21 @@ def test_a_process_that_only_reads_sweeps_when_it_closes(tmp_path: Path, time: T
         run(store, "view", path=B)
     with opened("directory", tmp_path, clock=time, sweep=False) as place:
         assert paths(place.store()) == [B]
+
+
+def test_a_process_that_never_closes_sweeps_when_it_exits(tmp_path: Path) -> None:
+    program = """
+import sys, retentive
+now = [1_800_000_000.0]
+store = retentive.open(sys.argv[1], clock=lambda: now[0]).store()
+store.change_settings({"expire_after_days": 5})
+store.write("/memories/a", "x")
+store.write("/memories/b", "x")
+now[0] += 6 * 86_400
+store.view("/memories/b")
+"""
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "memory")], check=True, timeout=60)
+    assert os.listdir(tmp_path / "memory" / "memories") == ["b"]
 
 
 def test_one_process_sweeps_for_all(tmp_path: Path, time: Time) -> None:

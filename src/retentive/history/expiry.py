@@ -19,6 +19,7 @@ from retentive.history.clocks import CLOCK, SEEN, CheckedClock, ClockJump
 from retentive.history.expiry_rules import EXPIRY
 from retentive.storage.contract import Memory, Snapshot, Transaction, Version, to_datetime
 from retentive.storage.lookup import locate
+from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT
 
 SWEPT, LAST = "swept", "last"
@@ -130,7 +131,9 @@ def find(context: StoreContext, accessed: Mapping[str, float], now: float, snaps
     settings, memories = context.settings_of(snapshot), list(snapshot.memories(ROOT))
     old: Sequence[tuple[str, int]] = ()
     if settings.keep_versions_days:
-        old = expiry_rules.prunable(snapshot.versions(), {memory.id: memory.path for memory in memories}, settings, now)
+        old = expiry_rules.prunable(
+            all_versions(snapshot), {memory.id: memory.path for memory in memories}, settings, now
+        )
     return Sweep(tuple(expiry_rules.expired(memories, accessed, settings, now)), tuple(old))
 
 
@@ -224,7 +227,7 @@ def _prunable_of(
     for memory_id in memory_ids:
         memory = snapshot.find(memory_id)
         living = {} if memory is None else {memory_id: memory.path}
-        old += expiry_rules.prunable(snapshot.versions(memory_id=memory_id), living, settings, now)
+        old += expiry_rules.prunable(all_versions(snapshot, memory_id=memory_id), living, settings, now)
     return old
 
 

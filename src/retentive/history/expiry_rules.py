@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
 
 from retentive.engine.guarded_writer import WriteRules
 from retentive.storage.contract import Actor, Memory, Version
@@ -60,23 +59,37 @@ def prunable(
     A version is kept if it was the current version at any time in the last `keep_versions_days` days. The store can
     therefore be read as of any time in these days. A version is also kept if it is one of the newest `keep_versions`
     versions of its memory, or if the memory is read-only. `living` maps the ids of existing memories to their paths.
-    The last known path of a deleted memory determines whether it is read-only.
+    The last known path of a deleted memory determines whether it is read-only. `versions` come newest first. They are
+    read one by one, so that a long history needs no memory.
     """
     horizon = (now - settings.keep_versions_days * _DAY_S) * 1e6
-    by_memory: dict[str, list[Version]] = {}
+    memories: dict[str, _Pruning] = {}
     for version in versions:
-        by_memory.setdefault(version.memory_id, []).append(version)
+        at, memory = to_us(version.created_at), memories.get(version.memory_id)
+        if memory is None:
+            memory = memories[version.memory_id] = _Pruning(version.id, at, living.get(version.memory_id, ""))
+        else:
+            if memory.count >= settings.keep_versions and memory.newer_at < horizon:
+                memory.gone.append((version.id, memory.newer_at))
+            memory.newer_at = at
+        memory.count += 1
+        memory.path = memory.path or version.path
     gone: list[tuple[str, int]] = []
-    keep = settings.keep_versions
-    for memory_id, own in by_memory.items():
-        path = living.get(memory_id) or next((version.path for version in own if version.path), "")
-        if WriteRules.is_read_only(settings, path):
+    for memory_id, memory in memories.items():
+        if WriteRules.is_read_only(settings, memory.path):
             continue
-        gone += [
-            (older.id, to_us(newer.created_at))
-            for number, (newer, older) in enumerate(pairwise(own), start=1)
-            if number >= keep and to_us(newer.created_at) < horizon
-        ]
-        if not keep and memory_id not in living and to_us(own[0].created_at) < horizon:
-            gone.append((own[0].id, 0))  # the deletion goes last; without it, an older version would look current
+        gone += memory.gone
+        if not settings.keep_versions and memory_id not in living and memory.newest_at < horizon:
+            gone.append((memory.newest, 0))  # the deletion goes last; without it, an older version would look current
     return gone
+
+
+class _Pruning:
+    """What a walk over the versions of a memory, newest first, has found so far."""
+
+    __slots__ = ("count", "gone", "newer_at", "newest", "newest_at", "path")
+
+    def __init__(self, newest: str, newest_at: int, path: str) -> None:
+        self.newest, self.path, self.count = newest, path, 0
+        self.newest_at = self.newer_at = newest_at
+        self.gone: list[tuple[str, int]] = []

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time as real_time
+import tracemalloc
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -663,3 +664,21 @@ def test_an_invalid_view_time_is_ignored(tmp_path: Path, time: Time) -> None:
         run(store, "view", path=A)
     with opened("sqlite", tmp_path, clock=time) as place:
         assert dict(place.backend.side_records(place.store().id, KIND)) == {memory_id: f"{time.now:.0f}"}
+
+
+def test_a_sweep_does_not_load_the_history(time: Time) -> None:
+    """A history that is five times as long needs no more memory, in a sweep as in its preview."""
+    peaks = []
+    for versions in (2_000, 10_000):
+        with retentive.open("sqlite://", clock=time) as place:
+            store = place.store()
+            store.change_settings({"keep_versions_days": 30})
+            for number in range(versions):
+                store.write(A, f"{number}")
+            store.sweep(accept_clock=True)  # imports what it needs
+            tracemalloc.start()
+            store.sweep(dry_run=True, accept_clock=True)
+            store.sweep(accept_clock=True)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert peaks[1] < 2 * peaks[0]

@@ -270,3 +270,23 @@ def test_a_moment_never_shows_half_a_change(store: MemoryStore) -> None:
         assert store.history.text_at("/memories/new/zero", version.id)[1] == "0"
     assert store.history.restore("/memories", moved[-1].id).done
     assert [memory.path for memory in store.memories()] == whole
+
+
+@pytest.mark.xfail(strict=True, reason="until the core's new tables have an index of paths (step 4)")
+@pytest.mark.parametrize("target", ["/memories/gone.md", "/memories/d"], ids=["a deleted memory", "a directory"])
+def test_the_log_of_a_path_needs_no_scan_of_the_store(tmp_path: Path, target: str) -> None:
+    """Ten times the versions of other memories take no more steps of SQLite."""
+    steps = []
+    for others in (200, 2_000):
+        with opened("sqlite", tmp_path / str(others)) as place:
+            store, counted = place.store(), count()
+            for path in ("/memories/gone.md", "/memories/d/a.md"):
+                store.create(path, "x")
+            store.delete("/memories/gone.md")
+            for number in range(others):
+                store.write("/memories/other.md", f"{number}")
+            with place.backend.reading() as connection:  # type: ignore[attr-defined]
+                connection._raw.set_progress_handler(lambda counted=counted: next(counted) < 0, 1)
+            assert len(store.history.log(target)) in {1, 2}
+            steps.append(next(counted))
+    assert steps[1] < 2 * steps[0]

@@ -118,7 +118,7 @@ class RetentiveTarget(Target):
         self.opened.close()
 
 
-def opened_on(directory: str, mount: str) -> Retentive:
+def opened_on(directory: str, mount: str | None) -> Retentive:
     """Open a directory whose file system has this mount, whatever the kernel says."""
     from retentive.redaction.examiner import TextExaminer
     from retentive.storage.files import DirectoryBackend

@@ -19,7 +19,7 @@ from retentive.history.scope import versions_in
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
-from retentive.values.records import OF_FILES, time_in_id, to_us
+from retentive.values.records import EXTERNAL, time_in_id, to_us
 
 TIMES = "2026-11-21T10:00, 2026-11-21, 2h, 3d, today or yesterday"
 FORMS = "r1234, HEAD, HEAD~2, @{yesterday}, a time (2026-11-21T10:00, 2h) or the id of a version"
@@ -267,7 +267,7 @@ def _same_change(found: Snapshot, version: Version) -> list[Version]:
 
 
 def _without_external(versions: list[Version]) -> list[Version]:
-    return [version for version in versions if version.actor not in OF_FILES] or versions
+    return [version for version in versions if version.actor != EXTERNAL] or versions
 
 
 def _newest_of_change(found: Snapshot, revision: Revision, target: MemoryPath | None) -> Version:
@@ -275,7 +275,7 @@ def _newest_of_change(found: Snapshot, revision: Revision, target: MemoryPath | 
     if isinstance(revision.base, Number) and not revision.back:
         any_of_it = _any_numbered(found, revision.base.number)
         newest = next(found.versions(revision_of=any_of_it.id, limit=1))
-        if newest.actor not in OF_FILES:
+        if newest.actor != EXTERNAL:
             return newest
     return named_change(found, revision, target)[0]
 

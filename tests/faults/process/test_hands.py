@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -215,3 +215,65 @@ def test_files_removed_while_a_program_runs_stay_removed(tmp_path: Path) -> None
     with retentive.open(place) as opened:
         assert opened.store().memories() == []
         assert of_jobs(opened.store()) == sorted(f"deleted {path}" for path in BEFORE)
+
+
+WRITER = """
+import sys
+import retentive
+place, name, count = sys.argv[1:]
+store = retentive.open(place).store()
+for number in range(int(count)):
+    line = f"{name}.{number}"
+    command = {"command": "insert", "path": "/memories/shared.md", "insert_line": 0, "insert_text": line}
+    if store.execute(command).is_error:
+        break
+    print(line, flush=True)
+"""
+
+
+def test_removed_files_of_the_bookkeeping_lose_nothing(tmp_path: Path) -> None:
+    """Processes that write the same memory go on, also with those that start afterwards."""
+    place = tmp_path / "memory"
+    with retentive.open(place) as opened, ExitStack() as ends:
+        opened.store().write("/memories/shared.md", "")
+        writers = [ends.enter_context(writing(place, f"early{number}")) for number in range(2)]
+        acknowledged = [line for writer in writers for line in first_lines(writer)]
+        for name in ("journal", "live"):
+            (place / ".retentive" / name).unlink()
+        writers += [ends.enter_context(writing(place, f"late{number}")) for number in range(2)]
+        for writer in writers:
+            assert writer.stdout is not None
+            acknowledged += writer.stdout.read().split()
+        assert len(acknowledged) == len(writers) * COUNT
+        assert sorted(opened.store().read("/memories/shared.md").split()) == sorted(acknowledged)
+        assert of_jobs(opened.store()) == []
+
+
+COUNT = 400
+
+
+def writing(place: Path, name: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITER, str(place), name, str(COUNT)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def first_lines(writer: subprocess.Popen[str]) -> list[str]:
+    assert writer.stdout is not None
+    return [writer.stdout.readline().strip() for _ in range(10)]
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_an_edit_of_equal_size_in_the_same_second_is_noticed(tmp_path: Path) -> None:
+    """The file system has whole seconds. The files are looked at before and after the edit."""
+    with disk(tmp_path, inode_bytes=128) as hardware, retentive.open(hardware.mount_point / "memory") as opened:
+        store, root = opened.store(), hardware.mount_point / "memory" / "memories"
+        for number in range(20):
+            path = f"/memories/{number}.md"
+            store.create(path, "price: 100\n")
+            assert store.read(path) == "price: 100\n"
+            (root / f"{number}.md").write_text("price: 200\n")
+            assert store.read(path) == "price: 200\n"
+            store.write(path, "price: 300\n")
+            (root / f"{number}.md").write_text("price: 400\n")
+            store.execute({"command": "insert", "path": path, "insert_line": 1, "insert_text": "more"})
+            assert (root / f"{number}.md").read_text() == "price: 400\nmore\n"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from retentive.storage.files.journal import mount_id
 from support.profiles import sized
-from support.targets import BACKENDS, CONTROL, open_target, url_of
+from support.targets import BACKENDS, CONTROL, MOUNT, open_target, url_of
 
 from .ext4 import Disk, disk, why_not
 from .rounds import judge, look, work_until, writers_for
@@ -41,6 +42,22 @@ def test_a_power_cut_loses_no_acknowledged_change(backend: str, tmp_path: Path) 
     assert acknowledged > ROUNDS
 
 
+def test_the_kernel_tells_one_mount_from_the_next(tmp_path: Path) -> None:
+    """The same with the names of the kernel. Before Linux 6.8, it may use them again."""
+    rng = random.Random("kernel")
+    with disk(tmp_path) as hardware:
+        descriptor = os.open(hardware.mount_point, os.O_RDONLY)
+        name = mount_id(descriptor)
+        os.close(descriptor)
+        if name is None or name.split()[2] == "0":
+            pytest.skip("the kernel has no unique names of mounts")
+        for number in range(ROUNDS):
+            hardware.recover()
+            del os.environ[MOUNT]
+            problems, _ = one_cut("directory", hardware.mount_point, number, rng, hardware, has_name=False)
+            assert (number, problems) == (number, [])
+
+
 def test_the_simulated_cuts_lose_unsynced_data(tmp_path: Path) -> None:
     """The SDK's local tool is the control.
 
@@ -65,12 +82,19 @@ def test_the_simulated_cuts_lose_unsynced_data(tmp_path: Path) -> None:
     assert [name for name in names if f"/memories/new-{name}" not in kept] != []
 
 
-def one_cut(backend: str, directory: Path, seed: int, rng: random.Random, hardware: Disk) -> tuple[list[str], int]:
-    """Cut the power at a random moment of a busy loop. Returns the problems and the number of acknowledged changes."""
+def one_cut(
+    backend: str, directory: Path, seed: int, rng: random.Random, hardware: Disk, *, has_name: bool = True
+) -> tuple[list[str], int]:
+    """Cut the power at a random moment of a busy loop. Returns the problems and the number of acknowledged changes.
+
+    If `has_name` is false, the next mount has only the name that the kernel gives it.
+    """
     start, _ = look(backend, directory)
     os.sync()  # calls of the judge's own opening and closing are not counted
     writers = writers_for(seed)
     stories = work_until(url_of(backend, directory), writers, rng, cut=hardware.cut)
     hardware.recover()
+    if not has_name:
+        del os.environ[MOUNT]
     found, faults = look(backend, directory)
     return judge(start, writers, stories, found) + faults, sum(story.acknowledged for story in stories)

@@ -40,8 +40,8 @@ _READ_BYTES = 1 << 20
 _QUARANTINE = (PRIVATE, "quarantine")
 _NAME_BYTES = 200  # part of the old name that a quarantined file keeps; with the time prefix it fits NAME_MAX
 _ALTERED = (
-    "a file of an encrypted memory store was modified or removed; the recorded text was restored,"
-    " and a modified file is in .retentive/quarantine: %s"
+    "a file was altered, removed or damaged; the recorded text was restored, and an altered file is in"
+    " .retentive/quarantine: %s"
 )
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # nonblocking: the file may now be a pipe
 

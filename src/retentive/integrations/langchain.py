@@ -99,10 +99,10 @@ class _MemoryTool(BaseTool):
 
 
 def _run_of(config: RunnableConfig) -> str | None:
-    """Return the thread and the step of a call in LangGraph. A step that runs again has the same ones."""
+    """Return the thread and the task of a call in LangGraph. A task that runs again after a crash has the same ones."""
     found = config.get("metadata") or {}
-    thread, step = found.get("thread_id"), found.get("langgraph_step")
-    return None if thread is None or step is None else f"{thread} {step}"[:MAX_NAME_CHARS]
+    thread, task = found.get("thread_id"), found.get("langgraph_checkpoint_ns")
+    return None if thread is None or task is None else f"{thread} {task}"[-MAX_NAME_CHARS:]
 
 
 def _text(reply: Reply) -> str:

@@ -32,6 +32,7 @@ from retentive.integrations.memory import (
     memory_of_run,
 )
 from retentive.integrations.named import named
+from retentive.values.names import MAX_NAME_CHARS
 
 if TYPE_CHECKING:
     from retentive.mounts import MemoryTree
@@ -111,4 +112,4 @@ def memory_tool(
 def _run_of(context: RunContext[Any]) -> str | None:
     """Return the run and the step of a call. A durable workflow gives a repeated step the same ones."""
     run_id = getattr(context, "run_id", None)
-    return None if run_id is None else f"{run_id} {context.run_step}"
+    return None if run_id is None else f"{run_id} {context.run_step}"[-MAX_NAME_CHARS:]

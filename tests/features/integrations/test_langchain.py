@@ -14,6 +14,9 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
 from pydantic import SecretStr
 
 from retentive import TOOL, InvalidInput, MemoryStore, Reply
@@ -41,6 +44,7 @@ from .conversations import (
     story,
 )
 
+INSERT = {"command": "insert", "path": A, "insert_line": 0, "insert_text": "x"}
 HELLO: Any = {"messages": [{"role": "user", "content": "Hello"}]}
 
 
@@ -221,3 +225,29 @@ except ImportError as error:
     print(error)
 """
     assert "pip install 'langchain>=1.4,<2' 'langchain-anthropic>=1.7,<2'" in run(code)
+
+
+def test_in_a_thread_of_langgraph_a_task_that_runs_again_makes_its_change_once(store: MemoryStore) -> None:
+    """The first run dies after the change. Two tasks may use the same id of a call, as many models do."""
+    store.create(A, "")
+    calls = [{"name": "memory", "args": INSERT, "id": "call_0"}]
+    tools, is_dying = ToolNode([memory_tool(store, actor="session:s")]), [True]
+
+    def run_tools(state: MessagesState, config: RunnableConfig) -> Any:
+        done = tools.invoke(state, config)
+        if is_dying.pop():
+            raise KeyboardInterrupt
+        return done
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("tools", run_tools)
+    graph.add_edge(START, "tools")
+    app = graph.compile(checkpointer=InMemorySaver())
+    thread: RunnableConfig = {"configurable": {"thread_id": "t1"}}
+    with pytest.raises(KeyboardInterrupt):
+        app.invoke({"messages": [AIMessage("", tool_calls=calls)]}, thread)
+    is_dying[:] = [False, False]
+    app.invoke(None, thread)
+    assert store.read(A) == "x\n"
+    app.invoke({"messages": [AIMessage("", tool_calls=calls)]}, thread)
+    assert store.read(A) == "x\nx\n"

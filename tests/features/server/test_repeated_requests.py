@@ -293,3 +293,20 @@ def test_records_of_requests_to_the_location_go_with_the_new_ones(api: Api, monk
         now[0] += 86_400
     api.post("/v1/memory_stores", {"name": "x"}, idempotency_key="last")
     assert len(api.place.opened.records.list("request")) <= 9
+
+
+@pytest.mark.parametrize(("run", "lines"), [(None, 4), ("conversation 7, turn 3", 1)])
+def test_the_header_names_the_run_in_which_an_id_counts(
+    api: Api, store: MemoryStore, at: str, run: str | None, lines: int
+) -> None:
+    store.create(A, "")
+    insert = {"command": "insert", "path": A, "insert_line": 0, "insert_text": "x"}
+    headers = {} if run is None else {"retentive_run": run}
+    sent: list[tuple[str, dict[str, Any]]] = [
+        ("commands", {"id": "call_0", "command": insert}),
+        ("tool", {"type": "tool_use", "id": "call_0", "name": "memory", "input": insert}),
+    ]
+    for route, body in sent * 2:
+        assert api.post(f"{at}/{route}", body, **headers).status == 200
+        assert api.post(f"{at}/{route}", body, retentive_run="x" * 256).status == 400
+    assert store.read(A) == "x\n" * lines

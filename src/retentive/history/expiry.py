@@ -9,10 +9,12 @@ from functools import partial
 from typing import Any
 
 from retentive.audit.chain import LISTED_CHANGES
+from retentive.engine.access_times import KIND
 from retentive.engine.context import StoreContext
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import Read, WriteOperation
+from retentive.errors import Unavailable
 from retentive.frozen import dataclass
 from retentive.history import clocks, expiry_rules
 from retentive.history.clocks import CLOCK, SEEN, CheckedClock, ClockJump
@@ -164,7 +166,10 @@ def _prune(tx: Transaction, *, ids: Sequence[str]) -> None:
 def sweep_of_today(context: StoreContext) -> Iterator[None]:
     """Sweep in short transactions, unless a process has swept within a day. Yield after each piece."""
     now = context.clock()
-    if not context.read(partial(_is_to_sweep, now=now)) or not context.follow_up(partial(_begin, now=now)):
+    if not context.read(partial(_is_to_sweep, now=now)):
+        return
+    yield from _while_locked(context)
+    if not context.follow_up(partial(_begin, now=now)):
         return
     clock = clocks.check(context)
     context.follow_up(partial(_note_clock, sighting=clock.record), may_use_reserve=True)
@@ -178,12 +183,25 @@ def sweep_of_today(context: StoreContext) -> Iterator[None]:
         memories = [memory for memory in memories if memory.id not in tried]
         if len(idle) == _EXPIRED_AT_ONCE:
             yield
+        yield from _while_locked(context)
     for old in _old_versions(context, clock.now):
+        yield from _while_locked(context)
         if old:
             context.result_of(Sweep((), tuple(old)), EXPIRY)
             context.follow_up(partial(_prune, ids=[version_id for version_id, _ in old]), may_use_reserve=True)
         yield
     _forget_views(context, clock.now)
+
+
+def _while_locked(context: StoreContext) -> Iterator[None]:
+    """Yield as long as a piece would wait for another writer. Only side records can be tried without waiting."""
+    while True:
+        try:
+            context.backend.put_side_records(context.id, KIND, {}, wait=False)
+        except Unavailable:
+            yield
+        else:
+            return
 
 
 def _is_to_sweep(snapshot: Snapshot, *, now: float) -> bool:

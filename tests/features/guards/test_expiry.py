@@ -449,6 +449,23 @@ store.view("/memories/b")
     assert os.listdir(tmp_path / "memory" / "memories") == ["b"]
 
 
+@pytest.mark.parametrize("backend", ["sqlite", "directory"])
+def test_a_sweep_does_not_wait_for_another_writer(
+    backend: str, tmp_path: Path, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is done later. Nothing else has begun the sweep of the day meanwhile."""
+    with opened(backend, tmp_path, clock=time) as place:
+        store = place.store()
+        store.change_settings({"expire_after_days": 5})
+        create(store, A)
+        time.pass_days(6)
+        with opened(backend, tmp_path, clock=time, sweep=False) as other, writing(other):
+            place.store()
+        create(store, B)
+        assert paths(place.store()) == [B]
+    assert caplog.records == []
+
+
 def test_one_process_sweeps_for_all(tmp_path: Path, time: Time) -> None:
     """The day of the last sweep stands in the location. `sweep=False` never sweeps."""
     with (

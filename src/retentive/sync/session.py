@@ -283,6 +283,8 @@ def watch(session: SyncSession, hints: Callable[[float], bool], report: Callable
         is_due = now - looked >= RESCAN_S
         try:
             files = session.folder.stamps(session.options.ignored) if is_due else seen.files
+            if is_due:  # unlike `versions`, this also looks for edits by hand in the files of a directory
+                session.store.history.log(limit=1)
             glance = Glance(newest_version(session.store), files)
             if glance != seen or now - full >= FULL_ROUND_S:
                 done = session.run()

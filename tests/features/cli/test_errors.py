@@ -124,3 +124,32 @@ def test_no_location_is_shown_with_its_password(url: str, password: str) -> None
 )
 def test_the_rest_of_a_location_is_shown(url: str, expected: str) -> None:
     assert shown(url) == expected
+
+
+HOSTILE = "x\x1b]0;owned\x07\x1b[31m"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("import", HOSTILE),
+        ("import", f"{HOSTILE}/none"),
+        ("restore-backup", f"{HOSTILE}.tar"),
+        ("export", f"{HOSTILE}/a.md"),
+        ("backup", f"{HOSTILE}/a.md"),
+        ("--keys", HOSTILE, "ls"),
+        ("--store", HOSTILE, "ls"),
+        ("sync", f"{HOSTILE}/none"),
+        ("sync", "."),
+        ("ls", HOSTILE),
+        ("log", "--by", HOSTILE),
+        (HOSTILE,),
+    ],
+)
+def test_names_never_control_the_terminal(directory: Path, arguments: tuple[str, ...]) -> None:
+    """Control characters of names are escaped, also in a pipe, whose other end may be a terminal."""
+    (directory / HOSTILE).mkdir()
+    for name in (f"{HOSTILE}.tar", f"{HOSTILE}/{HOSTILE}.md"):
+        (directory / name).write_text("no backup")
+    ended = here("sqlite:///memory.db", *arguments)
+    assert all(char.isprintable() for char in (ended.stdout + ended.stderr).replace("\n", "").replace("\t", ""))

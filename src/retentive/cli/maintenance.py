@@ -228,7 +228,9 @@ def doctor(
     Without --repair and --discard, nothing is written. A repair deletes nothing. The memory stores can stay in use.
     Each finding has a severity (ok, note, problem, repaired), a memory store, a code and a description. In a pipe, each
     line has the four fields of a finding and then its advice, separated by tabs. Exits with status 17 if problems
-    remain. The file of --bundle does not contain memories, paths, actors, names, keys, descriptions or URLs.
+    remain, and with status 15 if a store could not be checked because its keys are missing or wrong. A failure of the
+    disk, the network or the permissions is an error with its own status, as in every command. The file of --bundle does
+    not contain memories, paths, actors, names, keys, descriptions or URLs.
     """
     from retentive.doctor import check_location  # noqa: PLC0415 - slow to import
 
@@ -252,9 +254,9 @@ def doctor(
         bundled.extend(found)
     counts: Counter[str] = Counter(finding.severity for finding in found)
     value = {"findings": [_finding_object(finding) for finding in found], **{name: counts[name] for name in _COUNTED}}
-    output.emit(
-        value, rows="findings", shown=_findings_shown(found, counts), status=PROBLEMS if counts["problem"] else 0
-    )
+    is_locked = any(finding.code == "locked" for finding in found)
+    status = PROBLEMS if counts["problem"] else status_of("locked") if is_locked else 0
+    output.emit(value, rows="findings", shown=_findings_shown(found, counts), status=status)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from retentive.values.listing import human_size
 _JSON = "Print a JSON object with id, key, name, description, metadata, workspace_id, memories, size_bytes and times."
 _FIELDS = (
     *("id", "key", "name", "memories", "size_bytes", "created_at", "workspace_id", "description", "metadata"),
-    *("updated_at", "archived_at"),
+    *("updated_at", "archived_at", "damage"),
 )
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -164,4 +164,5 @@ def _shown_row(info: StoreInfo) -> tuple[str, ...]:
 
 def _row(info: StoreInfo) -> tuple[str, ...]:
     counts = str(info.memories), str(info.size_bytes)
-    return info.id, info.key or "", info.name, *counts, output.exact_time(info.created_at)
+    name = info.name if info.damage is None else f"{info.name} (damaged: {info.damage})".lstrip()
+    return info.id, info.key or "", name, *counts, output.exact_time(info.created_at)

@@ -8,7 +8,7 @@ from retentive.errors import InvalidInput
 from retentive.frozen import dataclass
 from retentive.storage.contract import Backend, StoreInfo
 from retentive.values.pages import ListPage
-from retentive.values.properties import named
+from retentive.values.properties import listed
 from retentive.values.records import SYSTEM_STORE, to_us
 
 _AT_ONCE = 100
@@ -61,7 +61,7 @@ def list_stores(backend: Backend, chosen: StoreFilter, after: str | None, limit:
         stores = backend.list_stores(
             after=low, before=before, workspace=chosen.workspace, newest_first=True, limit=at_once
         )
-        found += map(named, filter(chosen.fits, stores))
+        found += filter(chosen.fits, map(listed, stores))
         if len(stores) < at_once:
             break
         before = stores[-1].id

@@ -59,9 +59,10 @@ KINDS: dict[str, Kind] = {
         ),
         _note(
             "locked",
-            "The store is encrypted and was not checked, because its key is missing.",
-            "open the location with its keys",
+            "The store was not checked: its key is missing or wrong, or it is not encrypted although keys were given.",
+            "open the location with the keys of the store, or without keys if it is not encrypted",
         ),
+        _note("key_destroyed", "The encryption key of the store was destroyed, so nothing in it can be read.", ""),
         Kind("schema_old", "The tables have the schema of an older retentive.", "`retentive migrate-schema`"),
         Kind("schema_foreign", "The storage belongs to another application.", "choose another location"),
         Kind("schema_new", "The storage has the schema of a newer retentive.", "upgrade retentive"),

@@ -29,7 +29,7 @@ from retentive.storage.contract import (
 from retentive.store import MemoryStore, core_of
 from retentive.store.daily_sweep import DailySweep
 from retentive.values.pages import ListPage
-from retentive.values.properties import Properties, named
+from retentive.values.properties import Properties, listed, named
 from retentive.values.records import SYSTEM_STORE
 from retentive.values.replies import Replies
 
@@ -182,8 +182,8 @@ class Retentive:
         return LocationRecords(self.backend)
 
     def stores(self) -> list[StoreInfo]:
-        """Return all memory stores of all workspaces, oldest first."""
-        return [named(info) for info in self.backend.list_stores() if info.id != SYSTEM_STORE]
+        """Return all memory stores of all workspaces, oldest first. A damaged store says so in `StoreInfo.damage`."""
+        return [listed(info) for info in self.backend.list_stores() if info.id != SYSTEM_STORE]
 
     def create_store(
         self,

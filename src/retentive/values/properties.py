@@ -11,7 +11,7 @@ from functools import lru_cache
 from retentive.errors import Damaged, InvalidInput
 from retentive.frozen import dataclass
 from retentive.values.names import plain_name
-from retentive.values.records import StoreInfo, to_datetime, to_us
+from retentive.values.records import HIGHEST_COUNTER, StoreInfo, time_in_id, to_datetime, to_us
 
 MAX_DESCRIPTION_CHARS, MAX_METADATA = 1_024, 16
 MAX_NAME_CHARS, MAX_VALUE_CHARS = 64, 512  # of one entry of the metadata
@@ -84,6 +84,20 @@ def named(info: StoreInfo) -> StoreInfo:
     """Return `info` with the name from the properties. If they contain no name, return `info` unchanged."""
     name = info.described.name
     return info if name is None else replace(info, name=name)
+
+
+def listed(info: StoreInfo) -> StoreInfo:
+    """Return `info` as `named` does. If its properties cannot be read, return it without them, as a damaged store."""
+    try:
+        return named(info)
+    except Damaged as error:
+        return replace(info, properties=None, damage=str(error))
+
+
+def damaged_store(store_id: str, error: Damaged) -> StoreInfo:
+    """Return the entry of a listing for a memory store whose row cannot be read."""
+    at = time_in_id(store_id) or 0
+    return StoreInfo(store_id, None, "", to_datetime(at if at < HIGHEST_COUNTER else 0), 0, 0, damage=str(error))
 
 
 def _description(text: object) -> str:

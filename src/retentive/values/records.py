@@ -98,7 +98,8 @@ class StoreInfo:
 
     `properties` is JSON that the backend does not interpret. `description`, `metadata`, `updated_at` and `archived_at`
     are parsed from it. In an encrypted store this JSON is encrypted: without the key, the store has no name and no
-    description. An erased store has only its id and `erased_at`.
+    description. An erased store has only its id and `erased_at`. In a listing, `damage` says why the row of a damaged
+    store cannot be read; the other fields may then be empty.
     """
 
     id: str
@@ -111,6 +112,7 @@ class StoreInfo:
     erased_at: datetime | None = None
     workspace_id: str = DEFAULT_WORKSPACE
     properties: str | None = None
+    damage: str | None = None
 
     @property
     def description(self) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retentive.cli.exits import PROBLEMS
+from retentive.cli.exits import PROBLEMS, status_of
 from retentive.storage.findings import KINDS
 from support.command_line import AT, here, process, terminal
 from support.damage import fill, opened, sql
@@ -73,13 +73,13 @@ def test_on_a_terminal_there_is_a_table_and_advice(at: str, tmp_path: Path) -> N
 
 
 def test_sealed_stores_are_checked_with_their_keys(tmp_path: Path) -> None:
-    """Without the keys, a finding says that the store was not checked."""
+    """Without the keys, a finding says that the store was not checked, with the status of any other command."""
     at, keys = f"sqlite:///{tmp_path}/sealed.db", str(tmp_path / "keys.json")
     assert here(at, "--keys", keys, "encryption", "new").exit_code == 0
     assert here(at, "--keys", keys, "--seal-paths", "create", "/memories/a.md", "a").exit_code == 0
     assert here(at, "--keys", keys, "doctor").stdout.startswith("ok\tdefault\thealthy")
     without = here(at, "doctor")
-    assert without.exit_code == 0
+    assert without.exit_code == here(at, "ls").exit_code == status_of("locked")
     assert without.stdout.startswith("note\tdefault\tlocked")
 
 

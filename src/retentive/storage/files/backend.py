@@ -211,6 +211,10 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)
         private = os.path.join(self.root, PRIVATE)
+        for name in (PRIVATE, "memories"):
+            path = os.path.join(self.root, name)
+            if os.path.islink(path) or (os.path.exists(path) and not os.path.isdir(path)):
+                raise _not_a_directory(name)
         try:
             check_format(private)
         except FileNotFoundError:
@@ -273,7 +277,11 @@ def _own_directory(name: str, base: int) -> None:
     try:
         os.close(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base))
     except NotADirectoryError:
-        raise InvalidInput(f"{name} in the location must be a directory, not a link or a file") from None
+        raise _not_a_directory(name) from None
+
+
+def _not_a_directory(name: str) -> InvalidInput:
+    return InvalidInput(f"{name} in the location must be a directory, not a link or a file")
 
 
 def _refuse_links(private: str) -> None:

@@ -26,6 +26,7 @@ from retentive.storage.objects.reachability import marks_of, put_mark
 from retentive.storage.objects.reader import ObjectStorage
 from retentive.storage.objects.records import check_head, head_of, pack, unpack
 from retentive.storage.objects.requests import Missing, Requests, Tag, Taken, Unsure, check_process, together
+from retentive.values.properties import damaged_store
 from retentive.values.records import to_us
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -164,14 +165,20 @@ class StoresBackend(Backend):
         ids = (each for each in names if each > (after or "") and (before is None or each < before))
         workspace, found = chosen.get("workspace"), list[StoreInfo]()
         while some := list(islice(ids, _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE))):
-            infos = together([partial(self._present, store_id) for store_id in some])
-            found += [info for info in infos if info is not None and workspace in {None, info.workspace_id}]
+            infos = together([partial(self._listed, store_id) for store_id in some])
+            found += [info for info in infos if info and (info.damage or workspace in {None, info.workspace_id})]
         return found
 
     def _present(self, store_id: str) -> StoreInfo | None:
         with suppress(NotFound):
             return self._manifests.live(store_id).manifest.info()
         return None
+
+    def _listed(self, store_id: str) -> StoreInfo | None:
+        try:
+            return self._present(store_id)
+        except Damaged as error:
+            return damaged_store(store_id, error)
 
     def _mark_erased(self, store_id: str, actor: Actor | None) -> None:
         """Replace the manifest of a store with an empty one that records the erasure (a tombstone).

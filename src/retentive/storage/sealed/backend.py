@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TypeVar, Unpack
 
-from retentive.errors import Damaged, InvalidInput, Locked, RetentiveError, Unavailable
+from retentive.errors import Damaged, InvalidInput, Locked, RetentiveError, Unavailable, UnknownSchema
 from retentive.frozen import dataclass
 from retentive.storage import capabilities
 from retentive.storage.capabilities import Checkable, Encrypting
@@ -90,7 +90,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
             return info
         try:
             properties = self._keys_of(info.id, info.seal).open_metadata("properties", info.properties)
-        except (Locked, Damaged, _Pending):  # reported when the store is opened
+        except (Locked, Damaged, UnknownSchema, _Pending):  # reported when the store is opened
             properties = None
         return replace(info, properties=properties)
 

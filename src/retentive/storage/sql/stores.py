@@ -12,6 +12,8 @@ from retentive.errors import Damaged, NotFound
 from retentive.storage.contract import DEFAULT_WORKSPACE, NewStore, StoreInfo, StoreSelection, to_datetime
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.storage.sql.schema import TABLES_OF_STORES
+from retentive.values.paths import visible
+from retentive.values.properties import damaged_store
 
 _STORE = "id, store_key, name, created_at, memories, size_bytes, seal, erased_at, workspace, properties"
 _BY_KEY = "workspace = ? AND store_key = ?"
@@ -67,20 +69,36 @@ def find_store(connection: Connection, store_id: str) -> StoreInfo:
 
 
 def select_stores(connection: Connection, chosen: StoreSelection) -> list[StoreInfo]:
-    """Return the stores that are not erased and meet the conditions in `chosen`, in order of their ids."""
+    """Return the stores that are not erased and meet the conditions in `chosen`, in order of their ids.
+
+    A store whose row cannot be read is returned with `StoreInfo.damage`.
+    """
     clauses = (
         ("id > ?", chosen.get("after")),
         ("id < ?", chosen.get("before")),
         ("workspace = ?", chosen.get("workspace")),
     )
-    sql, values = f"SELECT {_STORE} FROM stores WHERE erased_at IS NULL", list[Value]()
+    sql, values = "FROM stores WHERE erased_at IS NULL", list[Value]()
     for clause, value in clauses:
         if value is not None:
             sql, values = f"{sql} AND {clause}", [*values, value]
     sql += " ORDER BY id DESC" if chosen.get("newest_first") else " ORDER BY id"
     if (limit := chosen.get("limit")) is not None:
         sql, values = sql + " LIMIT ?", [*values, limit]
-    return [_store(row) for row in connection.rows(sql, values)]
+    try:
+        return [_store(row) for row in connection.rows(f"SELECT {_STORE} {sql}", values)]
+    except Damaged:
+        return [_readable(connection, cast("int", row[0])) for row in connection.rows(f"SELECT no {sql}", values)]
+
+
+def _readable(connection: Connection, number: int) -> StoreInfo:
+    """Return one store of a listing, also if its row is damaged."""
+    store_id = f"memstore_{number}"
+    try:
+        store_id = str(connection.rows("SELECT id FROM stores WHERE no = ?", (number,))[0][0])
+        return _store(connection.rows(f"SELECT {_STORE} FROM stores WHERE no = ?", (number,))[0])
+    except Damaged as error:
+        return damaged_store(visible(store_id), error)
 
 
 def store_number(connection: Connection, store_id: str) -> int:
@@ -127,11 +145,18 @@ def _select(connection: Connection, clause: str, *values: str) -> StoreInfo | No
 
 
 def _store(row: Row) -> StoreInfo:
+    """Return the store in a row. SQLite returns values of any type, and a damaged text with lone surrogates."""
     id_, key, name, created, memories, size, seal, erased, workspace, properties = cast(
         "tuple[str, str | None, str, int, int, int, str | None, int | None, str, str | None]", row
     )
+    optional = [value for value in (key, seal, properties) if value is not None]
     try:
+        for text in (id_, name, workspace, *optional):
+            text.encode()
         created_at, erased_at = to_datetime(created), None if erased is None else to_datetime(erased)
-    except Damaged:
-        raise Damaged(f"the times of memory store {id_} cannot be read") from None
+        counts = memories + size
+    except (Damaged, AttributeError, TypeError, UnicodeEncodeError):
+        counts = None
+    if not isinstance(counts, int) or not all(isinstance(text, str) for text in (id_, name, workspace, *optional)):
+        raise Damaged(f"the row of memory store {visible(str(id_))} cannot be read")
     return StoreInfo(id_, key, name, created_at, memories, size, seal, erased_at, workspace, properties)

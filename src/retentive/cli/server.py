@@ -13,8 +13,9 @@ from typing import Any
 import click
 
 from retentive.cli import layouts, output
-from retentive.cli.location import FILE_VARIABLE, KEYS_VARIABLE, Location, shown
+from retentive.cli.location import FILE_VARIABLE, KEYS_VARIABLE, STORAGE_CODES, Location, naming, shown
 from retentive.errors import InvalidInput
+from retentive.locations import location_exists
 from retentive.server.key_store import KeyStore
 from retentive.server.keys import DEFAULT_SCOPES, DEFAULT_WORKSPACE, SCOPES, KeyRecord
 from retentive.server.options import CONFIG, ServeOptions, read_configuration, settings
@@ -94,7 +95,10 @@ def serve(location: Location, **given: Any) -> None:
         output.write_line(f"Serving {shown(location.url)} at {started['url']}")
 
     on_progress = output.note if sys.stderr.isatty() else PROGRESS.info  # a log file must contain only JSON
-    server.serve(options, on_start=on_start, on_progress=on_progress)
+    with naming("Location", location.shown):
+        location_exists(location.url)  # raises for a place that cannot be one
+    with naming("Location", location.shown, codes=STORAGE_CODES | {"permission_denied"}):
+        server.serve(options, on_start=on_start, on_progress=on_progress)
 
 
 def _pages(*, is_wanted: bool) -> str | None:

@@ -43,6 +43,14 @@ def test_peers_measures_every_case_with_every_tool(tmp_path: Path) -> None:
     assert "ratio to SDK" in printed
 
 
+def test_no_acknowledged_edit_is_lost(tmp_path: Path) -> None:
+    """The table of the README. The script fails if an edit of retentive is lost."""
+    command = [sys.executable, str(BENCHMARKS / "lost_edits.py"), "--tiny"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    assert "| retentive, directory | 12 | 12 |\n| retentive, SQLite | 12 | 12 |" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.long
 def test_floor_measures_multiples_and_costs(tmp_path: Path) -> None:
     """Each command has its multiple of a synced append, and its costs. Only a view writes no page."""

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import platform
+import re
 import sqlite3
 import statistics
 import struct
@@ -33,6 +34,7 @@ PREFIX = ".benchmark-"
 FS_IOC_GETFLAGS = 0x80086601
 FS_IOC_SETFLAGS = 0x40086602
 FS_TOPDIR_FL = 0x00020000
+_TARGET = re.compile(r"bar\b|at most\b|p99 <=")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,10 +109,11 @@ class Sheet:
             print("  ".join(cells).rstrip())
 
     def markdown(self) -> str:
-        """Table in Markdown."""
+        """Table in Markdown, without the columns that compare with a target."""
+        kept = [at for at, name in enumerate(self.columns) if at < 2 or not (name == "" or _TARGET.match(name))]
         marks = [":--" if at < 2 else "--:" for at in range(len(self.columns))]
         lines = [self.columns, marks, *self.rows]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return "\n".join(f"| {' | '.join(line[at] for at in kept)} |" for line in lines)
 
 
 def file_system(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The picture of the README shows what the commands print today."""
+"""The picture of the overview shows what the commands print today."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def test_another_command_or_output_is_detected(tmp_path: Path) -> None:
         assert check(tmp_path / "changed.svg") == 1
 
 
-def test_the_readme_shows_the_picture() -> None:
-    assert f"](docs/{PICTURE.name})" in (ROOT / "README.md").read_text("utf-8")
+def test_the_overview_shows_the_picture() -> None:
+    assert f"]({PICTURE.name})" in (ROOT / "docs" / "index.md").read_text("utf-8")

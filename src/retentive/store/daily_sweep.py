@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterator
 from itertools import islice
@@ -12,7 +11,6 @@ from retentive.errors import RetentiveError
 
 _LOOK_EVERY_S = 3_600.0
 _PIECES_AT_CLOSE = 20
-_LOG = logging.getLogger("retentive")
 
 
 class DailySweep:
@@ -54,8 +52,10 @@ class DailySweep:
             if sum(1 for _ in islice(self._pieces, most)) < most:
                 self._pieces = None
         except RetentiveError as error:
+            import logging  # noqa: PLC0415 - not needed at startup
+
             self._pieces = None
-            _LOG.warning("the memory store was not swept: %s", error.code)
+            logging.getLogger("retentive").warning("the memory store was not swept: %s", error.code)
         finally:
             self._lock.release()
 

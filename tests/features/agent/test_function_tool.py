@@ -57,6 +57,17 @@ def test_every_command_runs(strict: bool, as_text: bool, store: MemoryStore) -> 
     assert {call["command"] for call, _ in CALLS} == set(COMMANDS)
 
 
+@pytest.mark.parametrize("number", ["1.0", "1", '"1"'])
+def test_a_whole_number_may_be_a_float(number: str, store: MemoryStore) -> None:
+    """Some models send every number so. The schema accepts it as JSON Schema does; a fraction is refused."""
+    tool = function_tool(store)
+    store.create(PATH, "one\n")
+    call = f'{{"command": "insert", "path": "{PATH}", "insert_line": {number}, "insert_text": "two"}}'
+    assert tool.reply(call) == Reply(f"The file {PATH} has been edited.")
+    assert tool.reply(call.replace(number, "1.5")).code == "invalid_input"
+    assert Draft202012Validator(dict(tool.parameters)).is_valid(json.loads(call)) == (number != '"1"')
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_the_definition_is_a_valid_schema(strict: bool, store: MemoryStore) -> None:
     """With `strict`, the schema also follows the rules of strict mode."""

@@ -277,3 +277,37 @@ def test_an_edit_of_equal_size_in_the_same_second_is_noticed(tmp_path: Path) -> 
             (root / f"{number}.md").write_text("price: 400\n")
             store.execute({"command": "insert", "path": path, "insert_line": 1, "insert_text": "more"})
             assert (root / f"{number}.md").read_text() == "price: 400\nmore\n"
+
+
+BATCH = """
+import sys
+import retentive
+store = retentive.open(sys.argv[1]).store()
+paths = [f"/memories/{number:03}.md" for number in range(int(sys.argv[2]))]
+store.batch([{"command": "create", "path": path, "file_text": "one"} for path in paths])
+edits = [{"command": "str_replace", "path": path, "old_str": "one", "new_str": "two"} for path in paths]
+print("ready", flush=True)
+store.batch(edits)
+"""
+MANY = 100
+
+
+def test_a_batch_that_was_killed_in_the_middle_is_completed(tmp_path: Path) -> None:
+    """Its files are written by the next process, except one that a person edited meanwhile."""
+    place = tmp_path / "memory"
+    root = place / "memories"
+    with subprocess.Popen(
+        [sys.executable, "-c", BATCH, str(place), str(MANY)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        until(lambda: (root / "000.md").read_text() == "two", pause_s=0.0)
+        process.kill()
+    (root / f"{MANY - 1:03}.md").write_text("by hand")
+    with retentive.open(place) as opened:
+        store = opened.store()
+        assert not store.execute({"command": "view", "path": "/memories"}).is_error
+        assert of_jobs(store) == [f"modified {MANY - 1:03}.md"]
+        expected = {f"{number:03}.md": "two" for number in range(MANY - 1)} | {f"{MANY - 1:03}.md": "by hand"}
+        assert files(root) == expected
+        assert {memory.path[10:]: store.read(memory.path) for memory in store.memories()} == expected

@@ -136,3 +136,13 @@ def test_a_directory_without_memory_stores_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         look(str(tmp_path))
     assert os.listdir(tmp_path) == ["memories"]
+
+
+def test_backup_files_of_editors_are_named_and_repositories_are_not(root: Path) -> None:
+    """Neither is a memory."""
+    (root / "memories" / ".git" / "refs" / "tags").mkdir(parents=True)
+    (root / "memories" / ".git" / "config").write_text("[core]\n")
+    (root / "memories" / "a.md~").write_text("an older text\n")
+    assert subjects(root, "note") == {"file_foreign": {"/memories/a.md~ (a temporary or backup file of an editor)"}}
+    look(str(root), repair=True)
+    assert (root / "memories" / ".git" / "refs" / "tags").is_dir()

@@ -158,8 +158,6 @@ class _StoreFiles:
                     yield from self._without_record(path, why)
 
     def _without_record(self, path: str, why: str | None) -> Iterator[Finding]:
-        if is_editor_file(path.rpartition("/")[2]):
-            why = why or "a backup file of an editor"
         why = why or ("the store is encrypted" if self._sealed else _no_text(self._tree.read(path)))
         if why is not None:
             yield found("file_foreign", self._id, f"{visible(path)} ({why})")
@@ -241,6 +239,8 @@ def _why_not(path: str, status: os.stat_result) -> str | None:
         return "an invalid name for a memory"
     if stat.S_ISDIR(status.st_mode):
         return None
+    if is_editor_file(path.rpartition("/")[2]):
+        return "a temporary or backup file of an editor"
     if status.st_nlink > 1:
         return "a file with more than one hard link"
     return "too large" if status.st_size > MAX_FILE_BYTES else None

@@ -253,7 +253,7 @@ class FilesObserver(CommitObserver):
             write_journal(self._lock.descriptor, self._journal)
 
     def _note_durable(self, connection: SqliteConnection, applied: int) -> None:
-        connection.run("UPDATE synced SET seq = ?", (applied,))
+        connection.run("UPDATE synced SET seq = max(seq, ?)", (applied,))
         for store_id, known in tuple(self._stores.items()):
             marks = [(mark_text(mark), store_id, path, version) for path, (version, mark) in known.unsaved.items()]
             connection.run_many(

@@ -15,7 +15,10 @@ _REASONS = (
     (r"Connection refused|actively refused", "the connection was refused; check the host and port"),
     (r"No route to host|Network is unreachable", "there is no route to the host; check the host in the URL"),
     (r"No such file or directory", "no server listens on the local socket; name the host in the URL"),
-    (r"WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|does not support SSL|SSL is required", "the server does not use TLS"),
+    (
+        r"WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|does not support SSL|SSL is required",
+        "the server does not use TLS; check the scheme and the port",
+    ),
     (r"certificate verify failed|UnknownIssuer", "the certificate of the server is not trusted"),
 )
 

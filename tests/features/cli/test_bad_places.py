@@ -13,7 +13,9 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,6 +127,16 @@ def full(directory: Path, location: str) -> Iterator[str]:
         yield location.format(d=disk)
 
 
+@contextlib.contextmanager
+def plain_server(_: Path) -> Iterator[str]:
+    """A web server without TLS, at an address that begins with `https`."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"https://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+LOCAL_ONLY = "run it on the machine of the server"
 VARIABLE = ("variable",) * 4
 REFUSED = ("connection was refused",) * 4
 OPTION = ("unknown option 'colour'",) * 4
@@ -157,7 +169,9 @@ PLACES = (
     Place("a wrong port of PostgreSQL", at("postgresql://ann:secret@127.0.0.1:{port}/m"), REFUSED),
     Place("a wrong port of MariaDB", at("mariadb://ann:secret@127.0.0.1:{port}/m"), REFUSED),
     Place("an unknown host", at("postgresql://ann:secret@host.invalid/m"), ("name of the host is unknown",) * 4),
-    Place("a wrong port of S3", at(S3), REFUSED, may_be_damaged=True),
+    Place("a wrong port of S3", at(S3), REFUSED),
+    Place("a wrong port of a server", at("http://127.0.0.1:{port}"), (*REFUSED[:2], LOCAL_ONLY, LOCAL_ONLY)),
+    Place("https to a plain server", plain_server, ("does not use TLS", "does not use TLS", LOCAL_ONLY, LOCAL_ONLY)),
     Place("a directory of another user", at("{d}/m", other_user), ("no permission",) * 4, root=True, limited=True),
     Place("SQLite on a read-only mount", lambda d: read_only(d, "sqlite:///{d}/m.db"), READ_ONLY, root=True),
     Place("a directory on a read-only mount", lambda d: read_only(d, "{d}/m"), READ_ONLY, root=True),
@@ -188,7 +202,7 @@ def answers(place: Place, directory: Path) -> dict[str, str]:
 
 def output_of(command: list[str], directory: Path) -> list[str]:
     """Run a command and return the lines that it printed. A server is ended as soon as it serves."""
-    env = environment(directory, {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"})
+    env = environment(directory, {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "RETENTIVE_API_KEY": "x"})
     lines = []
     with subprocess.Popen(
         command, cwd=directory, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

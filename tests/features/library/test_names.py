@@ -39,7 +39,7 @@ def test_importing_imports_no_other_module() -> None:
 import sys, retentive
 first = [name for name in sys.modules if name.startswith("retentive.")]
 assert retentive.open and retentive.MemoryStore and retentive.Mounts and retentive.tool_result and retentive.errors
-heavy = {"asyncio", "anyio", "anthropic", "rich", "click", "email", "logging", "importlib.metadata", "urllib.request"}
+heavy = {"asyncio", "anyio", "anthropic", "rich", "click", "email", "importlib.metadata", "urllib.request"}
 print(*first, *sorted(heavy & {*sys.modules}))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,28 +10,22 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import Literal, TypeAlias, TypeVar
 
-from retentive.engine.guarded_writer import WriteRules
 from retentive.errors import AlreadyExists, Conflict, NotADirectory, NotFound, RetentiveError, StoreFull
 from retentive.frozen import dataclass
 from retentive.redaction.examiner import TextExaminer
-from retentive.remote import remote_store
-from retentive.review.stage import is_under_review
 from retentive.storage.contract import Memory
 from retentive.storage.disk import os_error
-from retentive.store import MemoryStore, core_of
+from retentive.store import MemoryStore
 from retentive.sync import texts
 from retentive.sync.files import FileChanged, LocalFile
 from retentive.sync.folder import Folder
 from retentive.sync.plan import Act, SyncStep
 from retentive.sync.state import Base, Side, SyncState
-from retentive.transfer.import_files import Import
-from retentive.transfer.sources import Item
-from retentive.values.paths import ROOT
 from retentive.values.records import Written
 from retentive.values.settings import Settings
 
@@ -102,81 +96,6 @@ class SyncRound:
         for number, step in enumerate((each for each in steps if each not in done), start=1):
             self._try(step.path, partial(self._apply, step))
             _now_and_then(number, saved)
-
-    def preview(self, steps: Sequence[SyncStep]) -> list[SyncOutcome]:
-        """Return what `run` would do. Changes nothing: the store checks the texts like those of an import."""
-        became: dict[str, SyncBecame] = {}
-        sent: dict[str, str] = {}
-        for step in steps:
-            for path, text in (self._try(step.path, partial(self._previewed, step)) or {}).items():
-                if why := self._secrets(path, text):
-                    self._say(path, "refused", "", why)
-                else:
-                    sent[path], became[path] = text, "merged" if step.act == "merge" and path == step.path else "pushed"
-        for checked in Import(self.store, under=ROOT, overwrite=True, dry_run=True, actor=None).run(_Texts(sent)):
-            path = f"{ROOT}/{checked.name}"
-            if checked.became == "refused":
-                self._say(path, "refused", "", checked.why or "")
-            elif self._awaits_review:
-                self._say(path, "proposed", "store", "the change waits for review")
-            else:
-                self._say(path, became[path], "store and directory" if became[path] == "merged" else "store")
-                self._warn(path, sent[path])
-        return self.outcomes
-
-    def _previewed(self, step: SyncStep) -> Mapping[str, str]:  # noqa: C901 - one case for each kind of step
-        """Add the outcome of a step. Return the texts that the step would send to the store, by path, instead."""
-        path, to = step.path, step.to or step.path
-        base, file, memory = self.state.bases.get(path), self.files.get(path), self.memories.get(path)
-        match step.act:
-            case "push" if file is not None:
-                return {} if self._was_offered(path) else {path: self.folder.text(file)}
-            case "pull" if memory is not None:
-                return self._previewed_pull(path)
-            case "merge" if file is not None and memory is not None:
-                return self._previewed_merge(path, memory, file, base)
-            case "delete_file":
-                self._say(path, "deleted", "directory")
-            case "delete_memory" | "rename_memory" if WriteRules.is_read_only(self.settings, path):
-                self._say(path, "refused", "", f"{path} is read-only")
-            case "delete_memory" | "rename_memory" if self._awaits_review:
-                what = f"rename to {to}" if step.to else "deletion"
-                self._say(path, "proposed", "store", f"the {what} waits for review")
-            case "delete_memory":
-                self._say(path, "deleted", "store")
-            case "rename_memory" | "rename_file" if base is not None:
-                self._say(to, "renamed", "store" if step.act == "rename_memory" else "directory", f"from {path}")
-                file, memory = file or self.files[to], memory or self.memories[to]
-                if (file.sha256 == base.local_sha256) != (memory.sha256 == base.sha256):
-                    return (
-                        self._previewed_pull(to) if file.sha256 == base.local_sha256 else {to: self.folder.text(file)}
-                    )
-            case "hold_memory" | "hold_file" | "hold_text":
-                self._say(path, "held", "", HELD[step.act])
-        return {}
-
-    def _previewed_pull(self, path: str) -> Mapping[str, str]:
-        self._say(path, "written", "directory")
-        if path == texts.INDEX:
-            self._warn(path, self.store.load(path)[1])
-        return {}
-
-    def _previewed_merge(self, path: str, memory: Memory, file: LocalFile, base: Base | None) -> Mapping[str, str]:
-        if base is None and is_earlier(self.store, memory, file.sha256):
-            return self._previewed_pull(path)
-        ours = self.folder.text(file)
-        joined = texts.join(path, self._base_text(base), ours, self.store.load(path)[1])
-        if not joined.is_conflict:
-            return {path: joined.text}
-        copy = conflict_name(path, self.machine, ours)
-        self._say(path, "conflict", "directory", _copied_to(copy))
-        return {copy: ours}
-
-    @property
-    def _awaits_review(self) -> bool:
-        """True if changes by the actor await review. The actor of a server's key is not known here."""
-        actor = None if remote_store(self.store) is not None else core_of(self.store).actor
-        return is_under_review(self.settings, actor)
 
     def _try(self, path: str, work: Callable[[], Result]) -> Result | None:
         """Return the result of `work`. If it fails, add an outcome for the path, and return None.
@@ -320,7 +239,7 @@ class SyncRound:
         joined = texts.join(path, self._base_text(base), ours, theirs)
         if joined.is_conflict:
             if copy := self._copied(path, ours, file):
-                self._say(path, "conflict", "directory", _copied_to(copy))
+                self._say(path, "conflict", "directory", copied_to(copy))
             written = self.folder.write(path, theirs, file)
             self._keep(path, found, written)
             self.state.bases[path] = replace(self.state.bases[path], stamp=None)
@@ -423,29 +342,22 @@ class SyncRound:
             self._say(path, "warning", "", why)
 
 
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """Texts as the source of an import. `texts` maps paths to texts."""
-
-    texts: Mapping[str, str]
-    inside: None = None
-
-    def count(self) -> int:
-        return len(self.texts)
-
-    def items(self) -> Iterator[Item]:
-        for path, text in self.texts.items():
-            yield Item(path.removeprefix(f"{ROOT}/"), text.encode)
-
-
-def _copied_to(copy: str) -> str:
+def copied_to(copy: str) -> str:
+    """Return what a conflict says about the path of its copy."""
     return f"the old text of the file is now in {copy}; merge it yourself"
 
 
-def is_earlier(store: MemoryStore, memory: Memory, sha256: str) -> bool:
-    """Return whether a memory had the text with this hash before its present one."""
+def is_earlier(store: MemoryStore, memory: Memory, sha256: str, base: Base | None = None) -> bool:
+    """Return whether a memory had the text with this hash before its present one, and before `base`.
+
+    After `base`, the text can be that of the file itself: a merge that was interrupted has recorded it.
+    """
+    if sha256 == memory.sha256:
+        return False
     versions = store.versions(memory_id=memory.id, limit=EARLIER)
-    return sha256 != memory.sha256 and any(version.sha256 == sha256 for version in versions)
+    ids = [version.id for version in versions]
+    first = 0 if base is None else ids.index(base.version_id) if base.version_id in ids else len(ids)
+    return any(version.sha256 == sha256 for version in versions[first:])
 
 
 def conflict_name(path: str, machine: str, text: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, RetentiveError
 from retentive.frozen import dataclass
@@ -19,6 +20,7 @@ from retentive.sync.apply import SyncBecame, SyncOutcome, SyncRound, is_earlier
 from retentive.sync.files import FileStamps, FolderScan, LocalFile
 from retentive.sync.folder import SETTLE_S, Folder, is_ignored
 from retentive.sync.plan import MOST_UNCONFIRMED, SyncStep, alike, plan, respelled
+from retentive.sync.preview import DryRound
 from retentive.sync.state import Base, SyncState, opened_state, refuse_nested, save, state_folder
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
@@ -109,9 +111,9 @@ class SyncSession:
             found = {key: each for key, each in found.items() if each.became not in _TRIED_AGAIN}
             found |= {_key(each): each for each in outcomes}
             progress(len(found))
-            if self.options.dry_run or (not acted and not scan.waiting):
+            if not acted and not scan.waiting:
                 return self._report(found)
-            if scan.waiting and not acted:
+            if not acted:
                 time.sleep(SETTLE_S)
         waits = {
             path: SyncOutcome(path, "waits", "", "the file changes all the time, or cannot be read")
@@ -159,11 +161,11 @@ class SyncSession:
         outcomes += [
             SyncOutcome(path, "skipped", "", "another path differs only in upper and lower case") for path in clash
         ]
-        work = SyncRound(
+        work = (DryRound if dry else SyncRound)(
             self.folder, self.store, self.state, self.settings, self.options.machine, files, memories,
             confirmed=self.options.confirmed,
         )  # fmt: skip
-        if dry:
+        if isinstance(work, DryRound):
             return scan, [*outcomes, *work.preview(steps)], False
         is_acting = self._applied(work, steps)
         return scan, [*outcomes, *work.outcomes], is_acting
@@ -191,7 +193,7 @@ class SyncSession:
                   and files[path].sha256 not in {base.local_sha256, memories[path].sha256}]  # fmt: skip
         older = {path for path in edited if _is_older(files[path], bases[path])}
         looked_at = edited if len(edited) > MOST_UNCONFIRMED else older
-        found = {path for path in looked_at if is_earlier(self.store, memories[path], files[path].sha256)}
+        found = {path for path in looked_at if is_earlier(self.store, memories[path], files[path].sha256, bases[path])}
         return frozenset(found if len(found) > MOST_UNCONFIRMED else found & older)
 
     def _deleted(
@@ -223,7 +225,7 @@ def opened(store: MemoryStore, directory: str, options: SyncOptions | None = Non
     given = options or SyncOptions()
     states = given.states or state_folder(os.environ)
     with opened_folder(directory) as folder:
-        if is_inside(states, folder.path):
+        if Path(os.path.realpath(states)).is_relative_to(os.path.realpath(folder.path)):
             raise InvalidInput("the folder for the state files must not be inside the synchronised directory")
         chosen = replace(given, machine=given.machine or machine_name(), states=states)
         refuse_nested(folder, (*given.ignored, *folder.patterns()), given.location)
@@ -317,12 +319,6 @@ def machine_name() -> str:
     """Return the name of this machine, in a form that is safe in file names."""
     name = "".join(each if each.isalnum() and each.isascii() else "-" for each in socket.gethostname())
     return name.strip("-")[:40] or "machine"
-
-
-def is_inside(path: str, directory: str) -> bool:
-    """Return whether `path` is `directory`, or is below `directory`."""
-    real, above = os.path.realpath(path), os.path.realpath(directory)
-    return os.path.commonpath([real, above]) == above
 
 
 def _is_in(path: str, left_out: frozenset[str]) -> bool:

@@ -113,6 +113,7 @@ def _terminate(number: int, _: FrameType | None) -> NoReturn:
 
 def _report(error: click.ClickException, given: Sequence[str]) -> int:
     """Print a usage error and return its exit status. If the arguments ask for JSON, print JSON."""
+    vars(error)["message"] = output.without_keys(error.message)  # declared final
     if not asks_for_json(given):
         error.show()
         return error.exit_code

@@ -38,6 +38,10 @@ Piece: TypeAlias = "str | Table | Aligned | Diff | Hits"
 _BREAKS = re.compile(r"[\t\r\n]+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 PROGRESS_DELAY_S = 0.5  # a progress bar appears after this time, because a bar for quick work would only flicker
+_KEYS = re.compile(
+    r"\{\s*\"(?:current|keys)\"\s*:.*\}|(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{43}=(?![\w=])|(?<!\w)rtv_[0-9A-Za-z_-]{20,}"
+    r"|(?<=password=)[^\s&;'\"]+|(?<=pwd=)[^\s&;'\"]+"
+)
 
 
 class Command(click.Command):
@@ -231,9 +235,14 @@ def end(reply: Reply) -> NoReturn:
     raise click.exceptions.Exit(status_of(reply.code) if reply.is_error else 0)
 
 
+def without_keys(text: str) -> str:
+    """Mask what was passed in the wrong place: encryption keys, API keys of a server, and passwords of a database."""
+    return _KEYS.sub("…", text)
+
+
 def failure(error: RetentiveError) -> Reply:
     """Return the error reply for an exception. It includes the lines that `location.naming` added to the exception."""
-    text = "\n".join([str(error), *getattr(error, "__notes__", [])])
+    text = without_keys("\n".join([str(error), *getattr(error, "__notes__", [])]))
     return Reply(text if text.startswith("Error:") else f"Error: {text}", is_error=True, code=error.code)
 
 

@@ -55,7 +55,9 @@ def answered(store: MemoryStore, name: str, work: Callable[[], ToolAnswer]) -> T
         # The reply for `NotFound` would say that the memory store was erased; here it can also be a missing memory.
         if error.code in STORAGE_REPLIES and not isinstance(error, NotFound):
             return ToolAnswer.of(error_reply(Say(core.replies, core.redacted), error, (MemoryPath.known(ROOT),)))
-        text = core.redacted(str(error))
+        own = str(core.actor or "")  # the caller's own name is no secret, though a key's id looks like one
+        parts = str(error).split(own) if own else [str(error)]
+        text = own.join(map(core.redacted, parts))
         return ToolAnswer(text if text.startswith("Error") else f"Error: {text}", is_error=True)
 
 

@@ -51,6 +51,8 @@ _PROGRAM_TEXT = re.compile(r"%0A|\\[sdw][*+]")
 _FORMAT = re.compile(r"%%|%0A|%[sdu](?![A-Za-z0-9])")
 _BRACKETS = re.compile(r"[()\[\]{}<>]")
 _SIGNS, _EDGE = re.compile(r"[@#$%^&*!+=~?]"), re.compile(r"^\W+|\W+$")
+# Public ids: of an API key, a tool call, a memory, a message.
+_PUBLIC_ID = re.compile(r"(?:apikey|memstore|memver|mem|(?:srv|mcp)?toolu|msg|req|call|resp)_[0-9A-Za-z]+")
 _SECRET_WORD = re.compile(r"passw|passphrase|pwd|secret|token|credential|kennwort", re.IGNORECASE)
 
 
@@ -67,7 +69,7 @@ def secret(text: str, *, quoted: bool = True) -> int:
     """
     if not MIN_SECRET <= len(text) <= 4000 or " " in text or text.isdigit() or text.count("=") > 4:
         return NO
-    if not is_unlike_words(text) or not is_random(text) or UUID.fullmatch(text):
+    if not is_unlike_words(text) or not is_random(text) or UUID.fullmatch(text) or _PUBLIC_ID.fullmatch(text):
         return NO
     if not quoted and (_BRACKETS.search(text) or _CODE.fullmatch(text)):
         return NO

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
@@ -153,3 +154,48 @@ def test_names_never_control_the_terminal(directory: Path, arguments: tuple[str,
         (directory / name).write_text("no backup")
     ended = here("sqlite:///memory.db", *arguments)
     assert all(char.isprintable() for char in (ended.stdout + ended.stderr).replace("\n", "").replace("\t", ""))
+
+
+KEY = base64.b64encode(bytes(range(100, 132))).decode()
+RING = json.dumps({"current": "k", "keys": {"k": {"key": KEY, "created_at": "2026-11-29T00:00:00Z"}}})
+
+
+@pytest.mark.usefixtures("directory")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--keys", KEY, "ls"),
+        ("--keys", RING, "ls"),
+        ("--keys", KEY, "encryption", "new"),
+        ("--keys", f"{KEY}/x", "encryption", "new"),
+        ("migrate", "--from-keys", KEY, "sqlite:///other.db"),
+        ("migrate", "--to-keys", KEY, "sqlite:///other.db"),
+        ("audit", "verify", "--anchor", "a", "--key", KEY),
+        ("audit", "anchor", "--key", KEY, "f"),
+        (KEY,),
+        ("ls", f"--api-key={KEY}"),
+        ("rtv_0123456789abcdefghijKLMNOPQRST",),
+        ("log", "--limit", KEY),
+        ("ls", "--at", "host=db user=ann password=0123456789abcdefghij"),
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_key_in_the_wrong_place_is_never_printed_or_made_a_file(arguments: tuple[str, ...], form: str) -> None:
+    """The error says what the option takes."""
+    ended = here("sqlite:///memory.db", *arguments, *(["--json"] if form == "json" else []))
+    assert ended.exit_code != 0
+    printed = f"{ended.stdout}{ended.stderr}{[each.name for each in Path().iterdir()]}"
+    assert "Error" in printed
+    assert KEY not in printed
+    assert "0123456789abcdefghij" not in printed
+    if arguments[:2] == ("--keys", KEY):
+        assert "this is a key, not the path of a key file" in printed
+
+
+@pytest.mark.usefixtures("directory")
+def test_a_key_in_the_variable_for_the_file_is_never_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETENTIVE_KEYS_FILE", KEY)
+    ended = here("sqlite:///memory.db", "ls")
+    assert ended.stderr == (
+        "Error: this is a key, not the path of a key file; pass the path, or the keys in RETENTIVE_KEYS\nKey file: …\n"
+    )

@@ -124,6 +124,17 @@ def test_an_invalid_id_is_an_error_result(store: MemoryStore, call_id: object) -
     assert store.memories() == []
 
 
+@pytest.mark.parametrize("name", ["api_key:apikey_01Hx8KcWq3ZtVb7NpRm5Ys2D", "api_key:Xk9qT2mVb7LcRw4ZpHs8Nd3J"])
+def test_an_error_names_the_caller(store: MemoryStore, name: str) -> None:
+    """The id of an API key looks like a value after the name `api_key`, but it is the caller's own name."""
+
+    async def run() -> tuple[str, bool]:
+        async with connected(store.acting_as(name)) as client:
+            return await reply_of(client, "memory_undo", {})
+
+    assert asyncio.run(run()) == (f"Error: there is no change by {name} to undo", True)
+
+
 def test_undo_leaves_changes_of_others(store: MemoryStore) -> None:
     store.create(A, "mine")
     theirs = store.create(B, "theirs", actor="user:bob")

@@ -10,6 +10,7 @@ import base64
 import binascii
 import json
 import os
+import re
 import stat
 import sys
 import time
@@ -31,6 +32,7 @@ KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"
 # Windows has neither flag. Opening a pipe must not block.
 _READING = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 NOT_HERE = "the key of the encrypted memory store is not available"
+_KEY = re.compile(r"[A-Za-z0-9+/_-]{43}=?|[0-9a-fA-F]{64}")  # 32 bytes
 
 
 @runtime_checkable
@@ -102,7 +104,7 @@ class KeyRing:
 
         Raises `InvalidInput` if the file is invalid, or if users other than its owner have access to it.
         """
-        absolute = os.path.abspath(expanded(path))
+        absolute = _absolute(path)
         text, mark = _read(absolute)
         ring = _parsed(text)
         return cls(ring.current, ring.keys, path=absolute, mark=mark)
@@ -204,7 +206,7 @@ def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
     The old keys are kept. The file is synced to disk before the function returns. Several processes can add keys at the
     same time, except on Windows.
     """
-    absolute = os.path.abspath(expanded(path))
+    absolute = _absolute(path)
     key_id, key = _new_key(clock)
     try:
         with _directory_lock(os.path.dirname(absolute)):
@@ -261,6 +263,17 @@ def _written(ring: _Ring) -> str:
         for key_id, one in ring.keys.items()
     }
     return json.dumps({"current": ring.current, "keys": keys}, indent=2) + "\n"
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path of a key file. Raises `InvalidInput` for keys in place of a path.
+
+    A file with such a name would show the key in every listing of its directory.
+    """
+    text = os.fspath(path)
+    if text.lstrip().startswith("{") or _KEY.fullmatch(text):
+        raise InvalidInput(f"this is a key, not the path of a key file; pass the path, or the keys in {KEYS_VARIABLE}")
+    return os.path.abspath(expanded(path))
 
 
 def _read(path: str) -> tuple[str, tuple[int, ...]]:

@@ -121,6 +121,32 @@ def test_no_edit_between_two_runs_is_undone(end: str, tmp_path: Path) -> None:
     assert_kept(tmp_path / "memory")
 
 
+FORKING = """
+import os, sys
+from retentive import MemoryTool
+from retentive.storage.files import observer
+observer.SYNC_AFTER_S = 1_000.0
+memory = MemoryTool(sys.argv[1])
+memory.call({"command": "create", "path": "/memories/a.md", "file_text": ""})
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+memory.call({"command": "create", "path": "/memories/b.md", "file_text": ""})
+if sys.argv[2] == "kill":
+    os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("end", ["exit", "kill"])
+def test_the_end_of_a_program_syncs_its_files(end: str, tmp_path: Path) -> None:
+    """The end of a forked child does not."""
+    place = str(tmp_path / "memory")
+    subprocess.run([sys.executable, "-c", FORKING, place, end], check=False)
+    command = [RETENTIVE, "--at", place, "doctor"]
+    told = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, check=False).stdout
+    assert ("files_unsynced" in told) == (end == "kill"), told
+
+
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_no_edit_while_a_program_waits_is_undone(end: signal.Signals, tmp_path: Path) -> None:
     """Another process has the directory open all the time, and comes across the edits first."""

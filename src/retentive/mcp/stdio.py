@@ -184,7 +184,7 @@ def fixed_target(
         return await to_thread.run_sync(work, abandon_on_cancel=is_read)
 
     opened = store.through(INTEGRATION)
-    if isinstance(opened, MemoryStore):
+    if is_local and isinstance(opened, MemoryStore):  # a server hides by the scopes of the API key
         opened = hiding_history(opened)
     changes = StoreChanges(opened, name, to_thread.run_sync)
     target = McpTarget(opened, name, run, lambda: changes, tools_of(one_tool=one_tool))

@@ -103,6 +103,12 @@ def other_user(directory: Path) -> None:
         os.chown(path, 65_534, 65_534)
 
 
+def only_readable(directory: Path) -> None:
+    other_user(directory)
+    for path in (directory / "m", *(directory / "m").rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
 @contextlib.contextmanager
 def read_only(directory: Path, location: str) -> Iterator[str]:
     """A read-only mount of a store that is closed."""
@@ -173,6 +179,8 @@ PLACES = (
     Place("a wrong port of a server", at("http://127.0.0.1:{port}"), (*REFUSED[:2], LOCAL_ONLY, LOCAL_ONLY)),
     Place("https to a plain server", plain_server, ("does not use TLS", "does not use TLS", LOCAL_ONLY, LOCAL_ONLY)),
     Place("a directory of another user", at("{d}/m", other_user), ("no permission",) * 4, root=True, limited=True),
+    Place("files that may only be read", at("{d}/m", only_readable), READ_ONLY, root=True, limited=True),
+    Place("SQLite in such files", at("sqlite:///{d}/m/.retentive/memory.db", only_readable), READ_ONLY, True, True),
     Place("SQLite on a read-only mount", lambda d: read_only(d, "sqlite:///{d}/m.db"), READ_ONLY, root=True),
     Place("a directory on a read-only mount", lambda d: read_only(d, "{d}/m"), READ_ONLY, root=True),
     Place("SQLite on a full disk", lambda d: full(d, "sqlite:///{d}/m.db"), FULL, root=True),

@@ -86,9 +86,9 @@ def _check_store(
     if problem is not None:
         if not before or (info.damage is None and problem.severity == "problem"):  # otherwise the cause was reported
             yield problem
-        if info.damage is None:
+        if before or info.damage is None:
             return
-        before += 1
+        before = 1
     if info.damage is None and not _is_found(backend, info):
         before += 1
         yield found("key_wrong", info.id)

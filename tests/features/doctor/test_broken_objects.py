@@ -9,12 +9,14 @@ from typing import Any, cast
 
 import pytest
 
+import retentive
 from retentive import Retentive
 from retentive.doctor import check, repair
 from retentive.storage import capabilities
 from retentive.storage.contract import Change
 from retentive.storage.objects.backend import ObjectsBackend
 from retentive.storage.objects.manifest import Manifest
+from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.reader import pack_of
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from support.damage import A, codes, fill, look, opened, walked
@@ -153,3 +155,19 @@ def opened_again(place: str) -> Retentive:
     import retentive
 
     return retentive.open(place)
+
+
+def test_one_damaged_manifest_breaks_neither_the_listing_nor_other_stores(place: str) -> None:
+    """The listing names the store as damaged, the doctor reports it, and the other store works."""
+    with retentive.open(place) as found:
+        backend, second = backend_of(found), found.store("second")
+        present = second.memories()
+        key = ManifestSwap.key(found.store().id)
+        _, tag = backend._requests.get(key)
+        backend._requests.replace(key, b"no manifest", tag)
+    with retentive.open(place) as found:
+        assert [info.damage is None for info in found.stores()] == [False, True]
+        assert found.store("second").memories() == present != []
+        problems = {finding.store_id for finding in check(found.backend) if finding.severity == "problem"}
+        assert second.id not in problems
+        assert problems

@@ -46,7 +46,7 @@ class Scripted(Model):
     async def stream(self, messages: Any, *_: Any, **__: Any) -> AsyncIterable[Any]:
         yield {"messageStart": {"role": "assistant"}}
         if self._calls:
-            use = {"name": self._name, "toolUseId": f"use_{len(messages)}"}
+            use = {"name": self._name, "toolUseId": f"toolu_strands_{len(messages):024}"}
             yield {"contentBlockStart": {"start": {"toolUse": use}}}
             yield {"contentBlockDelta": {"delta": {"toolUse": {"input": json.dumps(self._calls.pop(0))}}}}
             reason = "tool_use"

@@ -12,13 +12,12 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from retentive import aio
-from retentive.frozen import dataclass
 from retentive.values.extras import pip_install
 
 try:

@@ -8,10 +8,9 @@ encryption keys or stored text.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
-
-from retentive.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ Source: "Context editing", "Compaction" and the API reference, linked in docs/co
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from retentive.agent.checks import check_at_least, check_bool, check_list, check_text
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 
 EDITING_BETA: Final = "context-management-2025-06-27"
 COMPACTION_BETA: Final = "compact-2026-01-12"

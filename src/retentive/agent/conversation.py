@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from itertools import chain
 from typing import Any, cast
 
@@ -17,7 +17,6 @@ from retentive.agent.checks import check_at_least, check_list, check_text, repla
 from retentive.agent.errors import ApiFailed
 from retentive.agent.responses import ConversationUsage, field
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 from retentive.values.names import plain_name
 
 MALFORMED_RESPONSE = "the API sent a malformed response; call run() without a message to retry"

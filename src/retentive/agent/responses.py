@@ -7,10 +7,10 @@ Each function takes an SDK response object, or the same data as a dict. A contex
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from retentive.agent.context import ClearThinking, ClearToolUses
-from retentive.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ runs. So a conversation that was saved at any time can be continued: calls witho
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import takewhile
 from typing import Any, TypeAlias
 
@@ -35,7 +35,6 @@ from retentive.agent.events import (
     call_input,
 )
 from retentive.agent.responses import ConversationUsage, applied_edits, billed_tokens, field, items, iterations, usage
-from retentive.frozen import dataclass
 
 MAX_UNSTREAMED_TOKENS = 21_333  # above this, the SDK requires streaming, because a response may take over 10 minutes
 NOT_RUN = "Error: The reply was cut off here, and the call was not run. Make it again."

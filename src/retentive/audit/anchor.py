@@ -14,12 +14,11 @@ import hmac
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from retentive.audit.chain import Head, canonical
 from retentive.errors import Damaged, InvalidInput, NotFound
-from retentive.frozen import dataclass
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.disk import FILE_MODE, expanded, os_error, sync_directory
 from retentive.values.records import to_us

@@ -14,13 +14,12 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from itertools import islice, takewhile
 from typing import NamedTuple
 
 from retentive.errors import Damaged, InvalidInput
-from retentive.frozen import dataclass
 from retentive.storage.contract import Snapshot, Transaction, to_datetime
 from retentive.values.pages import ListPage
 from retentive.values.paths import ancestors, is_within

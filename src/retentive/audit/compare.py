@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from retentive.audit.anchor import Anchor, AnchorKey, leaves_of
 from retentive.audit.chain import AuditEntry
 from retentive.errors import Damaged
-from retentive.frozen import dataclass
 from retentive.storage.contract import Memory, Snapshot, Version
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from retentive.audit.anchor import Anchor, AnchorKey
@@ -25,7 +25,6 @@ from retentive.audit.chain import (
 )
 from retentive.audit.compare import Difference, differences
 from retentive.errors import Damaged, InvalidInput, UnknownSchema
-from retentive.frozen import dataclass
 from retentive.storage.contract import Snapshot, Version
 from retentive.values.records import OF_FILES
 from retentive.values.settings import from_text

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import click
 
@@ -23,7 +23,6 @@ from retentive.engine.command_handlers import ABSENT, check_free
 from retentive.engine.operation import AuditOnly
 from retentive.engine.queries import get_entry, read_fact
 from retentive.errors import NotFound, Refused, RetentiveError
-from retentive.frozen import dataclass
 from retentive.remote import is_remote
 from retentive.storage.contract import Entry, Memory
 from retentive.store import MemoryStore, core_of

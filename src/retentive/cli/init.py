@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from retentive.cli import output
 from retentive.cli.location import Location, shown, take_over
-from retentive.frozen import dataclass
 from retentive.locations import find_store, is_foreign, location_exists
 from retentive.opening import DEFAULT_KEY
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from retentive.frozen import dataclass
 
 if TYPE_CHECKING:
     from retentive.search.results import Results

@@ -7,13 +7,13 @@ import re
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 import retentive
 from retentive.errors import InvalidInput, NotFound, ReadOnly, RetentiveError
-from retentive.frozen import dataclass
 from retentive.locations import find_store, is_foreign, is_in_memory, location_exists, parse_location
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION, Keys, Retentive
 from retentive.opening import is_remote as is_url_of_server

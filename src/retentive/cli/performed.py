@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -13,7 +14,6 @@ from retentive.engine.command_handlers import RunCommand, RunView, Viewed
 from retentive.engine.operation import Operation, Read
 from retentive.engine.rendering import Say, error_reply, paths_named, rendered
 from retentive.errors import Refused, RetentiveError
-from retentive.frozen import dataclass
 from retentive.remote import remote_store
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, core_of

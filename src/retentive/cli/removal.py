@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -15,7 +16,6 @@ from retentive.cli.location import Location
 from retentive.cli.parameters import MEMORY_PATH, time_option
 from retentive.engine.operation import Read
 from retentive.errors import InvalidInput, NotFound
-from retentive.frozen import dataclass
 from retentive.history.removal import memories_below
 from retentive.history.revisions import TIMES
 from retentive.history.scope import versions_of

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from markupsafe import Markup
 
 from retentive.console.differences import shown
-from retentive.frozen import dataclass
 from retentive.values.diff import MergePart
 
 Pick: TypeAlias = Literal["mine", "theirs", "both"]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby, zip_longest
 
 from markupsafe import Markup
 
 from retentive.console.visible import Span, marked
-from retentive.frozen import dataclass
 from retentive.history.differences import MemoryDifference
 from retentive.values import diff
 

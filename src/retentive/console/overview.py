@@ -6,12 +6,12 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from threading import Lock
 
 from retentive.engine.operation import Read
 from retentive.errors import Damaged, Locked, NotFound
-from retentive.frozen import dataclass
 from retentive.history.days import changes_of_days, last_days
 from retentive.review.proposals import PROPOSAL
 from retentive.storage.contract import Snapshot, StoreInfo, Version

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from queue import SimpleQueue
 from threading import BoundedSemaphore, Thread
 from typing import Generic, TypeAlias, TypeVar
 
 from retentive.errors import RetentiveError
-from retentive.frozen import dataclass
 from retentive.server.envelope import BUGS, described
 
 R = TypeVar("R")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from retentive.audit.chain import AuditEntry, newest_entries
 from retentive.console.visits import INTEGRATION, Visit
 from retentive.engine.operation import Read
-from retentive.frozen import dataclass
 from retentive.history.reads import AsOf
 from retentive.review.proposals import Decision, decision_of_version
 from retentive.server.objects import moment

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from retentive.engine.events import events_of
-from retentive.frozen import dataclass
 from retentive.history.pages import position_of
 from retentive.history.reads import LogFilter
 from retentive.storage.contract import Snapshot, Version

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
 from retentive.errors import InvalidInput, RetentiveError
-from retentive.frozen import dataclass
 from retentive.history.searching import StoreSearch
 from retentive.pipeline import StoreCore
 from retentive.search.ranking import Statistics, order

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from retentive.engine.operation import Read
-from retentive.frozen import dataclass
 from retentive.history.days import changes_of_days, last_days
 from retentive.store import MemoryStore, core_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 from urllib.parse import quote, urlencode
@@ -12,7 +12,6 @@ from retentive.console.overview import Overview, number_waiting
 from retentive.console.rows import WantedRows
 from retentive.console.sessions import Sessions
 from retentive.errors import NotFound, RetentiveError
-from retentive.frozen import dataclass
 from retentive.server.calls import Caller, RouteCall, ServedLocation
 from retentive.server.errors import HttpError, forbidden, invalid, missing
 from retentive.server.keys import Scope

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from retentive.engine.command_handlers import CommandResult, RunCommand
@@ -10,7 +11,6 @@ from retentive.engine.context import StoreContext
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import WriteOperation
 from retentive.errors import InvalidInput, Refused, RetentiveError
-from retentive.frozen import dataclass
 from retentive.storage.contract import Transaction
 from retentive.values.commands import Append, Clear, Command, Create, Delete, View, Write, parse
 from retentive.values.records import Recorded

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
 
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import ReadOperation, WriteOperation
 from retentive.errors import Conflicting, Damaged, Phrase, Refused
-from retentive.frozen import dataclass
 from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction
 from retentive.storage.lookup import locate
 from retentive.values.commands import (

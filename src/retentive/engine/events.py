@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from retentive.errors import Damaged
-from retentive.frozen import dataclass
 from retentive.storage.contract import Actor, Snapshot, Transaction, sortable_id, to_datetime
 from retentive.values.records import time_in_id
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from retentive.errors import Phrase, Refused
-from retentive.frozen import dataclass
 from retentive.redaction.changes import UNKNOWN, SameEnds
 from retentive.redaction.examiner import MAX_NAMED_LINES, Examined, TextExaminer
 from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Snapshot, Transaction, Usage

@@ -24,13 +24,13 @@ import hmac
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from retentive.engine.attempt import Attempt, Proceed
 from retentive.engine.command_handlers import CommandResult, RunCommand
 from retentive.engine.operation import Outcome
 from retentive.errors import InvalidInput, NotFound, Phrase
-from retentive.frozen import dataclass
 from retentive.storage.contract import Snapshot, Transaction
 from retentive.values.commands import Clear, Delete, Rename, WriteCommand, paths_of
 from retentive.values.paths import ROOT, MemoryPath

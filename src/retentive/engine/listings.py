@@ -8,7 +8,7 @@ their versions. So each memory that exists throughout the listing is on exactly 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from heapq import merge
@@ -18,7 +18,6 @@ from typing import Any, TypeAlias
 from retentive.engine.events import events_of, has_lost_events, head_of
 from retentive.engine.operation import ReadOperation
 from retentive.errors import CursorExpired, NotFound
-from retentive.frozen import dataclass
 from retentive.storage.contract import Memory, Snapshot, Version, to_datetime
 from retentive.storage.paging import PAGE_VERSIONS
 from retentive.values.one_level import directory_of, one_level, path_after

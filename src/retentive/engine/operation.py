@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from retentive.errors import Conflict, InvalidInput, NotFound, Refused, RetentiveError
-from retentive.frozen import dataclass
 from retentive.values.records import Recorded
 
 if TYPE_CHECKING:

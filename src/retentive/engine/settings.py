@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from retentive.engine.events import record_event
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import WriteOperation
 from retentive.errors import ReadOnly
-from retentive.frozen import dataclass
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage.contract import Transaction
 from retentive.values.settings import DEFAULTS, Settings, check_names, from_text

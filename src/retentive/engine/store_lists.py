@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 from retentive.storage.contract import Backend, StoreInfo
 from retentive.values.pages import ListPage
 from retentive.values.properties import listed

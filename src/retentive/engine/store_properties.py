@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from retentive.engine.events import record_event
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import WriteOperation
 from retentive.errors import ReadOnly
-from retentive.frozen import dataclass
 from retentive.storage.contract import Transaction
 from retentive.values.properties import Properties, properties_of
 from retentive.values.records import to_datetime

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 from retentive.engine.guarded_writer import GuardedWriter, Stored
 from retentive.errors import InvalidInput, Refused
-from retentive.frozen import dataclass
 from retentive.history.changes import LoggedChange
 from retentive.history.plan import Conflict, State, Targets
 from retentive.history.removal import ERASING

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby, islice
 
-from retentive.frozen import dataclass
 from retentive.storage.contract import Actor, Snapshot, Version
 
 

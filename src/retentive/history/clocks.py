@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
 
 from retentive.engine.context import StoreContext
 from retentive.errors import Damaged
-from retentive.frozen import dataclass
 from retentive.storage import capabilities
 from retentive.storage.contract import Snapshot, Transaction, to_datetime
 from retentive.storage.paging import all_versions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby, islice, takewhile
 from typing import Any
 
@@ -10,7 +11,6 @@ from retentive.engine.operation import ReadOperation
 from retentive.engine.trust.levels import is_used
 from retentive.engine.trust.overlay import Assessment
 from retentive.errors import Damaged, InvalidInput, NotFound
-from retentive.frozen import dataclass
 from retentive.history.changes import LoggedChange, Predecessors, grouped
 from retentive.history.past import check_kept
 from retentive.history.reads import LogFilter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,6 @@ from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import Read, WriteOperation
 from retentive.errors import Unavailable
-from retentive.frozen import dataclass
 from retentive.history import clocks, expiry_rules
 from retentive.history.clocks import CLOCK, SEEN, CheckedClock, ClockJump
 from retentive.history.expiry_rules import EXPIRY

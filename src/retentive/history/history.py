@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Unpack, cast
 
@@ -12,7 +12,6 @@ from retentive.engine.operation import RolledBack
 from retentive.engine.repeated_requests import request_key
 from retentive.engine.trust.levels import Level
 from retentive.errors import InvalidInput, Refused
-from retentive.frozen import dataclass
 from retentive.history import reads
 from retentive.history.apply import RestoreOutcome
 from retentive.history.changes import LoggedChange

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, get_args
@@ -12,7 +12,6 @@ from typing import Any, get_args
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import ReadOperation, RolledBack, WriteOperation
 from retentive.errors import InvalidInput, NotFound, ReadOnly
-from retentive.frozen import dataclass
 from retentive.history.apply import RestoreOutcome, Step, carry_out, clashing, in_the_way, possible, steps
 from retentive.history.changes import Predecessors, grouped
 from retentive.history.past import PastSnapshot, check_kept

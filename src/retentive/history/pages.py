@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from retentive.engine.events import StoreEvent, events_of, has_lost_events, head_of
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import Read
-from retentive.frozen import dataclass
 from retentive.history.reads import LogFilter
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.paging import PAGE_VERSIONS

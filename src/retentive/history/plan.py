@@ -7,10 +7,9 @@ conflict is the reason why a memory cannot be changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from retentive.frozen import dataclass
 from retentive.history.changes import LoggedChange
 from retentive.storage.contract import Memory, Version
 from retentive.values import diff

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, takewhile
 from typing import Any, TypeVar, get_args
@@ -11,7 +12,6 @@ from retentive.engine.operation import Read, ReadOperation
 from retentive.engine.queries import version_fact
 from retentive.engine.trust.levels import Level, Levels, author_of, check_level, session_of
 from retentive.errors import InvalidInput, NotFound
-from retentive.frozen import dataclass
 from retentive.history.changes import LoggedChange, Predecessors, grouped
 from retentive.history.past import past_of
 from retentive.history.revisions import Named, Revision, check_zone, one_version

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,7 +16,6 @@ from retentive.engine.guarded_writer import GuardedWriter, WriteRules
 from retentive.engine.operation import Operation, WriteOperation
 from retentive.engine.trust.overlay import CONFIRMED
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly
-from retentive.frozen import dataclass
 from retentive.history.scope import versions_of
 from retentive.review.proposals import forget_proposals
 from retentive.storage import capabilities

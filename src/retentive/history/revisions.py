@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from itertools import groupby, islice, takewhile
 from operator import attrgetter
 from typing import TypeAlias
 
 from retentive.errors import InvalidInput, NotFound
-from retentive.frozen import dataclass
 from retentive.history.scope import versions_in
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.paging import all_versions

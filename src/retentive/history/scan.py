@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Unpack
 
@@ -12,7 +12,6 @@ from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import Read, WriteOperation
 from retentive.engine.trust.instructions import flagged_lines
 from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused
-from retentive.frozen import dataclass
 from retentive.history.removal import finish, redact_versions
 from retentive.redaction.examiner import Examined, TextExaminer
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version

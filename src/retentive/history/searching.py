@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -12,7 +12,6 @@ from retentive.engine.operation import Read
 from retentive.engine.trust.levels import QUARANTINED, Level
 from retentive.engine.trust.overlay import Assessment, SearchedLevels
 from retentive.errors import Damaged, InvalidInput
-from retentive.frozen import dataclass
 from retentive.history.past import past_of
 from retentive.history.revisions import Named, as_revision, parse_time
 from retentive.review.proposals import AFTER, pending, text_key, text_of

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from typing import Literal, TypeAlias
 
 from retentive.engine.operation import Read
-from retentive.frozen import dataclass
 from retentive.history.revisions import Named, moment
 from retentive.storage.contract import Snapshot, Version
 from retentive.values.records import to_us

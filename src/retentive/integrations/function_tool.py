@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from retentive.frozen import dataclass
 from retentive.integrations.messages import TOOL
 from retentive.values.replies import Reply
 

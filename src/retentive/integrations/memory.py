@@ -8,11 +8,11 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from retentive import opening
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 from retentive.mounts import Mounts
 from retentive.opening import Retentive
 from retentive.storage.contract import Actor, as_actor

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from retentive import aio
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 from retentive.integrations.function_tool import request_of
 from retentive.integrations.memory import (
     ActorLike,

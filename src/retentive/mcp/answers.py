@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from retentive.engine.rendering import STORAGE_REPLIES, Say, error_reply
 from retentive.errors import NotFound, Refused, RetentiveError
-from retentive.frozen import dataclass
 from retentive.integrations.search_tool import bad_field
 from retentive.mounts import core_of_tree
 from retentive.store import MemoryStore

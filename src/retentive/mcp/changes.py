@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from mcp.shared.exceptions import MCPError
@@ -15,7 +16,6 @@ from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.types import INTERNAL_ERROR
 
 from retentive.errors import RetentiveError
-from retentive.frozen import dataclass
 from retentive.history.changes import Predecessors
 from retentive.mcp.uris import uri_of
 from retentive.remote import remote_store

@@ -5,6 +5,7 @@ If the client can show a form, its user confirms. Otherwise the model must pass 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mcp import types as t
@@ -12,7 +13,6 @@ from mcp.shared.exceptions import MCPError
 
 from retentive.engine.queries import list_memories
 from retentive.errors import RetentiveError
-from retentive.frozen import dataclass
 from retentive.mcp.answers import ToolAnswer
 from retentive.mcp.tools import EXPECTED_COUNT
 from retentive.remote import remote_store

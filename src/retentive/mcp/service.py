@@ -6,7 +6,7 @@ import asyncio
 import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -18,7 +18,6 @@ from mcp.shared.subscriptions import ResourceUpdated
 
 from retentive import __version__
 from retentive.errors import RetentiveError
-from retentive.frozen import dataclass
 from retentive.mcp import resources
 from retentive.mcp.answers import ToolAnswer
 from retentive.mcp.changes import StoreChanges

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 from retentive.engine.idempotency import is_api_id
-from retentive.frozen import dataclass
 from retentive.integrations import function_tool, search_tool
 from retentive.mcp import documents, past
 from retentive.mcp.answers import Arguments, ToolAnswer, answered, view_within_limit

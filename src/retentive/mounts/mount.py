@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from retentive.engine.operation import WriteOperation
 from retentive.engine.rendering import OF_BACKENDS
 from retentive.engine.trust.overlay import HiddenMemories, TrustedSnapshot
 from retentive.errors import InvalidInput, Refused
-from retentive.frozen import dataclass
 from retentive.review.stage import seen_by
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Transaction
 from retentive.store import MemoryStore, core_of

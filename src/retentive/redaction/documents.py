@@ -9,8 +9,7 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-
-from retentive.frozen import dataclass
+from dataclasses import dataclass
 
 Span = tuple[int, int]
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*+"|-?\d[\d.eE+-]*')

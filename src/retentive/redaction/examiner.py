@@ -12,13 +12,12 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from retentive.errors import InvalidInput, Refused
-from retentive.frozen import dataclass
 from retentive.redaction.changes import UNKNOWN, SameEnds, around, changed, end_around, start_around
 from retentive.values.patterns import covers
 from retentive.values.settings import Settings

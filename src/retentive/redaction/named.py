@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 
-from retentive.frozen import dataclass
 from retentive.redaction import values
 from retentive.redaction.rules import Find
 from retentive.redaction.search import alternatives, lowered

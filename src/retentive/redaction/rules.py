@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 

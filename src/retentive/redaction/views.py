@@ -9,10 +9,9 @@ import re
 from binascii import a2b_base64, a2b_qp
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import accumulate, chain
 from operator import itemgetter
-
-from retentive.frozen import dataclass
 
 _RANGES = "\u00ad\u034f\u061c\u115f-\u1160\u17b4-\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
 _INVISIBLE, _VISIBLE = re.compile(f"[{_RANGES}]"), re.compile(f"[^{_RANGES}]+")

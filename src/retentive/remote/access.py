@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from dataclasses import field
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 
 VARIABLE = "RETENTIVE_API_KEY"
 HOSTED = "api.anthropic.com"

@@ -6,7 +6,7 @@ import json
 import random
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import IO, Any, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -23,7 +23,6 @@ from retentive.errors import (
     Unavailable,
     error_of,
 )
-from retentive.frozen import dataclass
 from retentive.values.paths import ROOT
 
 T = TypeVar("T")

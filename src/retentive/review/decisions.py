@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +11,6 @@ from retentive.engine.events import record_event
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import WriteOperation
 from retentive.errors import Conflict, NotFound, PermissionDenied, Refused
-from retentive.frozen import dataclass
 from retentive.review.proposals import (
     AFTER,
     BEFORE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from heapq import merge
@@ -18,7 +18,6 @@ from operator import attrgetter
 from typing import NoReturn
 
 from retentive.errors import PermissionDenied, Refused
-from retentive.frozen import dataclass
 from retentive.review.proposals import (
     AFTER,
     BEFORE,

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
 
 from retentive.errors import Damaged
-from retentive.frozen import dataclass
 from retentive.storage.contract import Actor, Snapshot, Transaction, Version, to_datetime
 from retentive.values.paths import ancestors, is_within
 from retentive.values.records import PROPOSED_TEXT, to_us

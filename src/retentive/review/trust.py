@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from retentive.engine.context import StoreContext
@@ -13,7 +14,6 @@ from retentive.engine.operation import Read, WriteOperation
 from retentive.engine.trust.levels import TRUSTED, Level, Levels, author_of, check_level, described, doubted_names
 from retentive.engine.trust.overlay import CONFIRMED, Assessment, marks_of
 from retentive.errors import InvalidInput, NotFound, ReadOnly
-from retentive.frozen import dataclass
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
 from retentive.values.one_level import path_after
 from retentive.values.pages import ListPage

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import nsmallest
 
-from retentive.frozen import dataclass
 from retentive.search.analysis import normal, spans, surfaces
 from retentive.search.dates import dates
 from retentive.search.results import SNIPPET_CHARS, SNIPPETS, Snippet, Span, snippet, united

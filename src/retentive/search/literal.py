@@ -16,6 +16,7 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from heapq import nlargest
 from itertools import islice
@@ -23,7 +24,6 @@ from operator import attrgetter
 from typing import Protocol, TypeAlias, cast
 
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 from retentive.search.query import check_text
 from retentive.search.results import SNIPPET_CHARS, SNIPPETS, Document, Hit, Results, Span, snippet, united
 from retentive.values.extras import pip_install

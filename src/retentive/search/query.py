@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 from retentive.search.analysis import normal
 from retentive.search.results import Document
 from retentive.values.paths import ROOT

@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from heapq import nlargest
 from math import log
 
-from retentive.frozen import dataclass
 from retentive.search.analysis import is_dense, normal
 from retentive.search.bounds import Bounds
 from retentive.search.lines import Line, Wanted, best_score, matching_lines, snippets_of

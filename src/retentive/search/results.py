@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import SupportsIndex, TypeAlias, overload
 
-from retentive.frozen import dataclass
 from retentive.values.provenance import Provenance, provenance_of
 
 Span: TypeAlias = tuple[int, int]

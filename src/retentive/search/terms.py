@@ -6,10 +6,9 @@ A term also decides which surfaces (the words as written that an index stores) m
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import chain
 
-from retentive.frozen import dataclass
 from retentive.search.analysis import DENSE_RUN, is_dense, key, parts, prefixes, spans, stems
 from retentive.search.dates import dates
 from retentive.search.irregular import irregular_forms

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
 
 from retentive.errors import NotFound, RetentiveError
-from retentive.frozen import dataclass
 from retentive.opening import Retentive
 from retentive.server.errors import HttpError, missing
 from retentive.server.key_store import KeyStore

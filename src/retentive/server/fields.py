@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 from retentive.server.errors import invalid
 from retentive.server.rates import RATE_PATTERN, rate_of
 from retentive.storage.contract import plain_name

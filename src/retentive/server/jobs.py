@@ -10,13 +10,12 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Thread
 
 from retentive.errors import Conflict, Locked, NotFound, RetentiveError
-from retentive.frozen import dataclass
 from retentive.opening import Retentive
 from retentive.server.leader import RENEWED
 from retentive.server.schedule import ScheduledJob

@@ -9,12 +9,11 @@ import secrets
 import string
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from retentive.errors import Damaged, InvalidInput
-from retentive.frozen import dataclass
 from retentive.server.rates import rate_of
 from retentive.storage.contract import Actor, as_actor
 from retentive.values.names import plain_name

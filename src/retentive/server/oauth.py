@@ -13,13 +13,12 @@ import time
 import tomllib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, cast
 
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 from retentive.server.calls import Json
 from retentive.server.credentials import MCP, METADATA
 from retentive.server.jwks import KeySource, check_url, verified

@@ -11,11 +11,10 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 from retentive.server.rates import rate_of
 from retentive.server.schedule import read_schedule
 

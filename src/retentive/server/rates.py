@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 
 NO_LIMIT = "none"
 """Text for a key without a rate limit, even if the server has a default rate."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from retentive.frozen import dataclass
 from retentive.server.calls import Handler, Json, RouteCall
 from retentive.server.fields import Field
 from retentive.server.keys import Scope

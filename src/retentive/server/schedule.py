@@ -6,12 +6,11 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 
 FIELDS: Mapping[str, Mapping[str, type]] = {
     "sweep": {},

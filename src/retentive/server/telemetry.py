@@ -9,10 +9,10 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from retentive.frozen import dataclass
 from retentive.server.metrics import STREAMS, Metrics
 
 if TYPE_CHECKING:

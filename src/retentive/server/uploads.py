@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from anyio import to_thread
 
-from retentive.frozen import dataclass
 from retentive.server.errors import INVALID, HttpError
 from retentive.server.keys import KeyRecord
 from retentive.transfer.archive_writer import spool

@@ -12,14 +12,13 @@ import socket
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from retentive.errors import Conflict, InvalidInput, NotFound
-from retentive.frozen import dataclass
 from retentive.opening import Retentive
 from retentive.server.keys import in_patterns
 from retentive.storage.contract import StoreInfo, now_us, sortable_id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from heapq import nlargest, nsmallest
 from operator import attrgetter
@@ -14,7 +15,6 @@ from retentive.engine.operation import ReadOperation
 from retentive.engine.trust.instructions import KIND as INSTRUCTIONS
 from retentive.engine.trust.levels import described, is_used
 from retentive.engine.trust.overlay import Assessment
-from retentive.frozen import dataclass
 from retentive.history import expiry_rules
 from retentive.redaction.examiner import TextExaminer
 from retentive.review.proposals import PROPOSAL

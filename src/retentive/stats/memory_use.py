@@ -6,11 +6,11 @@ All memories are read once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from heapq import nlargest, nsmallest
 
 from retentive.engine.operation import ReadOperation
-from retentive.frozen import dataclass
 from retentive.stats import TOP, Sized, Used
 from retentive.storage.contract import Snapshot
 from retentive.store import MemoryStore, core_of

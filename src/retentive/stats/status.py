@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from heapq import nlargest
 from itertools import islice
 from operator import attrgetter
@@ -10,7 +11,6 @@ from operator import attrgetter
 from retentive.engine.operation import ReadOperation
 from retentive.engine.trust.levels import is_used
 from retentive.engine.trust.overlay import Assessment
-from retentive.frozen import dataclass
 from retentive.history.changes import LoggedChange, Predecessors, grouped
 from retentive.history.scan import Finding, scan_read
 from retentive.redaction.examiner import TextExaminer

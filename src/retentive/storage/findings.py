@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
-from retentive.frozen import dataclass
 from retentive.values.extras import pip_install
 
 Severity: TypeAlias = Literal["ok", "note", "problem", "repaired"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Unpack
 
 from retentive.engine.command_handlers import CommandResult, taken
@@ -11,7 +12,6 @@ from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import Read, WriteOperation
 from retentive.engine.queries import read_fact
 from retentive.errors import InvalidInput, NotFound, Phrase, Refused
-from retentive.frozen import dataclass
 from retentive.history.past import PastSnapshot, past_of
 from retentive.pipeline import StoreCore
 from retentive.storage.contract import Actor, Change, Entry, Memory, Snapshot, Transaction

@@ -11,12 +11,11 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias, TypeVar
 
 from retentive.errors import AlreadyExists, Conflict, NotADirectory, NotFound, RetentiveError, StoreFull
-from retentive.frozen import dataclass
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage.contract import Memory
 from retentive.storage.disk import os_error

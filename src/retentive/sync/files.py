@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from retentive.frozen import dataclass
 from retentive.values.paths import is_editor_file
 
 COARSE_TICK_NS, FINE_TICK_NS = 2_000_000_000, 20_000_000

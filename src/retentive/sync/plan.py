@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from retentive.frozen import dataclass
 from retentive.storage.contract import Memory
 from retentive.sync.files import LocalFile
 from retentive.sync.state import Base, Side

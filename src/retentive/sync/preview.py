@@ -6,11 +6,11 @@ The store checks the texts like those of an import that is rolled back.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from retentive.engine.guarded_writer import WriteRules
 from retentive.errors import Conflict, NotFound, PermissionDenied, RetentiveError
-from retentive.frozen import dataclass
 from retentive.remote import remote_store
 from retentive.review.stage import is_under_review
 from retentive.storage.contract import Memory

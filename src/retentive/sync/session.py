@@ -7,12 +7,11 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, RetentiveError
-from retentive.frozen import dataclass
 from retentive.storage.contract import Memory
 from retentive.storage.disk import expanded
 from retentive.store import MemoryStore

@@ -13,12 +13,11 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from retentive.errors import InvalidInput, Unavailable
-from retentive.frozen import dataclass
 from retentive.storage.disk import FILE_MODE, make_directory
 from retentive.storage.lock_file import LockFile
 from retentive.sync.files import Stamp

@@ -6,9 +6,9 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from retentive.frozen import dataclass
 from retentive.store import MemoryStore
 from retentive.sync.files import FolderScan, Stamp
 from retentive.sync.folder import SETTLE_S, Folder, is_ignored

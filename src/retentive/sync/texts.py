@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from retentive.frozen import dataclass
 from retentive.values.diff import lines, merge
 from retentive.values.paths import ROOT
 

@@ -9,12 +9,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import IO
 
 from retentive import __version__
-from retentive.frozen import dataclass
 from retentive.storage.contract import Backend, Snapshot, StoreInfo, now_us, to_datetime
 from retentive.storage.disk import expanded
 from retentive.transfer import lines

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Self, TypeAlias
 
 from retentive.errors import Damaged, InvalidInput
-from retentive.frozen import dataclass
 from retentive.storage import capabilities
 from retentive.storage.contract import DEFAULT_WORKSPACE, Backend, Memory, Snapshot, StoreInfo, Transaction, Usage
 from retentive.values.paths import ROOT

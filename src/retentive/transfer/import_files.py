@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import IO, Any, Literal, TypeAlias, Unpack, cast, get_args
 
 from retentive.engine.command_handlers import check_free
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import RolledBack, WriteOperation
 from retentive.errors import InvalidInput, Refused, RetentiveError
-from retentive.frozen import dataclass
 from retentive.remote import remote_store
 from retentive.storage.contract import Actor, Transaction
 from retentive.store import MemoryStore, core_of

@@ -6,11 +6,11 @@ import base64
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, get_args
 
 from retentive.errors import Damaged, InvalidInput, Refused, RetentiveError, UnknownSchema
-from retentive.frozen import dataclass
 from retentive.storage.contract import DEFAULT_WORKSPACE, Actor, Memory, Operation, Version, plain_name
 from retentive.transfer.contents import Record
 from retentive.values.paths import MemoryPath

@@ -7,14 +7,13 @@ also copies the versions that were added to the source after the previous run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Literal
 
 from retentive.engine.guarded_writer import WriteRules
 from retentive.errors import Damaged, InvalidInput, Locked, NotFound, ReadOnly, UnknownSchema
-from retentive.frozen import dataclass
 from retentive.history.removal import check_erasable
 from retentive.locations import existing_store
 from retentive.redaction.examiner import TextExaminer

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import IO
 
 from retentive.errors import Damaged
-from retentive.frozen import dataclass
 from retentive.transfer.tar import BLOCK, CHUNK, TarReader, shown
 
 MAX_NAME_BYTES = 64 * 1024  # of an extended header, or of the name in it

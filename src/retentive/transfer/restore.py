@@ -6,11 +6,10 @@ Restored and imported memory stores keep their ids, versions and times.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from retentive.errors import Damaged, InvalidInput
-from retentive.frozen import dataclass
 from retentive.storage.contract import Backend, Memory, plain_name
 from retentive.transfer.archive_reader import Archive, ArchiveText, Section
 from retentive.transfer.archive_writer import RECORDS, SIDE_RECORDS, TransferProgress

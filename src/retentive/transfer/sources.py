@@ -6,11 +6,11 @@ import os
 import stat
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import IO, Protocol
 
 from retentive.errors import NotFound, TooLarge
-from retentive.frozen import dataclass
 from retentive.storage.disk import expanded, need_posix
 from retentive.transfer.archive_reader import Archive
 from retentive.transfer.plain_tar import PlainEntry, PlainTar

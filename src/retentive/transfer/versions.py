@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
 from retentive.errors import Damaged, NotFound
-from retentive.frozen import dataclass
 from retentive.storage.capabilities import Encrypting
 from retentive.storage.contract import Backend, Change, Kept, Sealing, Snapshot, Transaction, Version
 from retentive.storage.paging import PAGE_VERSIONS, version_pages

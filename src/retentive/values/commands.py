@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 from retentive.errors import Phrase, Refused
-from retentive.frozen import dataclass
 from retentive.values.paths import ROOT, MemoryPath, visible
 
 

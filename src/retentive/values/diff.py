@@ -14,13 +14,12 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 
 K = TypeVar("K")
 LineKind: TypeAlias = Literal["header", "hunk", "context", "removed", "added"]

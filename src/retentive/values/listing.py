@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-
-from retentive.frozen import dataclass
+from dataclasses import dataclass
 
 _UNITS = ("K", "M", "G", "T")
 _MAX_KNOWN, _MAX_KEPT_ROWS = 16, 2_000  # at most about 3 MB

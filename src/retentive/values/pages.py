@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Generic, TypeVar
-
-from retentive.frozen import dataclass
 
 T = TypeVar("T")
 C = TypeVar("C")

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from retentive.errors import Phrase, Refused
-from retentive.frozen import dataclass
 
 ROOT = "/memories"
 MAX_SEGMENT_BYTES = 255  # NAME_MAX of ext4, APFS and NTFS

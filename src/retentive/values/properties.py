@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 
 from retentive.errors import Damaged, InvalidInput
-from retentive.frozen import dataclass
 from retentive.values.names import plain_name
 from retentive.values.records import HIGHEST_COUNTER, StoreInfo, time_in_id, to_datetime, to_us
 

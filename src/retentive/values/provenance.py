@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeAlias, TypedDict, cast
 
 from retentive.errors import InvalidInput
-from retentive.frozen import dataclass
 from retentive.values.names import plain_name
 
 MAX_SOURCE_CHARS = 2_000

@@ -7,13 +7,12 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from retentive.errors import Damaged, InvalidInput
-from retentive.frozen import dataclass
 from retentive.values.names import plain_name
 
 if TYPE_CHECKING:

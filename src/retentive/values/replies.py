@@ -7,11 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Self, TypeAlias
 
 from retentive.errors import InvalidInput, Phrase, error_of
-from retentive.frozen import dataclass
 
 MAX_ECHO_CHARS = 2_000
 _LOOKAHEAD_CHARS = 1_000  # read beyond the cut of an echo, so that a sensitive value at the cut is recognised

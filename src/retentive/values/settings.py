@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 from retentive.errors import InvalidInput, UnknownSchema
-from retentive.frozen import dataclass
 from retentive.values.patterns import check_actor_pattern, check_path_pattern, check_trust_pattern
 
 SENSITIVE_MODES = ("off", "flag", "redact", "reject")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from operator import add
 from typing import AnyStr, cast
 
 from retentive.errors import Damaged, Phrase, Refused
-from retentive.frozen import dataclass
 from retentive.values.paths import visible
 
 MAX_LINES = 999_999  # the line-number column has six digits

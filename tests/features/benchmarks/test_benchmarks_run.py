@@ -213,13 +213,6 @@ def test_guard_cost_measures_small_and_large_writes(tmp_path: Path) -> None:
     assert all({"share", "more_ms", "guarded", "free"} <= record.keys() for record in records)
 
 
-def test_frozen_classes_are_measured_with_both_decorators(tmp_path: Path) -> None:
-    """Each of the three costs has a figure for each decorator."""
-    _, records = tiny("frozen_classes.py", tmp_path)
-    assert [record["what"] for record in records] == ["define a class", "make an object", "compare two objects"]
-    assert all({"ratio", "retentive.frozen", "dataclasses"} <= record.keys() for record in records)
-
-
 @pytest.mark.long
 def test_fairness_compares_two_trees(tmp_path: Path) -> None:
     """Both trees have figures, and each share is one of a whole. Two processes are compared with one."""

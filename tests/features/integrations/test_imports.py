@@ -20,7 +20,6 @@ HEAVY = (
 
 # A module must not import from a higher layer. Modules on one line must not import each other, except in a package.
 LAYERS: list[set[str]] = [
-    {"frozen"},
     {"errors", "extras"},
     {"values"},
     {"storage"},

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
-
-from retentive.frozen import dataclass
 
 EventRecord = Mapping[str, Any]
 """Event as a session prints it. It has the fields of the event, and `kind`, the name of its type."""

@@ -8,13 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
 import click
 
-from retentive.frozen import dataclass
 from retentive.storage.contract import Actor
 from retentive.values.replies import Reply
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from retentive.frozen import dataclass
 
 if TYPE_CHECKING:
     from retentive.testing.scripted_claude.prompt import Prompt, ToolUse

@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from subprocess import Popen
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -41,7 +41,6 @@ from retentive.cli.hooks.session import (
 )
 from retentive.cli.location import Location
 from retentive.errors import NotFound, Unavailable
-from retentive.frozen import dataclass
 from retentive.locations import local_path
 from retentive.store import MemoryStore
 

@@ -6,8 +6,8 @@ At its start, a session gets a digest of the memory store. Later it gets the cha
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from retentive.frozen import dataclass
 from retentive.storage.contract import Version
 
 MAX_CHARS = 8_000

@@ -9,14 +9,13 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import IO
 from urllib.parse import unquote, urlsplit
 
 from retentive.cli.location import Location
-from retentive.frozen import dataclass
 from retentive.storage.disk import FILE_MODE, make_directory
 
 MAX_INPUT_BYTES = 64 << 20  # the input of a hook after an edit includes the text of the edited file

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeGuard, cast, get_args
 
 from retentive.console import differences
@@ -14,7 +15,6 @@ from retentive.console.progress import ProgressStep, only_step_of
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, number
 from retentive.engine.operation import Read
 from retentive.errors import NotFound, Refused, RetentiveError
-from retentive.frozen import dataclass
 from retentive.history.apply import RestoreOutcome, Step
 from retentive.history.operations import Preview, Undo
 from retentive.history.plan import Conflict, Mode, State

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any
@@ -13,7 +13,6 @@ from retentive.audit.chain import head_of
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, not_found
 from retentive.engine.operation import AuditOnly, Read
 from retentive.errors import NotFound, RetentiveError
-from retentive.frozen import dataclass
 from retentive.server.errors import invalid
 from retentive.storage.contract import Snapshot, Version, now_us, sortable_id
 from retentive.store import core_of

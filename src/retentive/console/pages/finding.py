@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 from urllib.parse import urlencode
@@ -15,7 +16,6 @@ from retentive.console.progress import ProgressStep, ReportDone, only_step_of, s
 from retentive.console.searching import FoundHit, SearchAll, SearchFound, search_one
 from retentive.console.visible import marked
 from retentive.console.visits import BASE, HtmlPage, PageAnswer, Visit, store_url
-from retentive.frozen import dataclass
 from retentive.history.searching import StoreSearch, number_to_index
 from retentive.search.results import age
 from retentive.store import core_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -15,7 +15,6 @@ from retentive.console.strips import strip_of
 from retentive.console.visits import HtmlPage, PageAnswer, Visit, not_found, tool_path
 from retentive.engine.operation import Read
 from retentive.errors import NotFound, RetentiveError
-from retentive.frozen import dataclass
 from retentive.history.changes import LoggedChange
 from retentive.history.differences import Compare, Differences
 from retentive.history.reads import LogFilter

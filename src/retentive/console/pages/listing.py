@@ -6,10 +6,10 @@ A page that shows an earlier state also marks the entries that have changed sinc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from retentive.engine.listings import Listed, ListedMemory
 from retentive.engine.operation import Read
-from retentive.frozen import dataclass
 from retentive.history.reads import AsOf
 from retentive.history.revisions import Named
 from retentive.history.since import Fate, SinceMoment

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from markupsafe import Markup
@@ -17,7 +18,6 @@ from retentive.console.visible import boxed
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Redirect, Visit, not_found, number, page_path
 from retentive.engine.queries import load
 from retentive.errors import NotFound
-from retentive.frozen import dataclass
 from retentive.history.history import BlameLine
 from retentive.server.objects import VERSION_ID
 from retentive.storage.contract import Memory, Version

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from retentive.audit.chain import newest_entries
@@ -12,7 +12,6 @@ from retentive.console.differences import Shown
 from retentive.console.pages.listing import RECENT, recent_changes
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found
 from retentive.errors import NotFound
-from retentive.frozen import dataclass
 from retentive.review.proposals import Decision, DecisionOutcome, Proposal, ProposedChange, foundations
 from retentive.server.errors import invalid
 from retentive.storage.contract import Actor, Memory, Version

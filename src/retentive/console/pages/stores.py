@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,7 +18,6 @@ from retentive.console.overview import (
 )
 from retentive.console.visits import BASE, HtmlPage, PageAnswer, Redirect, Visit, not_found, store_url
 from retentive.errors import NotFound
-from retentive.frozen import dataclass
 from retentive.server.errors import invalid
 from retentive.storage.contract import StoreInfo
 

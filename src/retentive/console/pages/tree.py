@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from markupsafe import Markup
@@ -17,7 +18,6 @@ from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, Lis
 from retentive.engine.operation import Read, ReadOperation
 from retentive.engine.queries import load
 from retentive.errors import CursorExpired, NotFound, Refused, RetentiveError
-from retentive.frozen import dataclass
 from retentive.history.past import past_of
 from retentive.history.reads import AsOf
 from retentive.history.since import SinceMoment, since

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import islice, starmap
 
@@ -13,7 +14,6 @@ from retentive.console.progress import steps_of
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Visit
 from retentive.engine.day_sizes import sizes_of_days
 from retentive.engine.operation import AuditOnly, Read
-from retentive.frozen import dataclass
 from retentive.history.days import changes_of_days, last_days
 from retentive.stats import TOP
 from retentive.stats.memory_use import USED_DAYS, memory_use

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
@@ -11,7 +11,6 @@ from retentive.engine.operation import Read
 from retentive.engine.queries import read_version, version_fact
 from retentive.engine.trust.levels import Level, Levels, author_of
 from retentive.errors import NotFound
-from retentive.frozen import dataclass
 from retentive.history.reads import LogFilter
 from retentive.server import cursors, objects
 from retentive.server.calls import Json, RouteCall

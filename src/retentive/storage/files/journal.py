@@ -17,10 +17,10 @@ import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeAlias
 
-from retentive.frozen import dataclass
 from retentive.storage.disk import FILE_MODE
 
 _NAME = "journal"

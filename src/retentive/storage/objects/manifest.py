@@ -12,12 +12,11 @@ ids of the latest commits.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import NamedTuple, cast
 
 from retentive.errors import Damaged
-from retentive.frozen import dataclass
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo, to_datetime
 from retentive.storage.objects.ordered_map import Pages, Rebuild, Sizes, Tree
 from retentive.storage.objects.records import (
@@ -66,10 +65,10 @@ class Manifest:
     created: int
     seal: str | None
     settings: str | None = None
-    state: StoreState = StoreState()
+    state: StoreState = field(default_factory=StoreState)
     generation: int = 0
     commits: tuple[str, ...] = ()
-    tree: Tree = Tree()
+    tree: Tree = field(default_factory=Tree)
     log: Edits = field(default_factory=dict, repr=False)
     has_gaps: bool = False
     erased: tuple[int, str | None] | None = None  # time and actor of the erasure

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from retentive.frozen import dataclass
 from retentive.storage.objects.records import Edits, MapValue, Page, Ref, encode_page, name_for
 
 T = TypeVar("T")

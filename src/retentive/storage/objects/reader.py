@@ -14,12 +14,12 @@ import threading
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple, TypeAlias, cast
 
 from retentive.errors import Damaged, UnknownSchema
-from retentive.frozen import dataclass
 from retentive.storage.contract import Clock, NewId
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.records import (

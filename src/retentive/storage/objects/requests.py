@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, partial
 from types import ModuleType
@@ -21,7 +22,6 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from retentive.errors import InvalidInput, PermissionDenied, RetentiveError, Unavailable
-from retentive.frozen import dataclass
 from retentive.values.unreachable import why_unreachable
 
 T = TypeVar("T")

@@ -11,12 +11,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TypeVar, Unpack
 
 from retentive.errors import Damaged, InvalidInput, Locked, RetentiveError, Unavailable, UnknownSchema
-from retentive.frozen import dataclass
 from retentive.storage import capabilities
 from retentive.storage.capabilities import Checkable, Encrypting
 from retentive.storage.contract import (

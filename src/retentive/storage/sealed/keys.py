@@ -16,13 +16,13 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from retentive.errors import InvalidInput, Locked, NotFound, RetentiveError, Unavailable
-from retentive.frozen import dataclass
 from retentive.storage.contract import Clock, plain_name
 from retentive.storage.disk import FILE_MODE, expanded, os_error, sync_directory
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import cast
 
 from retentive.errors import Damaged, InvalidInput, Locked, UnknownSchema
-from retentive.frozen import dataclass
 from retentive.storage.contract import Clock, now_us, plain_name, to_datetime
 from retentive.storage.sealed.codec import StoreKeys
 from retentive.storage.sealed.keys import KEY_BYTES, NOT_HERE, KeyWrapper, call_wrapper

@@ -6,10 +6,10 @@ import urllib.parse
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from retentive.errors import InvalidInput, Unavailable
-from retentive.frozen import dataclass
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.values.unreachable import why_unreachable
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from retentive.frozen import dataclass
 from retentive.testing.scripted_claude.messages import Block, Conversation
 from retentive.testing.scripted_claude.tokens import (
     MESSAGE_TOKENS,

@@ -6,11 +6,10 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypedDict
 
-from retentive.frozen import dataclass
 from retentive.testing.scripted_claude.cache import PromptCache
 from retentive.testing.scripted_claude.checks import check_request, parse_json
 from retentive.testing.scripted_claude.context import Context, Summarize, default_summary, manage_context

@@ -6,9 +6,8 @@ The functions keep no state between requests, because every request contains the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from retentive.frozen import dataclass
 from retentive.testing.scripted_claude.edits import (
     ClearThinkingEdit,
     ClearToolUsesEdit,

@@ -7,9 +7,9 @@ The modules `shape` and `checks` have already validated the field. Sources: "Con
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from retentive.frozen import dataclass
 from retentive.testing.scripted_claude.messages import Block, as_blocks
 
 

@@ -6,9 +6,9 @@ Sources: "Errors" (statuses and types), "Rate limits" (retry-after), "Streaming 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from retentive.frozen import dataclass
 from retentive.testing.scripted_claude.rules import KINDS, ApiError
 
 MESSAGES = {429: "This request would exceed your rate limit.", 500: "Internal server error", 529: "Overloaded"}

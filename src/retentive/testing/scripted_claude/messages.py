@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import groupby
-
-from retentive.frozen import dataclass
 
 Block = Mapping[str, object]
 COMPACTION = "compaction"

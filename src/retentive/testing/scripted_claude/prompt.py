@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from retentive.frozen import dataclass
 from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation
 
 

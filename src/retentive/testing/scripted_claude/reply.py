@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
-from retentive.frozen import dataclass
 from retentive.testing.scripted_claude.cache import UNCACHED, CacheUse
 from retentive.testing.scripted_claude.context import CompactionSummary, Context
 from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation, signature

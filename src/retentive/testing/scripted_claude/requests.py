@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from retentive.frozen import dataclass
 from retentive.testing.scripted_claude.edits import ContextEdit, parse_edits
 from retentive.testing.scripted_claude.messages import (
     COMPACTION,

@@ -7,10 +7,9 @@ the error. If a source ends with "own words", the rule is documented, but the te
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from types import MappingProxyType
-
-from retentive.frozen import dataclass
 
 KINDS = {
     400: "invalid_request_error",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from retentive.frozen import dataclass
 from retentive.testing.scripted_claude.prompt import Prompt, Result
 
 MEMORY = "memory"  # the API accepts no other name for the tool of type memory_20250818

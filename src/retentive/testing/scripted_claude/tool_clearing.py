@@ -5,9 +5,9 @@ Every request contains the complete conversation, so each request applies all ed
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import chain
 
-from retentive.frozen import dataclass
 from retentive.testing.scripted_claude.edits import ClearToolUsesEdit
 from retentive.testing.scripted_claude.messages import THINKING, Block, Message, merge_messages
 from retentive.testing.scripted_claude.tokens import messages_tokens

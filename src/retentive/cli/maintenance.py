@@ -6,7 +6,6 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,12 +16,11 @@ from retentive.cli import layouts, output
 from retentive.cli.exits import PROBLEMS, status_of
 from retentive.cli.location import INTEGRATION, Location, naming
 from retentive.cli.removal import confirm
-from retentive.errors import RetentiveError
 from retentive.history.expiry import Swept
 from retentive.history.scan import scan as scan_store
 from retentive.history.scan import scan_read
 from retentive.locations import migrate_schema
-from retentive.opening import Keys, Retentive
+from retentive.opening import Retentive
 from retentive.storage import capabilities
 from retentive.store import MemoryStore, core_of
 
@@ -208,38 +206,19 @@ def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool) -> None:
     type=click.Path(file_okay=False),
     help="Directory for the files of --discard; next to a local location by default.",
 )
-@click.option(
-    "--bundle",
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help="Also write a new .zip or .tar.gz for a bug report: versions, settings without texts, counts, findings.",
-)
-def doctor(
-    location: Location,
-    *,
-    repair: bool,
-    quick: bool,
-    discarded: tuple[str, ...],
-    save_to: str | None,
-    bundle: str | None,
-) -> None:
+def doctor(location: Location, *, repair: bool, quick: bool, discarded: tuple[str, ...], save_to: str | None) -> None:
     """Check the integrity of a location: the memories, versions, texts, counts, records and files of all stores.
 
     Without --repair and --discard, nothing is written. A repair deletes nothing. The memory stores can stay in use.
     Each finding has a severity (ok, note, problem, repaired), a memory store, a code and a description. In a pipe, each
     line has the four fields of a finding and then its advice, separated by tabs. Exits with status 17 if problems
     remain, and with status 15 if a store could not be checked because its keys are missing or wrong. A failure of the
-    disk, the network or the permissions is an error with its own status, as in every command. The file of --bundle does
-    not contain memories, paths, actors, names, keys, descriptions or URLs.
+    disk, the network or the permissions is an error with its own status, as in every command.
     """
     from retentive.doctor import check_location  # noqa: PLC0415 - slow to import
 
     keys = location.given_keys()
-    with (
-        _bundled(location, bundle, keys) as bundled,
-        naming("Location", location.shown),
-        output.progress("Checking") as advance,
-    ):
+    with naming("Location", location.shown), output.progress("Checking") as advance:
         report = None if advance is None else lambda store, checked: advance(checked, part=store)
         findings = check_location(
             location.url,
@@ -251,37 +230,11 @@ def doctor(
             progress=report,
         )
         found = list(findings if output.as_object() or output.as_table() else _printed(findings))
-        bundled.extend(found)
     counts: Counter[str] = Counter(finding.severity for finding in found)
     value = {"findings": [_finding_object(finding) for finding in found], **{name: counts[name] for name in _COUNTED}}
     is_locked = any(finding.code == "locked" for finding in found)
     status = PROBLEMS if counts["problem"] else status_of("locked") if is_locked else 0
     output.emit(value, rows="findings", shown=_findings_shown(found, counts), status=status)
-
-
-@contextmanager
-def _bundled(location: Location, file: str | None, keys: Keys | None) -> Iterator[list[Finding]]:
-    """Context manager that yields an empty list for findings. At the end, it writes the bundle with them to `file`.
-
-    If the check fails, the bundle is written with the code of the error. Without `file`, nothing is written.
-    """
-    found: list[Finding] = []
-    if file is None:
-        yield found
-        return
-    from retentive.doctor.bundle import check_name, write_bundle  # noqa: PLC0415 - slow to import
-
-    def write(*codes: str) -> None:
-        write_bundle(file, location.url, found, keys=keys, errors=codes)
-        output.note(f"The bundle is in {file}")
-
-    check_name(file)
-    try:
-        yield found
-    except RetentiveError as error:
-        write(error.code)
-        raise
-    write()
 
 
 def _printed(findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -221,8 +221,3 @@ _PASSING = {
     sqlite3.SQLITE_INTERRUPT,
     sqlite3.SQLITE_SCHEMA,
 }
-
-
-def library_version() -> str:
-    """Return the version of the SQLite library."""
-    return sqlite3.sqlite_version

@@ -8,10 +8,13 @@ from typing import Any
 from retentive.engine.attempt import Attempt, Proceed
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import REFUSALS, Operation, Outcome
-from retentive.errors import Refused, RetentiveError
+from retentive.errors import Refused, RetentiveError, StorageReadOnly
 from retentive.storage.contract import Actor, Snapshot, Transaction, now_us
 from retentive.values.records import Invocation
 from retentive.values.replies import ERROR_CODES
+
+_read_without_entry: set[str] = set()
+"""Ids of the stores of which this process has logged that a read left no entry."""
 
 
 def needs_entry(attempt: Attempt[Any]) -> bool:
@@ -49,14 +52,24 @@ def _write_entry(attempt: Attempt[Any], tx: Transaction, outcome: Outcome[Any]) 
 def entry_of_read(
     context: StoreContext, operation: Operation[Any], invocation: Invocation, outcome: Outcome[Any]
 ) -> None:
-    """Write the audit entry of a read, in a separate transaction. If this fails, the read fails too."""
+    """Write the audit entry of a read, in a separate transaction. If this fails, the read fails too.
+
+    On read-only storage, no entry can be written, and memories there must still be readable. Reads then leave no entry.
+    """
     entry_id, written = os.urandom(8).hex(), list[int]()
 
     def work(tx: Transaction) -> None:
         if not any(_has_entry(tx, seq, entry_id) for seq in written):
             written.append(_append(tx, context, operation, invocation, outcome, entry_id=entry_id))
 
-    context.follow_up(work, may_use_reserve=True)
+    try:
+        context.follow_up(work, may_use_reserve=True)
+    except StorageReadOnly:
+        if context.id not in _read_without_entry:
+            import logging  # noqa: PLC0415 - not needed at startup
+
+            _read_without_entry.add(context.id)
+            logging.getLogger("retentive").warning("reads leave no audit entry: the storage is read-only")
 
 
 def entry_of_failure(attempt: Attempt[Any], error: RetentiveError) -> bool:

@@ -122,6 +122,29 @@ def test_changes_beside_a_read_only_mount_are_seen(backend: str, place: Path, tm
         assert store.read(NOTES).splitlines() == ["4", "3", "2", "1", "0", "one"]
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_audited_store_is_read_without_entries(
+    backend: str, place: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Reads and refused reads answer as elsewhere. The log keeps its entries, and one warning says what is missing."""
+    with retentive.open(url_of(backend, place)) as location:
+        location.store().create(NOTES, "one")
+        location.store().change_settings({"audit": True})
+    with read_only(place, tmp_path / "mounted") as mounted, retentive.open(url_of(backend, mounted)) as location:
+        store = location.store()
+        assert store.read(NOTES) == "one"
+        assert NOTES in store.execute({"command": "view", "path": "/memories"}).text
+        assert store.execute({"command": "view", "path": "/memories/none"}).code == "not_found"
+        assert [found.path for found in store.search("one").hits] == [NOTES]
+        assert store.history.log(NOTES)[-1].operation == "created"
+        assert location.store().read_only().read(NOTES) == "one"
+        assert store.execute({"command": "delete", "path": NOTES}).text == REFUSED
+        assert [entry.operation for entry in store.audit.entries()] == ["settings"]
+        assert process(tmp_path, "--at", url_of(backend, mounted), "cat", "notes.md").status == 0
+    warnings = [record.getMessage() for record in caplog.records]
+    assert warnings == ["reads leave no audit entry: the storage is read-only"]
+
+
 def test_a_file_that_was_edited_by_hand_is_read_as_it_is(place: Path, tmp_path: Path) -> None:
     """The edit cannot be recorded where nothing can be written, but it is what the file says."""
     with retentive.open(place) as location:

@@ -28,9 +28,8 @@ OTHERS: dict[str, Any] = {
     "max_proposals": 7,
     "max_proposals_each": 7,
     "trust": {"session:*": "unconfirmed", "source:web:*": "quarantined", "user:ann": "trusted"},
-    "quarantine": ("session:s1", "flag:instructions"),
+    "quarantine": ("session:s1", "source:web:*"),
     "hide_unconfirmed": ("session:*",),
-    "flag_instructions": True,
     "expire_after_days": 7,
     "expire_paths": {"/memories/scratch/**": 7},
     "keep_versions_days": 7,
@@ -97,7 +96,6 @@ def test_a_wrong_number_is_refused_before_anything_is_created(name: str, value: 
         ("quarantine", [1]),
         ("quarantine", ["x" * 2_011]),
         ("hide_unconfirmed", "session:*"),
-        ("flag_instructions", 1),
         ("view_char", 7),
     ],
 )

@@ -49,7 +49,7 @@ def actors_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 @source_option
 @click.option("--session", metavar="PATTERN", help="Only versions of sessions that match.")
 @click.option("--integration", metavar="PATTERN", help="Only versions through matching integrations, such as messages.")
-@click.option("--flag", metavar="PATTERN", help="Only versions with flags that match, such as instructions.")
+@click.option("--flag", metavar="PATTERN", help="Only versions with flags that match, such as password.")
 @trust_option
 @click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N changes.")
 @click.option("--provenance", is_flag=True, help="Show integration, session, source, flags and trust too.")

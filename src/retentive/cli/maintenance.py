@@ -38,7 +38,7 @@ _STILL = "Older versions still have the values: `retentive scan --redact --histo
 _COUNTED = ("ok", "note", "problem", "repaired")
 
 
-@output.command(json="Print a JSON list of objects: path, kinds, in_path, likely, instructions.")
+@output.command(json="Print a JSON list of objects: path, kinds, in_path, likely, damaged.")
 @click.option(
     "--redact", is_flag=True, help="Remove the values from the current texts. Older versions still have them."
 )
@@ -57,8 +57,7 @@ _COUNTED = ("ok", "note", "problem", "repaired")
 def scan(location: Location, *, redact: bool, history: bool, likely: bool, allow: bool, yes: bool) -> None:
     """List the memories that contain sensitive values, with the kinds of these values. Never prints a value.
 
-    Values that are recognized only by their context are listed after "likely:". Lines that read like instructions to
-    the model are listed after "instructions:"; --redact does not change them.
+    Values that are recognized only by their context are listed after "likely:".
 
     A memory may contain a sensitive value if it was written before the guards were on, or if its file was edited. A
     path that contains a value is printed without the value. To remove the value, rename the memory with `mv`, and then
@@ -100,11 +99,9 @@ def _scan_notes(scanned: Scanned, *, redact: bool, history: bool) -> list[str]:
 
 
 def _kinds_of(found: SensitiveMemory) -> str:
-    lines = ", ".join(map(str, found.instructions))
     parts = {
         "": ", ".join(found.kinds),
         "likely: ": ", ".join(found.likely),
-        "instructions: line ": lines,
         "damaged: ": "run `retentive doctor`" if found.damaged else "",
     }
     return "; ".join(head + text for head, text in parts.items() if text)

@@ -24,8 +24,8 @@ def status(location: Location, *, scan: bool) -> None:
     """Show a short overview of the memory store.
 
     Shows its size and limits, the last change and its actor, changes that await review, memories that are not trusted,
-    files with edits that are not recorded yet, and lines flagged as sensitive values or as instructions. In a pipe each
-    line has a name and a value, separated by a tab.
+    files with edits that are not recorded yet, and lines that may contain sensitive values. In a pipe each line has a
+    name and a value, separated by a tab.
     """
     from retentive.stats import status  # noqa: PLC0415 - slow to import
 

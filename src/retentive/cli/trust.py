@@ -54,8 +54,8 @@ def confirm(location: Location, path: str) -> None:
 def quarantine(location: Location, pattern: str) -> None:
     """Hide all memories to which an actor, a session or a source contributed. They are hidden from everybody.
 
-    PATTERN has the same form as the patterns in the setting `trust`: session:s1, user:*, 'source:web:*' or
-    flag:instructions. The quarantine takes effect at once. Nothing is deleted; `retentive trust release` with the same
+    PATTERN has the same form as the patterns in the setting `trust`: session:s1, user:* or
+    'source:web:*'. The quarantine takes effect at once. Nothing is deleted; `retentive trust release` with the same
     pattern ends the quarantine.
     """
     with location.existing() as store:

@@ -21,7 +21,6 @@ from retentive.values.patterns import covers, matches_actor
 from retentive.values.provenance import Flags, are_own, joined, usual_parts
 from retentive.values.records import Again, Invocation
 from retentive.values.settings import Settings
-from retentive.values.text import decoded
 
 if TYPE_CHECKING:
     from retentive.engine.trust.overlay import HiddenMemories
@@ -200,8 +199,7 @@ class GuardedWriter(WriteRules):
         usage = self._tx.usage()
         if not is_removal:
             self._check_size(entry, len(data), usage)
-        flagged = self._flags(examined, entry) if self.settings.flag_instructions else (examined.flagged, ())
-        made = self._provenance(entry.memory, lineage, flagged)
+        made = self._provenance(entry.memory, lineage, examined.flagged)
         self._record([Change(entry.memory, path.text, data, again=again, provenance_text=made)])
         notes += self._near_limits(entry, path, len(data), usage)
         return Stored(examined.text, self.recorded[-1].version_id, altered=bool(kinds), notes=tuple(notes))
@@ -236,7 +234,7 @@ class GuardedWriter(WriteRules):
         before, flags = change.before, _NO_FLAGS
         if before is not None and before.provenance_text is not None and '"flags"' in before.provenance_text:
             flags = before.provenance.flags
-        return Change(before, change.path, provenance_text=self._provenance(before, flagged=(flags, ())))
+        return Change(before, change.path, provenance_text=self._provenance(before, flags=flags))
 
     def _record(self, changes: Sequence[Change]) -> None:
         for change in changes:
@@ -258,33 +256,23 @@ class GuardedWriter(WriteRules):
                 if path is not None and not self.may_change(path):
                     raise Refused("read_only", path=path)
 
-    def _flags(self, examined: Examined, entry: Entry) -> tuple[Flags, Sequence[str]]:
-        """Return all flagged lines of the new text, and the kinds of the new flags.
-
-        A flag is new if the old text does not contain the flagged line.
-        """
-        from retentive.engine.trust.instructions import flags_of  # noqa: PLC0415 - rarely needed
-
-        found, new = flags_of(examined.text, "" if entry.data is None else decoded(entry.data))
-        return sorted([*examined.flagged, *found]), new
-
     def _provenance(
         self,
         before: Memory | None = None,
         lineage: Sequence[str | None] | None = None,
-        flagged: tuple[Flags, Sequence[str]] = ((), ()),
+        flags: Flags = (),
     ) -> str:
         """Return the provenance to store with a change: this call, the flags, and all contributors to the text."""
         call, actor = self._call, self.actor
         if lineage is None and before is not None:
             lineage = (before.provenance_text,)
-        if not (call.tool_use_id or call.session or call.source or self.cause or flagged[0] or flagged[1]):
+        if not (call.tool_use_id or call.session or call.source or self.cause or flags):
             who = "" if actor is None else str(actor)
             if not lineage or are_own(lineage, ("", who, "", "")):
                 return f"{self._tx.revision:x}".join(usual_parts(call.integration, self.api_key_id, who))
         named = call.tool_use_id, call.session, call.source
         tool_use_id, session, source = ("" if not each else self.shown(each) for each in named)
-        own = [f"{self._tx.revision:x}", str(actor or ""), session, source, *flagged[1]]
+        own = [f"{self._tx.revision:x}", str(actor or ""), session, source]
         made = {
             "integration": call.integration,
             "key": self.api_key_id,
@@ -292,7 +280,7 @@ class GuardedWriter(WriteRules):
             "session": session,
             "source": source,
             "cause": self.cause,
-            "flags": flagged[0][:_MAX_FLAGS],
+            "flags": flags[:_MAX_FLAGS],
             "by": joined(lineage, own) if lineage else [own],
         }
         return _to_json({name: value for name, value in made.items() if value})

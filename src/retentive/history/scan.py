@@ -10,7 +10,6 @@ from typing import Any, Unpack
 from retentive.engine.context import StoreContext
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import Read, WriteOperation
-from retentive.engine.trust.instructions import flagged_lines
 from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused
 from retentive.history.removal import finish, redact_versions
 from retentive.redaction.examiner import Examined, TextExaminer
@@ -30,7 +29,6 @@ class Finding:
       which they were found.
     - `in_path`: true if the path of an existing memory contains such a value. A person must rename the memory.
     - `likely`: the kinds of values that are likely to be sensitive. Only the context of these values suggests this.
-    - `instructions`: the numbers of those lines of the current text that have the form of instructions to the model.
     - `damaged`: true if the current text, or the text of an older version, cannot be read.
     """
 
@@ -38,7 +36,6 @@ class Finding:
     kinds: tuple[str, ...]
     in_path: bool = False
     likely: tuple[str, ...] = ()
-    instructions: tuple[int, ...] = ()
     damaged: bool = False
 
 
@@ -174,8 +171,7 @@ class _Scanner:
                 yield memory, replace(self._finding(memory.path, None)[0], damaged=True), False
                 continue
             finding, examined = self._finding(memory.path, data)
-            finding = replace(finding, instructions=tuple(flagged_lines(decoded(data))))
-            if finding.kinds or finding.likely or finding.instructions:
+            if finding.kinds or finding.likely:
                 yield memory, finding, bool(examined.removed)
 
     def older(self, snapshot: Snapshot) -> Iterator[tuple[Version, Finding]]:
@@ -214,7 +210,6 @@ def _joined(findings: Iterable[Finding]) -> list[Finding]:
     for each in findings:
         known = joined.get(each.path, Finding(each.path, ()))
         kinds, likely = (tuple(dict.fromkeys(both)) for both in (known.kinds + each.kinds, known.likely + each.likely))
-        lines = known.instructions or each.instructions
         in_path, damaged = known.in_path or each.in_path, known.damaged or each.damaged
-        joined[each.path] = Finding(each.path, kinds, in_path, likely, lines, damaged)
+        joined[each.path] = Finding(each.path, kinds, in_path, likely, damaged)
     return list(joined.values())

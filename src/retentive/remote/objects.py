@@ -143,7 +143,7 @@ def _provenance_text(given: JsonBody | None) -> str | None:
     """Convert the provenance of a version to the text that a local store would keep."""
     if given is None:
         return None
-    by = [[e["at"], e["actor"], e["session"], e["source"], *e["flags"]] for e in given["contributors"]]
+    by = [[e["at"], e["actor"], e["session"], e["source"]] for e in given["contributors"]]
     flags = [[each["line"], each["kind"]] for each in given["flags"]]
     plain = {name: given[name] for name in ("tool_use_id", "session", "source", "cause")}
     key = given.get("api_key_id", "")  # an older server sends none

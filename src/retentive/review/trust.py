@@ -102,8 +102,8 @@ class Trust:
     def quarantine(self, pattern: str, *, actor: Actor | str | None = None) -> bool:
         """Put contributors in quarantine: hide all memories to which they contributed.
 
-        `pattern` selects the contributors, as in the setting `trust`: `session:s1`, `user:*`, `source:web:*` or
-        `flag:instructions`. Returns False if the pattern was already in quarantine.
+        `pattern` selects the contributors, as in the setting `trust`: `session:s1`, `user:*` or `source:web:*`.
+        Returns False if the pattern was already in quarantine.
         """
         with self._context.checking("trust.quarantine", actor):
             operation = ChangeQuarantine(check_trust_pattern(pattern), False, self._is_read_only)

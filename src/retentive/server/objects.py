@@ -131,8 +131,7 @@ def _provenance(given: Provenance) -> Json:
         "api_key_id": given.api_key_id,
         "flags": [{"line": line, "kind": kind} for line, kind in given.flags],
         "contributors": [
-            {"at": each.at, "actor": each.actor, "session": each.session, "source": each.source,
-             "flags": list(each.flags)}
+            {"at": each.at, "actor": each.actor, "session": each.session, "source": each.source}
             for each in given.contributors
         ],
     }  # fmt: skip

@@ -167,7 +167,7 @@ SCHEMAS: Mapping[str, JsonSchema] = {
         cause=TEXT,
         api_key_id=TEXT,
         flags=array(fixed(line=NUMBER, kind=TEXT)),
-        contributors=array(fixed(at=TEXT, actor=TEXT, session=TEXT, source=TEXT, flags=array(TEXT))),
+        contributors=array(fixed(at=TEXT, actor=TEXT, session=TEXT, source=TEXT)),
     ),
     "memory_store_event": fixed(
         id=TEXT,

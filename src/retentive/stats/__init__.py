@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from heapq import nlargest, nsmallest
@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from retentive.engine.guarded_writer import NEAR
 from retentive.engine.operation import ReadOperation
-from retentive.engine.trust.instructions import KIND as INSTRUCTIONS
 from retentive.engine.trust.levels import described, is_used
 from retentive.engine.trust.overlay import Assessment
 from retentive.history import expiry_rules
@@ -69,10 +68,7 @@ class Changed(NamedTuple):
 
 
 class Flagged(NamedTuple):
-    """Line in a memory. The line may contain a sensitive value, or reads like an instruction to the model.
-
-    `kinds` names the kinds of sensitive values, or is `instructions`.
-    """
+    """Line in a memory that may contain a sensitive value. `kinds` names the kinds of values."""
 
     path: str
     line: int
@@ -211,34 +207,23 @@ class ReadStats(ReadOperation[Stats]):
 
 
 def is_marked(version: Version) -> bool:
-    """Return whether a version has a line that was flagged because it may contain a sensitive value."""
-    return any(kind != INSTRUCTIONS for _, kind in _flags(version))
-
-
-def _flags(found: Memory | Version) -> Sequence[tuple[int, str]]:
-    """Return the line number of each flagged line, and the kind of its flag.
-
-    The provenance of a version without flags is not parsed, because parsing is slow.
-    """
-    return found.provenance.flags if '"flags"' in (found.provenance_text or "") else ()
+    """Return whether a version has a flagged line. Its provenance is parsed only if necessary, because this is slow."""
+    return '"flags"' in (version.provenance_text or "") and bool(version.provenance.flags)
 
 
 def flagged(
     snapshot: Snapshot, settings: Settings, examiner: TextExaminer, memories: Iterable[Memory], marked: Container[str]
 ) -> Iterator[Flagged]:
-    """Yield the lines of current texts that may contain sensitive values or read like instructions to the model.
+    """Yield the lines of current texts that may contain sensitive values.
 
-    `marked` contains the ids of memories that have a version in which a sensitive value was flagged. Only the texts of
-    these memories are examined for sensitive values.
+    `marked` contains the ids of memories that have a version with flags. Only the texts of these memories are examined.
     """
     for memory in memories:
-        found = [flag for flag in _flags(memory) if flag[1] == INSTRUCTIONS]
         if memory.id in marked:
             text = decoded(snapshot.text(memory.version_id))
-            found += examiner.examine(settings, text, path=memory.path).flagged
-        if found:
             shown = examiner(settings, memory.path)[0]
-            yield from (Flagged(shown, line, kinds) for line, kinds in sorted(found))
+            for line, kinds in examiner.examine(settings, text, path=memory.path).flagged:
+                yield Flagged(shown, line, kinds)
 
 
 def _doubted(assessed: Assessment, memories: Iterable[Memory]) -> Iterator[Doubted]:

@@ -33,8 +33,8 @@ class Status:
     - `last`: the newest change; None if nothing was changed yet.
     - `doubted`: the number of memories with text of a contributor that is neither trusted nor confirmed.
     - `edits`: the paths of files that another program edited and whose edits are not recorded as versions yet.
-    - `flagged`: lines that may contain sensitive values or read like instructions. Only memories with a flag in one of
-      the newest `MAX_VERSIONS` versions, or in their own newest version, are examined.
+    - `flagged`: lines that may contain sensitive values. Only memories with a flag in one of the newest `MAX_VERSIONS`
+      versions, or in their own newest version, are examined.
     - `has_all_flags`: False if the history has more than `MAX_VERSIONS` versions.
     - `findings`: the findings of a scan for sensitive values; None if no scan was made.
     """

@@ -95,12 +95,9 @@ def check_actor_pattern(pattern: object) -> str:
 
 
 def check_trust_pattern(pattern: object) -> str:
-    """Check a pattern that matches actors, sources or flags, and return it unchanged.
-
-    Raises `InvalidInput` if it is not valid.
-    """
-    if not isinstance(pattern, str) or pattern in {"", "source:", "flag:"} or len(pattern) > MAX_TRUST_PATTERN_CHARS:
-        raise InvalidInput("a trust pattern must be a string such as session:*, source:web:* or flag:instructions")
+    """Check a pattern that matches actors or sources, and return it. Raises `InvalidInput` if it is not valid."""
+    if not isinstance(pattern, str) or pattern in {"", "source:"} or len(pattern) > MAX_TRUST_PATTERN_CHARS:
+        raise InvalidInput("a trust pattern must be a string such as session:* or source:web:*")
     return pattern
 
 

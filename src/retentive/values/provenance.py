@@ -16,24 +16,22 @@ MAX_SOURCE_CHARS = 2_000
 
 
 Flags: TypeAlias = Sequence[tuple[int, str]]
-"""Flagged lines of a text: each line number with the kind of flag, such as `instructions`."""
+"""Flagged lines of a text: each line number with the kind of flag, such as `password`."""
 
 
 class Contributor(NamedTuple):
     """One contribution to a text. Unknown fields are empty.
 
-    `at` is the revision of the store before the contribution. It distinguishes contributions of the same actor. `flags`
-    are the kinds of flags that the contributed text got.
+    `at` is the revision of the store before the contribution. It distinguishes contributions of the same actor.
     """
 
     at: str
     actor: str = ""
     session: str = ""
     source: str = ""
-    flags: tuple[str, ...] = ()
 
     @property
-    def names(self) -> tuple[str, str, str, tuple[str, ...]]:
+    def names(self) -> tuple[str, str, str]:
         """Return all fields except `at`."""
         return self[1:]
 
@@ -64,7 +62,7 @@ class Provenance:
 
 
 NOTHING = Provenance()
-_FULL = len(Contributor._fields) - 1  # number of strings in a stored contributor without flags
+_FULL = len(Contributor._fields)  # number of strings in a stored contributor
 _NAMES = "integration", "tool_use_id", "session", "source"
 
 
@@ -89,15 +87,11 @@ def _parsed(text: str) -> Provenance:
         given = json.loads(text)
         integration, call, session, source = (str(given.get(name, "")) for name in _NAMES)
         flags = tuple((int(line), str(kind)) for line, kind in given.get("flags", ()))
-        by = tuple(_contributor(*each) for each in given.get("by", ()))
+        by = tuple(Contributor(*map(str, each[:_FULL])) for each in given.get("by", ()))
         cause, key = str(given.get("cause", "")), str(given.get("key", ""))
         return Provenance(integration, call, session, source, flags, by, cause, key)
     except (ValueError, TypeError, AttributeError, RecursionError):
         return NOTHING
-
-
-def _contributor(at: str, actor: str = "", session: str = "", source: str = "", *flags: str) -> Contributor:
-    return Contributor(str(at), str(actor), str(session), str(source), tuple(map(str, flags)))
 
 
 def _stored(text: str) -> Sequence[Sequence[str]]:
@@ -108,8 +102,7 @@ def _stored(text: str) -> Sequence[Sequence[str]]:
             return cast("Sequence[Sequence[str]]", by)
     except (ValueError, TypeError, LookupError, RecursionError):
         pass
-    known = _parsed(text).contributors  # another program wrote the value
-    return [(each.at, each.actor, each.session, each.source, *each.flags) for each in known]
+    return _parsed(text).contributors  # another program wrote the value
 
 
 def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:

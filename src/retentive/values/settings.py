@@ -177,15 +177,14 @@ class Settings:
         100, _number, "maximum number of changes of one actor awaiting review; 0 = no limit for each actor"
     )
     trust: Mapping[str, str] = _setting(
-        {}, _levels, "trust level by pattern of actors, source:... and flag:...: trusted, unconfirmed or quarantined"
+        {}, _levels, "trust level by pattern of actors and source:...: trusted, unconfirmed or quarantined"
     )
     quarantine: tuple[str, ...] = _setting(
-        (), _trust_patterns, "patterns of actors, source:... and flag:...; memories they contributed to are hidden"
+        (), _trust_patterns, "patterns of actors and source:...; memories they contributed to are hidden"
     )
     hide_unconfirmed: tuple[str, ...] = _setting(
         (), _actor_patterns, "patterns of actors who do not see the unconfirmed memories of others"
     )
-    flag_instructions: bool = _setting(False, _flag, "flag text that reads as instructions to the model")
     search_languages: tuple[str, ...] = _setting(
         (), _languages, "languages whose word endings a search ignores; empty = detected from the memories"
     )
@@ -246,7 +245,6 @@ class Pins(TypedDict, total=False):
     trust: Mapping[str, Literal["trusted", "unconfirmed", "quarantined"]]
     quarantine: Sequence[str]
     hide_unconfirmed: Sequence[str]
-    flag_instructions: bool
     search_languages: Sequence[str]
     audit: bool
 

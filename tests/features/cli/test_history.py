@@ -416,7 +416,7 @@ def test_show_a_change(location: str) -> None:
         (("log", "--session", "s9"), 3, "no change has the session s9; the newest ones are s2, s1"),
         (("log", "--integration", "mcp"), 3, "no change has the integration mcp"),
         (("log", "--source", "user"), 3, "no change has the source user"),
-        (("log", "--flag", "instructions"), 3, "no change has the flag instructions"),
+        (("log", "--flag", "password"), 3, "no change has the flag password"),
     ],
 )
 def test_errors_say_what_forms_are_right(location: str, command: tuple[str, ...], status: int, message: str) -> None:

@@ -47,7 +47,7 @@ def test_quarantine_and_release(doubted: MemoryStore, local: MemoryStore) -> Non
     assert local.settings().quarantine == ()
 
 
-@pytest.mark.parametrize("pattern", ["", "flag:", "x" * 10_000])
+@pytest.mark.parametrize("pattern", ["", "source:", "x" * 10_000])
 def test_invalid_patterns_have_the_errors_of_the_library(
     doubted: MemoryStore, local: MemoryStore, pattern: str
 ) -> None:

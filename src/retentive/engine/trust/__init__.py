@@ -1,1 +1,1 @@
-"""Trust in memories: trust levels by provenance, hidden memories, confirmations, and flags for instructions."""
+"""Trust in memories: trust levels by provenance, hidden memories and confirmations."""

@@ -16,8 +16,8 @@ Level: TypeAlias = Literal["trusted", "unconfirmed", "quarantined"]
 LEVELS = cast("tuple[Level, ...]", TRUST_LEVELS)
 """Trust levels, from most to least trusted."""
 TRUSTED, UNCONFIRMED, QUARANTINED = LEVELS
-SOURCE, FLAG = "source:", "flag:"
-"""Prefixes of the patterns that match sources and flags. All other patterns match actors and sessions."""
+SOURCE = "source:"
+"""Prefix of the patterns that match sources. All other patterns match actors and sessions."""
 _SESSION = "session:"
 _LITERAL = re.compile(r"[^*?\"\\]*")
 _MOST_NAMES = 20
@@ -54,8 +54,8 @@ class Levels:
 
     A contributor is quarantined if it matches a pattern in the setting `quarantine`, or a pattern to which the setting
     `trust` assigns the level `quarantined`. For all other contributors, the patterns in `trust` are tried in this
-    order: patterns for flags, for sources, and for actors and sessions. Within each of these groups, longer patterns
-    are tried before shorter ones. The first match decides. A contributor without a match is trusted.
+    order: patterns for sources, and patterns for actors and sessions. Within each of these groups, longer patterns are
+    tried before shorter ones. The first match decides. A contributor without a match is trusted.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -78,7 +78,7 @@ class Levels:
     def _found(self, names: list[str]) -> Level:
         if any(_fits(pattern, name) for pattern in self._hidden for name in names):
             return QUARANTINED
-        for kind in (FLAG, SOURCE, ""):
+        for kind in (SOURCE, ""):
             same = [name for name in names if _kind(name) == kind]
             for pattern, level in self._rules:
                 if any(_fits(pattern, name) for name in same):
@@ -100,7 +100,7 @@ def author_of(version: Version) -> Contributor:
     """Return the author of one version as a contributor."""
     made = version.provenance
     actor = "" if version.actor is None else str(version.actor)
-    return Contributor("", actor, made.session, made.source, tuple(sorted({kind for _, kind in made.flags})))
+    return Contributor("", actor, made.session, made.source)
 
 
 def unconfirmed_in(levels: Levels, provenance: Provenance, confirmed: Iterable[str]) -> list[Contributor]:
@@ -126,7 +126,7 @@ def has_source(found: HasProvenance, pattern: str | None) -> bool:
 
 
 def described(contributor: Contributor) -> str:
-    """Return a short description of a contributor: its actor, session, source and flags."""
+    """Return a short description of a contributor: its actor, session and source."""
     actor = contributor.actor or "an actor without a name"
     names = [name for name in _names(contributor) if name not in {contributor.actor, ""}]
     return " ".join([actor, *names])
@@ -138,13 +138,12 @@ def _names(contributor: Contributor) -> Iterator[str]:
         yield f"session:{contributor.session}"
     if contributor.source:
         yield SOURCE + contributor.source
-    yield from (FLAG + kind for kind in contributor.flags)
 
 
 def _kind(text: str) -> str:
-    return next((prefix for prefix in (SOURCE, FLAG) if text.startswith(prefix)), "")
+    return SOURCE if text.startswith(SOURCE) else ""
 
 
 def _fits(pattern: str, name: str) -> bool:
-    """Return whether a pattern matches a name. A pattern for actors never matches a source or a flag."""
+    """Return whether a pattern matches a name. A pattern for actors never matches a source."""
     return _kind(pattern) == _kind(name) and (pattern == name or matches_actor(pattern, name))

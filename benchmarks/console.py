@@ -249,7 +249,6 @@ def routes(store: MemoryStore, scale: Scale) -> dict[str, list[tuple[str, Callab
         f"{root}/trust": fixed(f"{at}/trust"),
         f"{root}/sensitive": fixed(f"{at}/sensitive"),
         f"{root}/redact": [("", lambda draw: f"{at}/redact?version={version(draw).id}")],
-        f"{root}/receipts/{{receipt_id}}": fixed(f"{at}/receipts/unknown"),
         f"{root}/erase": [
             ("find", lambda _: f"{at}/erase"),
             ("", lambda draw: f"{at}/erase?id={version(draw).memory_id}"),

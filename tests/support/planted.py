@@ -47,7 +47,6 @@ def urls(store: MemoryStore) -> Iterator[str]:
     ids = {
         "key": quote(name, safe=""), "path": path, "memory_id": versions[0].memory_id, "version_id": versions[0].id,
         "pair": f"{versions[1].id}..{versions[0].id}", "revision": versions[0].id, "proposal_id": proposal,
-        "receipt_id": "none",
         "actor": quote(str(versions[0].actor), safe=""),
     }  # fmt: skip
     yield from (url for url in pages_of(store.id, **ids) if not url.endswith(("/file", "/download", "/events")))

@@ -84,7 +84,6 @@ REMOVING = (
     PageRoute("POST", f"{_STORE}/redact", "erase", privacy.redact),
     PageRoute("GET", f"{_STORE}/erase", "erase", erasure.erase),
     PageRoute("POST", f"{_STORE}/erase", "erase", erasure.erase),
-    PageRoute("GET", f"{_STORE}/receipts/{{receipt_id}}", "erase", erasure.show_receipt),
 )
 ADMINISTERING = (
     PageRoute("POST", f"{_STORE}/settings", "admin", administration.settings),

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from itertools import product
 
 import pytest
 
 from retentive import MemoryStore
-from retentive.console.pages.erasure import RECEIPT, Receipt
-from retentive.store import core_of
-from retentive.store.location_records import LocationRecords
 from support.browser import AXE, RULES, Browser, browser, expect, next_proposal, signed_in
 from support.http_api import Api
 from support.planted import plant, urls
@@ -93,16 +88,6 @@ def test_axe_finds_nothing(browser: Browser, api: Api, store: MemoryStore, turn:
     assert found == []
 
 
-def receipt_of(store: MemoryStore) -> str:
-    """Page of a receipt of an erasure."""
-    receipt = Receipt(
-        "erasure_0", "2026-11-20T14:31:52+00:00", "user:ann", ("mem_0",), 2, True, 1, 1, 1, {"mem_1": "x"}
-    )
-    records = LocationRecords(core_of(store).backend)
-    records.put(RECEIPT, f"{store.id}.{receipt.id}", json.dumps(asdict(receipt)))
-    return f"/receipts/{receipt.id}"
-
-
 def pages_for_axe(store: MemoryStore) -> list[str]:
     """Each page, of a store with something to show on it."""
     store.change_settings({"review": ["session:new"], "audit": True, "trust": {"session:s1": "unconfirmed"}})
@@ -115,7 +100,7 @@ def pages_for_axe(store: MemoryStore) -> list[str]:
         "/undo?change=r2", "/restore", "/edit/b.txt", "/new", "/move/b.txt", "/delete/b.txt", "/search?q=one", "/trust",
         "/review", f"/review/{store.review.pending()[0].id}", "/sensitive?scan=1", "/settings", "/stats",
         "/audit?verify=1", f"/erase?id={memory.id}", f"/redact?version={memory.version_id}", f"/v/{memory.version_id}",
-        "/m/unknown", "/export", "/erase", receipt_of(store),
+        "/m/unknown", "/export", "/erase",
     ]  # fmt: skip
     places = [
         "/console/login",

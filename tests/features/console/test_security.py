@@ -18,7 +18,6 @@ SCOPES = ("read", "write", "review", "erase")
 ENDINGS = {
     "key": "none", "path": "notes/a.md", "memory_id": "mem_0", "version_id": "memver_0", "pair": "a..b",
     "revision": "r1", "actor": "session:s1", "proposal_id": "prop_0",
-    "receipt_id": "erasure_0",
 }  # fmt: skip
 
 

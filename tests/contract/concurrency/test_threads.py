@@ -1,4 +1,4 @@
-"""Several threads write to one memory store, through one shared backend or through a backend each."""
+"""Several threads use one memory store, through one shared backend or through a backend each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+from retentive.storage.sqlite import SqliteBackend
 from support.places import SERVERS
 from support.profiles import LONG, sized
 from support.targets import BACKENDS, Target, open_target, url_of
@@ -74,6 +75,16 @@ def test_64_threads_edit_64_memories(backend: str, tmp_path: Path) -> None:
         assert at_once(MANY, url, target, work) == [TaskResult(edits, [])] * MANY
         lines = sum((lines_of(target, f"/memories/of/{worker}.md") for worker in range(MANY)), start=expected(0, 0))
         assert lines == expected(MANY, edits)
+
+
+def test_long_reads_do_not_delay_others(tmp_path: Path) -> None:
+    """Three reads are in progress at once, each of which would wait for the others for ever."""
+    together = threading.Barrier(3, timeout=60)
+    with contextlib.closing(SqliteBackend(str(tmp_path / "m.db"))) as backend, ThreadPoolExecutor(3) as threads:
+        store = backend.create_store(key="notes", name="notes").id
+        done = [threads.submit(backend.read, store, lambda _: together.wait()) for _ in range(3)]
+        assert sorted(one.result() for one in done) == [0, 1, 2]
+        assert backend.read(store, lambda snapshot: snapshot.revision) == 0
 
 
 def at_once(count: int, url: str, shared: Target | None, work: Callable[[Target, int], T]) -> list[T]:

@@ -19,14 +19,14 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from retentive.errors import Closed, Damaged, RetentiveError, StoreFull, Unavailable
+from retentive.errors import Closed, RetentiveError, StoreFull, Unavailable
 from retentive.storage import forking
 from retentive.storage.backoff import LOCK_TIMEOUT_S
 from retentive.storage.capabilities import Purgeable
 from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us, sortable_id
 from retentive.storage.disk import make_directory, make_file, os_error
 from retentive.storage.lock_file import LockFile, writers_lock
-from retentive.storage.pool import Pool, ReadTurns
+from retentive.storage.pool import Pool
 from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
@@ -212,7 +212,6 @@ class SqliteBackend(SqlBackend, Purgeable):
         """Replace the locks, queue and connection pool in a forked child, which has no threads of the parent."""
         run = partial(run_batch, attempt=self._attempt, admit=self._admitted)
         self._queue: WriteQueue[StoreJob] = WriteQueue(run, lock=self._lock)
-        self._turns = ReadTurns()
         self._readers = Pool(self._connect)
 
     def _connect(self) -> SqliteConnection:
@@ -237,30 +236,8 @@ class SqliteBackend(SqlBackend, Purgeable):
             return writer.with_reserve(clear_log) and is_rewritten
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        turn = self._turns.take()
-        try:
-            if self._path is not None:
-                return self._read_file(store_id, work)
-            with self.reading() as connection:
-                return self._read(connection, store_id, work)
-        finally:
-            self._turns.release(turn)
-
-    def _read_file(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        """Run `work` on a snapshot of a store in the file, with a borrowed connection.
-
-        This is `_read` inside `with self.reading()`, without the cost of generators.
-        """
-        self.check_open()
-        readers, has_failed = self._readers, False
-        connection = readers.take()
-        try:
+        with self.reading() as connection:
             return self._read(connection, store_id, work)
-        except (Unavailable, Damaged):
-            has_failed = True
-            raise
-        finally:
-            readers.give_back(connection, has_failed=has_failed)
 
     def _read(self, connection: SqliteConnection, store_id: str, work: Callable[[Snapshot], T]) -> T:
         try:

@@ -99,7 +99,6 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "settings": ("retentive settings show", "retentive settings set max_memories=500"),
     "settings show": ("retentive settings show --json",),
     "settings set": ("retentive settings set expire_after_days=90 review='[\"session:*\"]'",),
-    "status": ("retentive status", "retentive status --scan"),
     "stats": ("retentive stats --days 7",),
     "sweep": ("retentive sweep --dry-run", "retentive sweep --all --every 24"),
     "doctor": ("retentive doctor", "retentive doctor --repair"),

@@ -45,7 +45,6 @@ ON_THE_MACHINE: Mapping[str, str] = {
     "scan": "reads all versions",
     "encryption": "keys stay with the storage",
     "init": "creates a location",
-    "status": "reads the whole store",
     "stats": "reads the whole store; `GET .../usage` has the totals",
     "sweep": "a job of `retentive serve`",
     "doctor": "reads the storage",

@@ -30,10 +30,6 @@ class PlainFiles(ABC):
     def directory_of(self, store: StoreInfo) -> str:
         """Return the directory that contains the memories of a store as plain files."""
 
-    def external_edits(self, store: StoreInfo) -> list[str]:
-        """Return the paths of memories whose files have edits that are not recorded yet. Records nothing."""
-        return []
-
     @abstractmethod
     def quarantined(self) -> int:
         """Return the number of files in quarantine. These are tampered files of encrypted memory stores."""
@@ -126,12 +122,6 @@ def directory_of(backend: Backend, store: StoreInfo) -> str | None:
     """Return the directory that contains the memories of a store, or None if the backend stores no plain files."""
     files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
     return None if files is None else files.directory_of(store)
-
-
-def external_edits(backend: Backend, store: StoreInfo) -> list[str]:
-    """Return the paths of memories whose files have edits that are not recorded yet."""
-    files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
-    return [] if files is None else files.external_edits(store)
 
 
 def quarantined(backend: Backend) -> int:

@@ -14,7 +14,6 @@ from retentive.history.operations import Preview, Restore
 from retentive.history.reads import AsOf
 from retentive.stats import stats
 from retentive.stats.memory_use import memory_use
-from retentive.stats.status import status
 from retentive.transfer.export import export_files
 from retentive.transfer.import_files import Import
 from retentive.transfer.sources import DirectorySource
@@ -226,5 +225,4 @@ CASES: dict[str, Case] = {
     ),
     "ReadStats": reads("stats", lambda _, at: stats(at)),
     "ReadUse": reads("stats", lambda _, at: memory_use(at)),
-    "ReadStatus": reads("status", lambda _, at: status(at, scan=True)),
 }

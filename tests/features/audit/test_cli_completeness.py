@@ -101,8 +101,6 @@ ONE: dict[str, Callable[[Scene], list[str]]] = {
     "import": lambda scene: [str(scene.directory / "files")],
     "import --dry-run": lambda scene: [str(scene.directory / "files"), "--dry-run"],
     "stats": lambda _: [],
-    "status": lambda _: [],
-    "status --scan": lambda _: ["--scan"],
     "exec": lambda _: [],
     "exec of a tool_use block": lambda _: [],
 }

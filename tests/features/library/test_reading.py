@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from pathlib import Path
@@ -40,7 +39,7 @@ def state(root: Path) -> dict[str, Any]:
     "command",
     [
         ("ls",), ("view", "/memories"), ("view", A), ("cat", A), ("search", "two"), ("log",), ("blame", A), ("stats",),
-        ("stores",), ("settings", "show"), ("scan",), ("review", "list"), ("trust", "list"), ("status",), ("doctor",),
+        ("stores",), ("settings", "show"), ("scan",), ("review", "list"), ("trust", "list"), ("doctor",),
     ],
     ids=" ".join,
 )  # fmt: skip
@@ -110,16 +109,6 @@ def test_init_takes_the_files_over(foreign: Path) -> None:
     said = here(str(foreign), "init").stdout
     assert said.startswith(f"Took over the plain files at {foreign}: the memory store default has 2 memories.\n")
     assert here(str(foreign), "init").stdout.startswith("The memory store default exists at")
-
-
-def test_status_says_that_the_files_are_not_taken_over(foreign: Path) -> None:
-    found = dict(line.split("\t") for line in here(str(foreign), "status").stdout.splitlines())
-    assert found["plain files"] == "not taken over yet; `retentive init` or the first change does it"
-    assert (found["memories"], found["size"]) == ("2 of 10,000", "14B of 256.0M")
-    assert "edited files" not in found
-    assert json.loads(here(str(foreign), "status", "--json").stdout)["taken_over"] is False
-    assert here(str(foreign), "init").exit_code == 0
-    assert "plain files" not in here(str(foreign), "status").stdout
 
 
 def test_doctor_checks_what_there_is(foreign: Path) -> None:

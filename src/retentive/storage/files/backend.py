@@ -37,7 +37,7 @@ from retentive.storage.files.journal import MountId, mount_id
 from retentive.storage.files.layout import PRIVATE, check_format, parts_of, write_format
 from retentive.storage.files.numbering import keep_numbering, lower_synced
 from retentive.storage.files.observer import FilesObserver
-from retentive.storage.files.transaction import DirectorySnapshot, ExternalEdit, Unsynced
+from retentive.storage.files.transaction import ExternalEdit, Unsynced
 from retentive.storage.files.tree import count_quarantined
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sqlite.backend import SqliteBackend
@@ -117,9 +117,6 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
 
     def directory_of(self, store: StoreInfo) -> str:
         return os.path.join(self.root, *parts_of(store))
-
-    def external_edits(self, store: StoreInfo) -> list[str]:
-        return super().read(store.id, _edited)
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         info = self.get_store(store_id)
@@ -257,11 +254,6 @@ def _folds(root: str) -> bool:
 
 def _delete_all(tx: Transaction, actor: Actor | None) -> None:
     tx.record([Change(memory, None) for memory in tx.memories(ROOT)], actor)
-
-
-def _edited(found: Snapshot) -> list[str]:
-    assert isinstance(found, DirectorySnapshot)
-    return found.edited()
 
 
 def _look_at_all(found: Snapshot) -> None:

@@ -83,12 +83,6 @@ class Comparison:
         changes.sort(key=lambda change: change.path is not None)  # a file may have become a directory
         return changes
 
-    def edited(self) -> list[str]:
-        """Return the paths of all files that differ from their records, except files that are not written yet."""
-        changes = self.external_edits(ROOT)
-        paths = {change.path or (change.before.path if change.before is not None else "") for change in changes}
-        return sorted(path for path in paths if not self.known.database_wins(path))
-
     def _edit(self, path: str, found: Found) -> Change | None:
         entry, mark = self.records.get_marked(path)
         if entry.memory is not None and self.holds(path, entry.memory.version_id, mark, found, entry):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from retentive.storage.contract import Snapshot, StoreInfo
+from retentive.storage.contract import Snapshot
 from retentive.storage.disk import os_error
 from retentive.storage.exchange import Scratch
 from retentive.storage.files.backend import DirectoryBackend, ReadOnlyDirectory
@@ -41,13 +41,6 @@ class UnwritableDirectory(ReadOnlyDirectory):
             tree = FileTree(self._base, parts_of(find_store(connection, store_id)), Scratch(-1))
             self._known[store_id] = KnownFiles(tree, folds=False)
         return DirectorySnapshot(connection, store_id, select_head(connection, store_id), self._known[store_id])
-
-    def external_edits(self, store: StoreInfo) -> list[str]:
-        def edited(found: Snapshot) -> list[str]:
-            assert isinstance(found, DirectorySnapshot)
-            return found.edited()
-
-        return super().read(store.id, edited)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         try:

@@ -79,10 +79,6 @@ class DirectorySnapshot(SqlSnapshot):
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return iter([(row[0], row[2]) for row in self._comparison.rows_checked(under)])
 
-    def edited(self) -> list[str]:
-        """Return the paths of all files that differ from their records."""
-        return self._comparison.edited()
-
 
 def _raise(path: str) -> None:
     raise ExternalEdit(path)

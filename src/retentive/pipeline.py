@@ -23,6 +23,7 @@ from retentive.engine.reach import ReachedSnapshot, ReachedTransaction
 from retentive.engine.rendering import Say, error_reply, notes_of, paths_named, rendered
 from retentive.engine.repeated_requests import once_per_request
 from retentive.errors import PermissionDenied, Refused, RetentiveError, StoreFull, error_of
+from retentive.history.clocks import note_clock_behind
 from retentive.redaction.examiner import AHEAD_CHARS, TextExaminer
 from retentive.review.stage import seen_by, under_review
 from retentive.storage.contract import Actor, Snapshot, Transaction
@@ -64,12 +65,13 @@ def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     if context.reach:
         writer.limit_to(context.reach)
         tx = ReachedTransaction(tx, context.reach)
-    return Outcome(attempt.settings, operation.apply(tx, writer), recorded=writer.recorded)
+    result = operation.apply(tx, writer)
+    note_clock_behind(tx, writer.recorded, context.clock())
+    return Outcome(attempt.settings, result, recorded=writer.recorded)
 
 
 STAGES: tuple[Stage, ...] = (audited, idempotent, once_per_request, under_review, applied)
 """The stages in the order in which they start. Each calls the next one. A write skips the stages it does not need."""
-_DAY_S = 86_400
 _ONLY_APPLIED = (False,) * (len(STAGES) - 1) + (True,)
 
 
@@ -91,7 +93,6 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
         outcome = context.backend.write(
             context.id, partial(_through_stages, attempt), may_use_reserve=write.may_use_reserve
         )
-        context.recorded_day.number = attempt.day
     except RetentiveError as error:
         rest = write.without(error)
         if rest is not None:
@@ -124,13 +125,6 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
     if settings is None or text != tx.settings:
         settings = attempt.context.settings_of(tx)
     attempt.settings, attempt.has_begun, operation = settings, True, attempt.operation
-    attempt.day = day = int(attempt.context.clock() // _DAY_S)
-    if day != attempt.context.recorded_day.number:
-        from retentive.engine.day_sizes import record_start  # noqa: PLC0415 - once a day
-        from retentive.history.clocks import note_clock_behind  # noqa: PLC0415 - once a day
-
-        note_clock_behind(tx, attempt.context.clock())
-        record_start(tx, day, attempt.context.info.created_at)
     call = attempt.invocation
     is_idempotent = operation.is_replayable and can_repeat(call)
     if call.run is not None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from threading import Lock
 
+from retentive.console.strips import changes_of_days, last_days
 from retentive.engine.operation import Read
 from retentive.errors import Damaged, Locked, NotFound
-from retentive.history.days import changes_of_days, last_days
 from retentive.review.proposals import PROPOSAL
 from retentive.storage.contract import Snapshot, StoreInfo, Version
 from retentive.store import MemoryStore, core_of

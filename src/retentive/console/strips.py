@@ -1,14 +1,15 @@
-"""Strip: a bar chart of the changes on each of the last days. Each bar links to the state at the end of its day."""
+"""Numbers of changes on each day, and the strip: a bar chart of them. A bar links to the state after its day."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from retentive.engine.operation import Read
-from retentive.history.days import changes_of_days, last_days
+from retentive.storage.contract import Snapshot, Version
 from retentive.store import MemoryStore, core_of
+from retentive.values.records import to_us
 
 DAYS = 60
 WIDTH, HEIGHT = 10, 44
@@ -56,6 +57,39 @@ class Strip:
         """Texts below the bars, at equal distances."""
         step = len(self.bars) // _LABELS
         return [f"{each.day.day} {each.day:%b}" for each in self.bars[: step * _LABELS : step]] + ["today"]
+
+
+def last_days(count: int, today: date) -> list[date]:
+    """Return the last `count` days, oldest first, ending with `today`."""
+    return [today - timedelta(days=ago) for ago in reversed(range(count))]
+
+
+def changes_of_days(snapshot: Snapshot, days: Sequence[date]) -> list[int]:
+    """Return the number of changes on each day in `days`, which are consecutive days in UTC, oldest first.
+
+    Revisions are numbered without gaps, so only the newest version before each day with changes is read. If all
+    versions of a change were removed, the change may be counted on a later day.
+    """
+    counts = dict.fromkeys(days, 0)
+    newest = _newest_before(snapshot, days[-1] + timedelta(days=1))
+    for day in reversed(days):
+        if newest is not None and newest.created_at.astimezone(UTC).date() >= day:
+            earlier = _newest_before(snapshot, day)
+            counts[day] = max(newest.revision - _revision(snapshot, earlier), 0)
+            newest = earlier
+    return list(counts.values())
+
+
+def _newest_before(snapshot: Snapshot, day: date) -> Version | None:
+    bound = f"memver_{max(to_us(datetime.combine(day, time(), UTC)), 0):014x}"
+    return next(snapshot.versions(before=bound, limit=1), None)
+
+
+def _revision(snapshot: Snapshot, version: Version | None) -> int:
+    """Return the revision of a version. For None, return the one before the history, whose start may be removed."""
+    if version is not None:
+        return version.revision
+    return next(snapshot.versions(limit=1, oldest_first=True)).revision - 1
 
 
 def strip_of(store: MemoryStore, moment: datetime | None = None) -> Strip | None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
-from retentive.engine.day_sizes import SIZE, StartOfDay
 from retentive.engine.events import EVENT, parsed, parsed_head
 from retentive.engine.events import HEAD as EVENT_HEAD
 from retentive.engine.idempotency import KIND as REPEAT
@@ -81,7 +80,6 @@ READERS: Mapping[str, Reader] = {
     BEFORE: str,
     REPEAT: _object(time=float),
     REVIEWED: partial(parsed_decision, ""),
-    SIZE: StartOfDay.parse,
     SWEPT: float,
     TOMBSTONE: _object(at=float, by=_actor),
     TRANSCRIPT: _object(project_key=str, session_id=str, parts=int, mtime=int),

@@ -30,7 +30,7 @@ class Attempt(Generic[R]):
     If `failure` is set, the last stage raises this error instead of applying the operation. This is used if a refusal
     came after changes: the changes are rolled back, and a second transaction writes the audit entry. `examiner` finds
     sensitive values in the texts that the operation writes. `view` is the store as the actor sees it; it is set only if
-    the call names a run. `day` is the number of the day of the current run.
+    the call names a run.
     """
 
     context: StoreContext
@@ -48,7 +48,6 @@ class Attempt(Generic[R]):
     remembered: str | None = None
     proposal: tuple[str, int] | None = None
     entry: tuple[int, str] | None = None
-    day: int = 0
 
     @property
     def first_path(self) -> str | None:

@@ -39,18 +39,6 @@ class StoreOptions(TypedDict, total=False):
     accesses: Accesses | None
 
 
-class RecordedDay:
-    """Last day whose first write this process has handled.
-
-    `number` is the number of this day (UTC) since 1970; 0 means no day. Threads may share the object.
-    """
-
-    __slots__ = ("number",)
-
-    def __init__(self) -> None:
-        self.number = 0
-
-
 class StoreContext(ABC):
     """Context of the operations on one memory store: backend, settings, actor and clock. Threads may share it."""
 
@@ -89,7 +77,6 @@ class StoreContext(ABC):
         self.clock = clock
         self.lines = LineCounts()
         self.listings = KnownListings()
-        self.recorded_day = RecordedDay()
         self.accesses = accesses or Accesses(backend, clock=clock)
         self.usual_invocation = Invocation(integration=self.integration)
         """Invocation for a call that names no actor, tool_use id, source or session."""

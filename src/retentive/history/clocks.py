@@ -10,18 +10,16 @@ recorded an earlier time since. A change, a view or a sweep at an earlier time p
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
 
 from retentive.engine.context import StoreContext
-from retentive.errors import Damaged
 from retentive.storage import capabilities
 from retentive.storage.contract import Snapshot, Transaction, to_datetime
 from retentive.storage.paging import all_versions
-from retentive.values.records import to_us
+from retentive.values.records import Recorded, time_in_id, to_us
 
 CLOCK, SEEN, BEHIND = "clock", "seen", "behind"
 """Kind and keys of two records: the last `Sighting`, and the last time of a host that writes far behind the history."""
@@ -114,15 +112,15 @@ def _doubted(context: StoreContext, last: Sighting, now: float) -> Sighting:
     return Sighting(last.seen, min(last.ahead, now), last.others)
 
 
-def note_clock_behind(tx: Transaction, now: float) -> None:
-    """Record the clock time `now` if the newest version is far ahead of it.
+def note_clock_behind(tx: Transaction, recorded: Sequence[Recorded], now: float) -> None:
+    """Record the clock time `now` if the version that was just recorded is far ahead of it.
 
-    The version that this host writes next gets a time after the newest one, so it does not show the clock of this host.
+    A version gets a time after the newest one. After a version of a host that is ahead, it does not show the clock of
+    this host.
     """
-    with suppress(Damaged):  # a damaged version is reported by reads, and must not stop writes
-        newest = next(tx.versions(limit=1), None)
-        if newest is not None and to_us(newest.created_at) / 1e6 - now > MAX_STEP_S:
-            tx.put_record(CLOCK, BEHIND, Sighting(now).to_text())
+    at_us = time_in_id(recorded[-1].version_id) if recorded else None
+    if at_us is not None and at_us / 1e6 - now > MAX_STEP_S:
+        tx.put_record(CLOCK, BEHIND, Sighting(now).to_text())
 
 
 def _latest_before(bound: float, context: StoreContext) -> float:

@@ -16,7 +16,7 @@ from retentive.values.paths import ROOT
 RECORD_KINDS: tuple[str, ...] = (
     "audit", "audit.detail", "audit.head", "clock", "confirmed", "erasing", "history",
     "idempotency", "place", "proposal", "proposal.after", "proposal.before", "removal", "reviewed",
-    "size", "store.event", "store.head", "swept", "tombstone", "transcript", "transcript.part",
+    "store.event", "store.head", "swept", "tombstone", "transcript", "transcript.part",
 )  # fmt: skip
 """Kinds of records that are copied with a memory store. Add every new kind of `Transaction.put_record` here."""
 SIDE_RECORD_KINDS: tuple[str, ...] = ("accessed",)

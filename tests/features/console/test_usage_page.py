@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import random
 import re
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,6 @@ from retentive import MemoryStore
 from retentive.console import strips
 from retentive.console.pages import listing, usage
 from retentive.console.web import console
-from retentive.storage.contract import Change
-from retentive.store import core_of
 from support.console import Person
 from support.http_api import Api, serving
 
@@ -40,46 +40,50 @@ def test_the_csv_has_the_numbers_of_the_page(person: Person, store: MemoryStore,
     assert sum(int(count) for _, count in rows) == len(store.history.log(limit=1_000))
 
 
-def test_the_size_of_each_day_as_a_table_and_as_csv(old: str) -> None:
-    """From the changes 40 and 10 days ago. A key for some paths gets no sizes of the whole store."""
-    with retentive.open(old) as place, serving(place, more=lambda server: console(server).routes()) as api:
-        at = f"/console/s/{place.store('old').id}"
-        person = Person(api)
-        page = person.get(f"{at}/stats")
-        assert page.problems() == []
-        table = page.body.partition("Size at the end of each day</caption>")[2].partition("</table>")[0]
-        shown = re.findall(r'<td>([\d-]+)</td><td class="num">(\d+)</td><td class="num">([^<]+)</td>', table)
-        assert [row[1:] for row in shown] == [("2", "6 B")] * 19 + [("3", "14 B")] * 11
-        answer = person.get(next(link for link in page.links if "format=size.csv" in link))
-        assert answer.headers["content-disposition"].endswith("-size.csv")
-        head, *rows = csv.reader(answer.body.splitlines())
-        assert head == ["day", "memories", "size_bytes"]
-        assert rows == [[day, memories, size.removesuffix(" B")] for day, memories, size in shown]
-        limited = Person(api, api.with_key("read", paths=("/memories/early/**",)).key)
-        part = limited.get(f"{at}/stats")
-        assert "Size at the end" not in part.text
-        assert not [link for link in part.links if "size.csv" in link]
-        assert limited.get(f"{at}/stats?format=size.csv").headers["content-type"].startswith("text/html")
-        for each in (person, limited):
-            each.close()
+def changes_of_csv(person: Person, store: MemoryStore) -> list[tuple[str, int]]:
+    """Return the days of the CSV file, each with its number of changes."""
+    _, *rows = csv.reader(person.get(f"/console/s/{store.id}/stats?format=csv").body.splitlines())
+    return [(day, int(count)) for day, count in rows]
 
 
-def test_a_day_whose_size_was_not_recorded_has_none(tmp_path: Path) -> None:
-    """The page says so, and the file leaves the day out. Ten days ago, the first write was not one of the library."""
-    now = [time.time() - 40 * DAY_S]
+@pytest.mark.parametrize("seed", range(4))
+def test_the_days_of_the_csv_are_those_of_the_log(tmp_path: Path, seed: int) -> None:
+    """For a random history with quiet days, and changes that have several versions."""
+    chosen, now = random.Random(seed), [time.time() - 40 * DAY_S]
     with (
         retentive.open(f"sqlite:///{tmp_path}/m.db", clock=lambda: now[0]) as place,
         serving(place, more=lambda server: console(server).routes()) as api,
     ):
-        store, at = place.store("s"), f"/console/s/{place.store('s').id}"
-        store.create("/memories/a.md", "x")
-        now[0] += 30 * DAY_S
-        core_of(store).backend.write(store.id, lambda tx: tx.record([Change(None, "/memories/b.md", b"x")], None))
-        store.create("/memories/c.md", "x")
+        store, person = place.store("s"), Person(api)
+        assert {count for _, count in changes_of_csv(person, store)} == {0}
+        for number in range(40):
+            now[0] += 3_600 * chosen.choice((0, 1, 5, 30, 70))
+            if number % 7 == 6:
+                store.rename("/memories/d", f"/memories/d{number}")
+            store.create(f"/memories/d/{number}.md", "x")
+        by_revision = {each.revision: each.created_at for each in store.history.log(limit=1_000)}
+        changes = Counter(at.date().isoformat() for at in by_revision.values())
+        assert changes_of_csv(person, store) == [(day, changes[day]) for day, _ in changes_of_csv(person, store)]
+        person.close()
+
+
+def test_changes_whose_versions_were_removed_count_to_no_day(tmp_path: Path) -> None:
+    """If they are before the oldest version that is left, which is the tenth of eleven."""
+    now = [time.time() - 40 * DAY_S]
+    with (
+        retentive.open(
+            f"sqlite:///{tmp_path}/m.db", clock=lambda: now[0], keep_versions=1, keep_versions_days=1
+        ) as place,
+        serving(place, more=lambda server: console(server).routes()) as api,
+    ):
+        store, person = place.store("s"), Person(api)
+        for number in range(10):
+            store.write("/memories/a.md", f"{number}")
         now[0] += 10 * DAY_S
-        person = Person(api)
-        assert person.get(f"{at}/stats").text.count("not recorded") == usage.DAYS - 11
-        assert len(person.get(f"{at}/stats?format=size.csv").body.splitlines()) == 1 + 11
+        store.write("/memories/a.md", "last")
+        now[0] += 1
+        assert store.sweep(accept_clock=True).versions_pruned == 9
+        assert [count for _, count in changes_of_csv(person, store)] == [0] * (usage.DAYS - 11) + [1] + [0] * 9 + [1]
         person.close()
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from itertools import islice, starmap
+from itertools import islice
 
 from retentive.console.overview import fullness
 from retentive.console.pages.listing import RecentChanges, recent_changes
 from retentive.console.progress import steps_of
+from retentive.console.strips import changes_of_days, last_days
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Visit
-from retentive.engine.day_sizes import sizes_of_days
 from retentive.engine.operation import AuditOnly, Read
-from retentive.history.days import changes_of_days, last_days
 from retentive.stats import TOP
 from retentive.stats.memory_use import USED_DAYS, memory_use
-from retentive.storage.contract import Snapshot, Usage, Version
+from retentive.storage.contract import Snapshot, Version
 from retentive.store import MemoryStore, core_of
 
 DAYS = 30
@@ -37,40 +36,32 @@ class OftenChanged:
 
 @dataclass(frozen=True, slots=True)
 class DayRow:
-    """Figures of one day (UTC). `used` has the number and total size of memories at the end of the day, if known."""
+    """Number of changes on one day (UTC)."""
 
     day: date
     changes: int
-    used: Usage | None = None
-
-    @property
-    def size_bytes(self) -> int:
-        """Total size at the end of the day, or 0 if it is not known."""
-        return 0 if self.used is None else self.used.size_bytes
 
 
 def stats(visit: Visit) -> PageAnswer:
-    """Show the limits, the use of memories, and the changes and the size on each of the last days (UTC).
+    """Show the limits, the use of memories, and the changes on each of the last days (UTC).
 
-    With `format=csv`, the changes per day are sent as a file. With `format=size.csv`, the sizes are sent as a file. For
-    a key that is limited to some paths, only the newest versions that it may see are counted. The file then leaves out
-    the days before these versions. Such a key gets no sizes, because they are figures of the whole store.
+    With `format=csv`, the changes per day are sent as a file. For a key that is limited to some paths, only the newest
+    versions that it may see are counted. The file then leaves out the days before these versions.
 
     All memories must be read to compute their use, so the first part of the page is sent before they are read.
     """
-    core, store, wanted = core_of(visit.store), visit.store, visit.query.get("format")
+    core, store = core_of(visit.store), visit.store
     recent = recent_changes(store, None)
     rows, oldest = _days(visit, recent)
-    if wanted == "csv" or (wanted == "size.csv" and not core.reach):
+    if visit.query.get("format") == "csv":
         if core.reach:  # the versions were read without an audit entry
             core.result_of(AuditOnly("usage"))
-        return _file(visit, rows, oldest, has_sizes=wanted == "size.csv")
+        return _file(visit, rows, oldest)
     settings = store.settings()
     values = {
         "settings": settings,
         "days": rows,
         "most": max([*(row.changes for row in rows), 1]),
-        "largest": max([*(row.size_bytes for row in rows), 1]),
         "actors": Counter(str(each.actor or "") for each in recent.versions).most_common(TOP),
         "often": _often(store, recent.versions),
         "newest": len(recent.versions),
@@ -92,27 +83,15 @@ def _days(visit: Visit, recent: RecentChanges) -> tuple[list[DayRow], Version | 
     if core.reach:
         by_day = Counter(each.created_at.astimezone(UTC).date() for each in recent.versions)
         return [DayRow(day, by_day[day]) for day in days], recent.oldest
-
-    def work(snapshot: Snapshot) -> list[DayRow]:
-        sizes = sizes_of_days(snapshot, days, visit.info.created_at)
-        return list(starmap(DayRow, zip(days, changes_of_days(snapshot, days), sizes, strict=True)))
-
-    return core.found(Read("usage", work)), None
+    counts = core.found(Read("usage", lambda snapshot: changes_of_days(snapshot, days)))
+    return [DayRow(day, count) for day, count in zip(days, counts, strict=True)], None
 
 
-def _file(visit: Visit, rows: Sequence[DayRow], oldest: Version | None, *, has_sizes: bool) -> Download:
-    """Return the figures of the days as a CSV file. Days whose figures are not known in full are left out."""
-    if has_sizes:
-        known = ((row.day, row.used) for row in rows if row.used is not None)
-        lines = [f"{day},{used.memories},{used.size_bytes}\n" for day, used in known]
-        return Download(f"{visit.info.id}-size.csv", _pieces("day,memories,size_bytes\n", lines), "text/csv")
+def _file(visit: Visit, rows: Sequence[DayRow], oldest: Version | None) -> Download:
+    """Return the changes of the days as a CSV file. Days that are not known in full are left out."""
     first = None if oldest is None else oldest.created_at.astimezone(UTC).date()
     lines = [f"{row.day},{row.changes}\n" for row in rows if first is None or row.day > first]
-    return Download(f"{visit.info.id}-changes.csv", _pieces("day,changes\n", lines), "text/csv")
-
-
-def _pieces(head: str, lines: Sequence[str]) -> Iterator[bytes]:
-    return iter([head.encode(), *map(str.encode, lines)])
+    return Download(f"{visit.info.id}-changes.csv", map(str.encode, ["day,changes\n", *lines]), "text/csv")
 
 
 def _often(store: MemoryStore, versions: Sequence[Version]) -> list[OftenChanged]:

@@ -13,6 +13,7 @@ from retentive.values.records import SYSTEM_STORE, to_us
 
 _AT_ONCE = 100
 _PREFIX = "memstore_"
+_KEPT_US = 86_400_000_000  # a day
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,13 @@ class StoreFilter:
             raise InvalidInput("a time must have a time zone, as in 2026-01-02T03:04:05Z")
 
     def bounds(self) -> tuple[str | None, str | None]:
-        """Return exclusive bounds for the ids of matching stores. A store id begins with the creation time."""
+        """Return exclusive bounds for the ids of matching stores.
+
+        An id begins with the time when it was made. A request over HTTP keeps its id for a day, and the store may be
+        created at any time of it.
+        """
         first, last = self.created_from, self.created_to
-        low = None if first is None else f"{_PREFIX}{max(to_us(first), 0):014x}"
+        low = None if first is None else f"{_PREFIX}{max(to_us(first) - _KEPT_US, 0):014x}"
         return low, None if last is None else f"{_PREFIX}{max(to_us(last) + 1, 0):014x}"
 
     def fits(self, info: StoreInfo) -> bool:

@@ -78,10 +78,15 @@ def test_base_path_is_a_drop_in_for_the_local_tool(tmp_path: Path, monkeypatch: 
 
 
 def test_base_path_is_always_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A URL is a mistake there, and creates nothing."""
     monkeypatch.chdir(tmp_path)
-    tool = MemoryTool(base_path="sqlite:/memory")
+    for url in ("sqlite:/memory", "sqlite:///memory.db"):
+        with pytest.raises(InvalidInput, match="looks like a URL"):
+            MemoryTool(base_path=url)
+    assert list(tmp_path.iterdir()) == []
+    tool = MemoryTool(base_path="notes:2026")
     tool.call({"command": "create", "path": "/memories/a", "file_text": "x"})
-    assert (tmp_path / "sqlite:" / "memory" / "memories" / "a").read_text() == "x"
+    assert (tmp_path / "notes:2026" / "memories" / "a").read_text() == "x"
     tool.close()
 
 

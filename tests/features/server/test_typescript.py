@@ -60,7 +60,7 @@ import { memoryTool } from "./memory.mts";
 const { MEMORY_URL, MEMORY_KEY, STORE } = process.env;
 const tool = memoryTool({ url: MEMORY_URL, key: MEMORY_KEY, store: STORE });
 const create = { command: "create", path: "/memories/a.md", file_text: "a" };
-const context = { toolUse: { id: "toolu_1" } };
+const context = { toolUse: { id: "toolu_" + "a".repeat(24) } };
 for (const each of [context, context, undefined]) {
   try { console.log(await tool.run(create, each)); } catch (error) { console.log(error.name, error.message); }
 }

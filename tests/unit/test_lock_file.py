@@ -1,10 +1,9 @@
-"""Turns of processes at a lock file: a killed holder, a wait that times out, forks, closing, and spinning."""
+"""Turns of processes at a lock file: a killed holder, a wait that times out, forks, and closing."""
 
 from __future__ import annotations
 
 import _thread
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -25,10 +24,6 @@ from retentive.storage.lock_file import LockFile
 from retentive.storage.sqlite import SqliteBackend
 from support.waiting import until
 
-if sys.platform != "win32":
-    import fcntl
-
-SPINS = sys.platform == "linux" and hasattr(fcntl, "F_OFD_SETLK")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="this system has no flock")
 
 HOLDER = """
@@ -40,16 +35,6 @@ sys.stdin.read()
 """
 
 
-SPINNER = """
-import fcntl, sys
-from retentive.storage.lock_file import _SPINNING, LockFile
-assert LockFile(sys.argv[1])._mark(_SPINNING, fcntl.F_WRLCK)
-print("holds", flush=True)
-sys.stdin.read()
-"""
-spins = pytest.mark.skipif(not SPINS, reason="this Python or system has no locks of bytes for one open file")
-
-
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[tuple[LockFile, LockFile]]:
     """Two openings of one lock file, as in two processes."""
@@ -58,21 +43,10 @@ def two(tmp_path: Path) -> Iterator[tuple[LockFile, LockFile]]:
         yield first, second
 
 
-@pytest.fixture
-def spinning(tmp_path: Path) -> Iterator[tuple[LockFile, LockFile]]:
-    """Two openings of one lock file whose single waiter spins. The first has the lock."""
-    path = str(tmp_path / "m.db-reserve")
-    with closing(LockFile(path)) as first, closing(LockFile(path)) as second:
-        first.spin_on("ext4")
-        second.spin_on("ext4")
-        first.acquire()
-        yield first, second
-
-
 @contextmanager
-def holder(path: Path, script: str = HOLDER) -> Iterator[subprocess.Popen[str]]:
+def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
     """Process that holds the lock until it is killed."""
-    command = [sys.executable, "-c", script, str(path)]
+    command = [sys.executable, "-c", HOLDER, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -103,7 +77,7 @@ def backend(tmp_path: Path) -> Iterator[SqliteBackend]:
 def test_a_killed_holder_wakes_the_next_process(
     backend: SqliteBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel wakes it; nothing polls for longer than `SPIN_S`."""
+    """The kernel wakes it; nothing polls."""
 
     def polls(_: Backoff) -> bool:
         raise AssertionError("the writer polls")
@@ -234,145 +208,8 @@ def wait_asleep(first: LockFile, second: LockFile) -> None:
     first.acquire()
 
 
-def never() -> None:
-    """Takes the place of `os.sched_yield` where no waiter may spin."""
-    raise AssertionError("this waiter spins")
-
-
-@spins
-def test_a_single_waiter_spins_in_its_own_thread(
-    spinning: tuple[LockFile, LockFile], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = spinning
-    tries: list[None] = []
-
-    def release_later() -> None:
-        tries.append(None)
-        if len(tries) == 3:
-            first.release()
-
-    monkeypatch.setattr(lock_file, "SPIN_S", 60.0)
-    monkeypatch.setattr(os, "sched_yield", release_later)
-    assert second.acquire_soon()
-    assert len(tries) == 3
-    assert not second._serves
-    assert not first.try_to_acquire()
-    second.release()
-    second.acquire()
-    monkeypatch.setattr(os, "sched_yield", second.release)
-    assert first.acquire_soon(), "the mark of the first spinner is gone"
-
-
-@spins
-def test_a_process_stops_spinning_when_another_one_sleeps(
-    spinning: tuple[LockFile, LockFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It would overtake the process that sleeps. Afterwards, processes spin again."""
-    first, second = spinning
-    with closing(LockFile(str(tmp_path / "m.db-reserve"))) as third, ThreadPoolExecutor(1) as pool:
-        third.spin_on("ext4")
-        waiting: list[Future[None]] = []
-
-        def sleep() -> None:
-            waiting.append(pool.submit(second.acquire))
-            until(third._another_sleeps)
-
-        monkeypatch.setattr(lock_file, "SPIN_S", 60.0)
-        monkeypatch.setattr(os, "sched_yield", sleep)
-        assert not third.acquire_soon()
-        assert not third.acquire_soon(), "it does not even begin"
-        assert len(waiting) == 1
-        first.release()
-        waiting[0].result()
-        monkeypatch.setattr(os, "sched_yield", second.release)
-        assert third.acquire_soon()
-
-
-@spins
-def test_only_one_process_spins(
-    spinning: tuple[LockFile, LockFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Others sleep, even if the one that spins was stopped. After it was killed, another one spins."""
-    first, second = spinning
-    with holder(tmp_path / "m.db-reserve", SPINNER) as process:
-        process.send_signal(signal.SIGSTOP)
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "sched_yield", never)
-            assert not second.acquire_soon()
-        wait_asleep(first, second)
-        process.kill()
-    monkeypatch.setattr(lock_file, "SPIN_S", 60.0)
-    monkeypatch.setattr(os, "sched_yield", first.release)
-    assert second.acquire_soon()
-
-
-@spins
-def test_a_process_spins_only_if_recent_waits_were_short(
-    spinning: tuple[LockFile, LockFile], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A wait that begins with spinning counts as one wait."""
-    first, second = spinning
-    assert not second.acquire_soon()
-    assert second._spun_s >= lock_file.SPIN_S
-    second._spun_s = 100.0
-    wait_asleep(first, second)
-    monkeypatch.setattr(lock_file, "SPIN_S", 40.0)
-    monkeypatch.setattr(os, "sched_yield", never)
-    assert not second.acquire_soon()
-    monkeypatch.setattr(lock_file, "SPIN_S", 60.0)
-    monkeypatch.setattr(os, "sched_yield", first.release)
-    assert second.acquire_soon()
-
-
-@spins
-@pytest.mark.parametrize("step", ["_spin", "_note_wait", "_mark"])
-def test_an_interrupt_while_spinning_leaves_lock_and_queue_usable(
-    backend: SqliteBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    """Before and after the lock was acquired."""
-    store = create(backend)
-    with closing(LockFile(str(tmp_path / "m.db-reserve"))) as other:
-        other.acquire()
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "sched_yield", other.release)
-            patch.setattr(LockFile, step, interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                backend.write(store, lambda _: pytest.fail("the write was interrupted"))
-        other.acquire()
-        monkeypatch.setattr(os, "sched_yield", other.release)
-        assert backend.write(store, lambda tx: tx.revision) == 0
-        assert other.try_to_acquire()
-
-
-def interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("file_system", ["", "9p", "fuse.zfs", "nfs"])
-def test_no_process_spins_where_locks_of_bytes_may_affect_flock(
-    two: tuple[LockFile, LockFile], monkeypatch: pytest.MonkeyPatch, file_system: str
-) -> None:
-    first, second = two
-    first.acquire()
-    monkeypatch.setattr(os, "sched_yield", never, raising=False)
-    second.spin_on(file_system)
-    assert not second.acquire_soon()
-
-
-def test_no_process_spins_in_a_python_without_locks_of_bytes(
-    two: tuple[LockFile, LockFile], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Pythons that were built for old systems lack them."""
-    first, second = two
-    first.acquire()
-    monkeypatch.delattr(fcntl, "F_OFD_SETLK", raising=False)
-    second.spin_on("ext4")
-    assert not second.acquire_soon()
-    wait_asleep(first, second)
-
-
 def test_a_file_that_is_only_readable_is_locked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its waiters sleep. Permissions do not apply to root, so the error is simulated."""
+    """Permissions do not apply to root, so the error is simulated."""
     path, original = tmp_path / "m.db-reserve", os.open
     path.touch()
 
@@ -386,9 +223,7 @@ def test_a_file_that_is_only_readable_is_locked_too(tmp_path: Path, monkeypatch:
     assert first is not None
     assert second is not None
     with closing(first), closing(second):
-        second.spin_on("ext4")
         first.acquire()
-        assert not second.acquire_soon()
         wait_asleep(first, second)
 
 

@@ -7,19 +7,12 @@ meanwhile. With `flock`, the kernel wakes a waiting process at once, and release
 The caller can then give up at a deadline. When the waiting thread gets the lock, it also does the work of the caller.
 Handing the lock over to the caller would cost one more thread switch while other processes wait. The waiting thread is
 kept for the next wait: waking it takes 15 us of processor time, while starting a new thread takes 80 us.
-
-A sleeping process needs 70 to 100 us to wake up, and then runs slower for a while, because its processor core was idle.
-If only one process waits for the lock of the writers, it therefore *spins*: for up to 2 ms it tries again and again,
-and lets other processes use its core between the attempts. It does not spin if recent waits were longer. It would
-overtake processes that sleep, so it stops spinning as soon as another process sleeps. Locks on two bytes of the same
-file show which processes spin and sleep.
 """
 
 from __future__ import annotations
 
 import _thread
 import os
-import struct
 import sys
 import threading
 import time
@@ -36,20 +29,13 @@ if sys.platform != "win32":  # Windows has no flock; SQLite's own lock suffices 
     import fcntl
 
 IDLE_S = 1.0  # after this time without a wait, the thread ends
-SPIN_S = 0.002  # a batch on a local disk usually takes 0.2 to 1 ms
-# Bytes far behind the contents of the file. A process that spins locks the first one; those that sleep share the other.
-_SPINNING = 1 << 40
-_SLEEPING = _SPINNING + 1
-# File systems of Linux on which locks of bytes and `flock` do not affect each other. On NFS and 9p, they do.
-_SPINS_ON = frozenset({"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
 BUSY = "another process has locked the memory store"
 
 
 class LockFile:
     """Lock between processes. It uses the file at `path`.
 
-    All threads of a process share the lock, so only one thread at a time may use the object. Waiters spin only after
-    `spin_on`, and only in `acquire_soon`.
+    All threads of a process share the lock, so only one thread at a time may use the object.
 
     `descriptor` is the open file. It is -1 while a separate thread waits for the lock, and after the file was closed.
     After the file was closed, `call_with_lock` calls the work without a lock.
@@ -63,8 +49,6 @@ class LockFile:
     def __init__(self, path: str, *, flags: int = os.O_RDWR | os.O_CREAT, directory: int | None = None) -> None:
         flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # the name may have been planted, for example as a pipe
         self._open = partial(os.open, path, flags, FILE_MODE, dir_fd=directory)
-        self._may_spin = False
-        self._usual_wait_s = self._spun_s = 0.0
         self._renew(self._open())
 
     def _renew(self, file: int) -> None:
@@ -114,65 +98,13 @@ class LockFile:
             self.release()
             raise
 
-    def spin_on(self, file_system: str) -> None:
-        """Let waiters spin, if this is possible on a file system of the type `file_system`."""
-        self._may_spin = file_system in _SPINS_ON and hasattr(fcntl, "F_OFD_SETLK")  # not in Pythons for old systems
-
-    def acquire_soon(self) -> bool:
-        """Acquire the lock if no other process waits for it and it becomes free within `SPIN_S`.
-
-        Returns False otherwise. Also returns False if waiters do not spin, or if recent waits were longer than
-        `SPIN_S`.
-        """
-        if not self._may_spin or self.descriptor < 0 or self._usual_wait_s >= SPIN_S:
-            return False
-        try:
-            return self._mark(_SPINNING, fcntl.F_WRLCK) and self._spin()
-        except OSError:  # no memory for the lock
-            return False
-        finally:
-            self._mark(_SPINNING, fcntl.F_UNLCK)
-
-    def _spin(self) -> bool:
-        began, self._spun_s = time.monotonic(), 0.0
-        while self._spun_s < SPIN_S and not self._another_sleeps():
-            os.sched_yield()
-            with suppress(BlockingIOError):
-                fcntl.flock(self._file, self.AT_ONCE)
-                self._note_wait()
-                return True
-            self._spun_s = time.monotonic() - began
-        return False
-
-    def _note_wait(self, waited_s: float = 0.0) -> None:
-        """Include a wait in the usual duration of waits. The wait began with spinning, and then took `waited_s`."""
-        self._usual_wait_s = (self._usual_wait_s + self._spun_s + waited_s) / 2
-        self._spun_s = 0.0
-
-    def _mark(self, byte: int, kind: int) -> bool:
-        """Lock or unlock a byte of the file. Returns False if this fails or another process has locked the byte.
-
-        `kind` is `F_WRLCK` (exclusive), `F_RDLCK` (shared) or `F_UNLCK`.
-        """
-        if sys.platform != "linux":
-            return False
-        try:
-            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _lock_of(byte, kind))
-        except (OSError, ValueError):  # locked by another process, or the file was closed
-            return False
-        return True
-
-    def _another_sleeps(self) -> bool:
-        if sys.platform != "linux":
-            return False
-        found = fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, _lock_of(_SLEEPING, fcntl.F_WRLCK))
-        kind: int = _FLOCK.unpack(found)[0]
-        return kind != fcntl.F_UNLCK
-
     def release(self) -> None:
-        """Release the lock. Does nothing if the file is closed."""
+        """Release the lock. Does nothing if the file is closed.
+
+        Does nothing while a thread waits for the lock either: the thread itself releases a lock that nobody wants.
+        """
         with suppress(OSError, ValueError):
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
 
     @contextmanager
     def held(self, *, shared: bool = False, wait: bool = True) -> Iterator[None]:
@@ -247,25 +179,13 @@ class LockFile:
         if not self._waits:  # closed
             return
         try:
-            self._acquire_asleep(operation)
+            fcntl.flock(self._file, operation)
         except OSError:  # no memory for the lock; the caller gives up at its deadline
             self._stop_waiting(acquired=False)
             return
         work = self._stop_waiting(acquired=True)
         if work is not None:
             work()
-
-    def _acquire_asleep(self, operation: int) -> None:
-        """Sleep until the lock is acquired. Meanwhile, no other process spins."""
-        began = time.monotonic()
-        if self._may_spin:
-            self._mark(_SLEEPING, fcntl.F_RDLCK)
-        try:
-            fcntl.flock(self._file, operation)
-            self._note_wait(time.monotonic() - began)
-        finally:
-            if self._may_spin:
-                self._mark(_SLEEPING, fcntl.F_UNLCK)
 
     def _stop_waiting(self, *, acquired: bool) -> Callable[[], object] | None:
         """End the wait for the lock, and return the function to call while the lock is held.
@@ -305,13 +225,6 @@ class LockFile:
             os.close(file)
 
 
-_FLOCK = struct.Struct("hhqqi4x")  # `struct flock` of Linux: kind, start, length and process
-
-
-def _lock_of(byte: int, kind: int) -> bytes:
-    return _FLOCK.pack(kind, os.SEEK_SET, byte, 1, 0)
-
-
 def _operation(*, shared: bool) -> int:
     return fcntl.LOCK_SH if shared else fcntl.LOCK_EX
 
@@ -323,7 +236,7 @@ def writers_lock(path: str) -> LockFile | None:
     """
     if sys.platform == "win32":
         return None
-    for flags in (os.O_RDWR, os.O_RDONLY):  # a file that is only readable can be locked, but waiters cannot spin
+    for flags in (os.O_RDWR, os.O_RDONLY):  # a file that is only readable can be locked too
         with suppress(OSError):
             lock = LockFile(path, flags=flags)
             forking.watch(lock)

@@ -88,15 +88,7 @@ class WriteQueue(Generic[J]):
             try:
                 lock.flock(lock.descriptor, lock.AT_ONCE)
             except (OSError, ValueError):  # another process has the lock, or a thread of this process waits for it
-                try:
-                    is_mine = lock.acquire_soon()
-                except BaseException:  # after an interrupt, the queue must still have a leader
-                    lock.release()
-                    job.chosen = True
-                    self._abandon(job)
-                    raise
-                if not is_mine:
-                    return self._wait_for(lock, job)
+                return self._wait_for(lock, job)
         batch = self._take()
         try:
             self._run_batch(batch)

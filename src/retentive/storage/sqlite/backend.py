@@ -150,8 +150,6 @@ class SqliteBackend(SqlBackend, Purgeable):
         self._lock = self._observer.lock_file
         if self._lock is None and self._path is not None:
             self._lock = writers_lock(self._path + RESERVE_SUFFIX)
-        if self._lock is not None and self._space is not None:
-            self._lock.spin_on(self._space.file_system)
         self.renew_after_fork()
         try:
             if not SCHEMA.is_current(self._writer.connection):

@@ -45,7 +45,7 @@ class Writer:
             command: dict[str, object] = {"command": "create", "path": path, "file_text": ""}
             if number > 1:
                 command = {"command": "insert", "path": path, "insert_line": 0, "insert_text": f"{number}\n"}
-            if not self._sent(f"{self.name}-{number}", command):
+            if not self._sent(f"toolu_{self.name}{number:020}", command):
                 return
             self.acknowledged.append(f"{number}\n")
 

@@ -24,7 +24,7 @@ def test_each_form_is_removed_from_messages_of_strands() -> None:
         agent = SessionAgent(agent_id="a", state={text: text}, conversation_manager_state={})
         repository.create_agent("s", agent)
         use = {"toolUse": {"toolUseId": "t", "name": "run", "input": {"command": text}}}
-        message = {"role": "user", "content": [{"text": text}, use]}
+        message: Any = {"role": "user", "content": [{"text": text}, use]}
         repository.create_message("s", "a", SessionMessage.from_message(message, 0))
         (kept,) = repository.list_messages("s", "a")
         state = repository.read_agent("s", "a")

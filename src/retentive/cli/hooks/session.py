@@ -154,7 +154,7 @@ def remote_key(url: str) -> str:
 def _git(cwd: str, *arguments: str) -> str:
     """Return what `git` prints, without the newline. Return "" if it fails, or is not installed."""
     try:
-        done = subprocess.run(  # noqa: S603 - no shell
+        done = subprocess.run(  # noqa: S603 - no shell  # nosec B607
             ["git", "-C", cwd, *arguments],  # noqa: S607 - as the user's shell would find it
             stdin=subprocess.DEVNULL,
             capture_output=True,

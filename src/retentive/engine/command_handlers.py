@@ -149,7 +149,7 @@ class RunView(ReadOperation[Viewed]):
 
     def _listing(self, snapshot: Snapshot, path: str, max_rows: int, shown: str) -> Listing:
         """Return the listing of a directory. It comes from the cache if the `state` of the snapshot is unchanged."""
-        state = None if self.listings is None else snapshot.state
+        state = None if self.listings is None else snapshot.listing_key
         if state is None or self.listings is None:
             return listing(path, snapshot.sizes(path), max_rows=max_rows, shown=shown)
         found = self.listings.get(state, path, max_rows, shown)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from itertools import islice
@@ -27,7 +28,8 @@ from typing import Final, Required, TypeAlias, TypedDict, TypeVar
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.values.names import plain_name
-from retentive.values.one_level import one_level, path_after
+from retentive.values.one_level import one_level as one_level_of
+from retentive.values.one_level import path_after
 from retentive.values.paths import ROOT
 from retentive.values.records import (
     ACTOR_KINDS,
@@ -56,8 +58,8 @@ from retentive.values.text import verified
 
 __all__ = [
     "ACTOR_KINDS", "DEFAULT_WORKSPACE", "EXTERNAL", "Actor", "Backend", "Change", "Clock", "Entry", "Kept", "Memory",
-    "NewId", "NewMetadata", "NewStore", "Operation", "Recorded", "Sealing", "Selection", "Snapshot", "StoreInfo",
-    "StoreSelection", "Transaction", "Usage", "Version", "as_actor", "now_us", "plain_name", "sortable_id",
+    "NewId", "NewMetadata", "NewStore", "Operation", "Recorded", "Sealing", "Selection", "Snapshot", "State",
+    "StoreInfo", "StoreSelection", "Transaction", "Usage", "Version", "as_actor", "now_us", "plain_name", "sortable_id",
     "to_datetime", "verified", "verify_version",
 ]  # fmt: skip
 
@@ -72,6 +74,8 @@ class Unchanged(Enum):
 
 UNCHANGED: Final = Unchanged.UNCHANGED
 Metadata: TypeAlias = str | Unchanged | None
+_Memories: TypeAlias = list[Memory]
+_Versions: TypeAlias = list[Version]
 
 
 class Selection(TypedDict, total=False):
@@ -128,31 +132,91 @@ def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes
     return version, None
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """Facts about a whole memory store, which a backend reads at once.
+
+    `revision` is the number of commits that changed memories or the history. `settings` and `properties` are texts, and
+    `seal` holds the data of the encryption layer (None if the store is not encrypted). The backend interprets none of
+    the three.
+    """
+
+    revision: int
+    settings: str | None
+    seal: str | None
+    properties: str | None
+    usage: Usage
+
+
 class Snapshot(ABC):
     """One consistent state of one memory store.
 
     The snapshot is valid only inside the function that `Backend.read` or `Backend.write` calls with it.
     """
 
+    # The nine reads: `state`, `get`, `find`, `list`, `list_at`, `versions`, `version`, `records`, `get_record`.
+
     @property
-    @abstractmethod
+    def state(self) -> State:
+        """Revision, settings, seal, properties and usage of the store."""
+        return State(self.revision, self.settings, self.seal, self.properties, self.usage())
+
+    def list(
+        self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        """Return the memories strictly below a canonical path, in byte order of their paths.
+
+        Paths lower than `start` are skipped; `start` may be any string. `limit` is the maximum number of memories.
+        With `one_level`, these are the memories directly in the directory `under` and the first memory of each
+        subdirectory. Each memory comes with its bytes if `texts` is true, otherwise with None.
+        """
+        if not one_level:
+            return self.walk(under, start=start, limit=limit, texts=texts)
+        found = self.one_level(under, start=start, limit=limit)
+        return ((memory, self.text(memory.version_id) if texts else None) for memory in found)
+
+    def list_at(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version]:
+        """Return an earlier state of the store: of each memory, its newest version with an id lower than `before`.
+
+        A memory is left out if this version is a deletion, is redacted (it has no path), or is not strictly below
+        `under`. The order, `start`, `limit` and `one_level` are those of `list`.
+        """
+        found = self.earlier(before, under, start=start, limit=limit, one_level=one_level)
+        if found is not None:
+            return found
+        top = under if under.endswith("/") else under + "/"
+        every = sorted(
+            (one for one in self.as_of(before) if one.path.startswith(top)), key=lambda version: version.path
+        )
+
+        def walk(at: str, size: int | None) -> Iterator[Version]:
+            return islice((version for version in every if version.path >= at), size)
+
+        return one_level_of(walk, under, start=start, limit=limit) if one_level else walk(start, limit)
+
+    # The rest is old and goes.
+
+    @property
     def revision(self) -> int:
         """Number of commits that changed memories or history."""
+        return self.state.revision
 
     @property
-    @abstractmethod
     def seal(self) -> str | None:
         """Data of the encryption layer for this store, or None if the store is not encrypted."""
+        return self.state.seal
 
     @property
-    @abstractmethod
     def settings(self) -> str | None:
         """Settings of the store. The backend stores them as text and does not interpret them."""
+        return self.state.settings
 
     @property
-    @abstractmethod
     def properties(self) -> str | None:
         """Properties of the store as JSON, or None. The backend does not interpret them."""
+        return self.state.properties
 
     @abstractmethod
     def get(self, path: str) -> Entry:
@@ -162,9 +226,9 @@ class Snapshot(ABC):
         round trip.
         """
 
-    @abstractmethod
     def memories(self, under: str) -> Iterator[Memory]:
         """Return all memories strictly below a canonical path, in byte order of their paths."""
+        return (memory for memory, _ in self.list(under))
 
     @abstractmethod
     def versions(
@@ -193,12 +257,12 @@ class Snapshot(ABC):
         The bytes are None for a deletion or a redacted version. Raises `NotFound`.
         """
 
-    @abstractmethod
     def usage(self) -> Usage:
         """Return the number and total size of the existing memories.
 
         These are counters that every change updates. The memories are not counted again.
         """
+        return self.state.usage
 
     @abstractmethod
     def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
@@ -218,7 +282,7 @@ class Snapshot(ABC):
         """
 
     @property
-    def state(self) -> Hashable:
+    def listing_key(self) -> Hashable:
         """Cache key for results that depend only on the paths and sizes of the memories.
 
         If two snapshots of a store have the same value, their memories have the same paths and sizes. If the value is
@@ -253,12 +317,14 @@ class Snapshot(ABC):
         Paths lower than `start` are skipped; `start` may be any string. Each memory comes with its bytes if `texts` is
         true, otherwise with None.
         """
+        if type(self).list is not Snapshot.list:
+            return self.list(under, start=start, limit=limit, texts=texts)
         found = islice((memory for memory in self.memories(under) if memory.path >= start), limit)
         return ((memory, self.text(memory.version_id) if texts else None) for memory in found)
 
     def walk_naming(
         self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
-    ) -> tuple[list[Memory], str | None]:
+    ) -> tuple[_Memories, str | None]:
         """Read the next `limit` memories strictly below `under`, from the path `start` on, and return some of them.
 
         Every memory whose `provenance_text` contains one of `names` is returned. Memories whose `provenance_text`
@@ -276,10 +342,13 @@ class Snapshot(ABC):
         memories returned.
         """
 
+        if type(self).list is not Snapshot.list:
+            return (memory for memory, _ in self.list(under, start=start, limit=limit, one_level=True))
+
         def walk(at: str, size: int) -> Iterator[Memory]:
             return (memory for memory, _ in self.walk(under, start=at, limit=size))
 
-        return one_level(walk, under, start=start, limit=limit)
+        return one_level_of(walk, under, start=start, limit=limit)
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         """Return all memories strictly below a canonical path, with their bytes, in byte order of their paths."""
@@ -294,14 +363,14 @@ class Snapshot(ABC):
         after: str | None = None,
         before: str | None = None,
         oldest_first: bool = False,
-    ) -> tuple[list[Version], str | None]:
+    ) -> tuple[_Versions, str | None]:
         """Read the next `most` versions, and return at least those that `actor` wrote at or below `path`.
 
         `actor` is the text form of an `Actor`. If `path` or `actor` is None, it matches all versions. `after` and
         `before` are exclusive bounds for version ids. The second result is the id of the last version that was read, or
         None at the end of the history.
         """
-        found = list(self.versions(after=after, before=before, limit=most, oldest_first=oldest_first))
+        found = [*self.versions(after=after, before=before, limit=most, oldest_first=oldest_first)]
         return found, found[-1].id if found and len(found) == most else None
 
     def as_of(self, before: str) -> Iterator[Version]:
@@ -327,7 +396,11 @@ class Snapshot(ABC):
         result has the versions directly in the directory and the first version of each subdirectory. Redacted versions
         have no path and are left out.
         """
-        return None
+        return (
+            None
+            if type(self).list_at is Snapshot.list_at
+            else self.list_at(before, under, start=start, limit=limit, one_level=one_level)
+        )
 
 
 class Transaction(Snapshot):

@@ -45,7 +45,7 @@ class Overlay(Snapshot):
         return self._inner.properties
 
     @property
-    def state(self) -> Hashable:
+    def listing_key(self) -> Hashable:
         return None  # a subclass may add or hide memories while the inner state stays the same
 
     def expect(self, path: str) -> None:

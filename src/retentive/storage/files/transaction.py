@@ -50,7 +50,7 @@ class DirectorySnapshot(SqlSnapshot):
         self._comparison = Comparison(self, known, _raise)
 
     @property
-    def state(self) -> Hashable:
+    def listing_key(self) -> Hashable:
         return None  # the files must be compared
 
     def get(self, path: str) -> Entry:

@@ -149,7 +149,7 @@ class SqlSnapshot(Snapshot):
         return self.head.properties
 
     @property
-    def state(self) -> Hashable:
+    def listing_key(self) -> Hashable:
         head = self.head
         # A database that was restored from a backup may repeat the revision, and if the clock went back, the time too.
         return head.no, head.revision, head.last_at, head.memories, head.size_bytes

@@ -37,7 +37,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self.newest: str | None = None  # id of the latest version
 
     @property
-    def state(self) -> Hashable:
+    def listing_key(self) -> Hashable:
         return None  # the changes may still be rolled back
 
     @property

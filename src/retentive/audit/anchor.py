@@ -196,7 +196,7 @@ def leaves_of(key: AnchorKey, snapshot: Snapshot, versions: Iterable[Version]) -
 
 def _leaf(key: AnchorKey, snapshot: Snapshot, version: Version) -> str:
     try:
-        return key.leaf(version, snapshot.text(version.id))
+        return key.leaf(version, snapshot.version(version.id)[1])
     except (Damaged, NotFound, TypeError):  # SQLite returns values of a wrong type unchanged
         return "damaged"
 

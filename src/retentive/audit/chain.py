@@ -188,8 +188,8 @@ def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Se
     if head.seq == 0 or "audit" in body:
         newest = next(tx.versions(limit=1), None)
         whole["newest"] = "" if newest is None else newest.id
-    if (head.seq == 0 or "settings" in body) and from_text(tx.settings).audit:
-        whole["settings_sha256"] = digest_of_settings(tx.settings)
+    if (head.seq == 0 or "settings" in body) and from_text(tx.state.settings).audit:
+        whole["settings_sha256"] = digest_of_settings(tx.state.settings)
     if detail is not None:
         whole["detail"] = digest_of_detail(detail)
     digest = entry_hash(store_id, whole)

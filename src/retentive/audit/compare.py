@@ -127,7 +127,7 @@ def _of_present(snapshot: Snapshot, versions: Sequence[Version]) -> Iterator[Dif
     heads: dict[str, Version] = {}
     for version in versions:
         heads.setdefault(version.memory_id, version)
-    for memory in list(snapshot.memories(ROOT)):
+    for memory, _ in list(snapshot.list(ROOT)):
         head = heads.pop(memory.id, None)
         if head is None or not _is_head(memory, _digest(snapshot, memory.path), head):
             yield Difference("present differs", memory.version_id)

@@ -79,7 +79,7 @@ class Audit:
             at = to_datetime(now_us(context.clock))
             leaves, head = leaves_of(signer, found, list(since)), head_of(found)
             return new_anchor(
-                signer, context.id, at=at, head=head, before=before, leaves=leaves, settings=found.settings
+                signer, context.id, at=at, head=head, before=before, leaves=leaves, settings=found.state.settings
             )
 
         made = context.read(work)

@@ -210,7 +210,7 @@ def verify(
             run.problems.append(Problem("altered", last))
         if not run.hashes and _is_on(snapshot):
             run.problems.append(Problem("missing", 1))
-        run.check_settings(snapshot.settings, anchored)
+        run.check_settings(snapshot.state.settings, anchored)
     except Damaged:  # a record of an encrypted store fails to decrypt
         run.problems.append(Problem("altered", last + 1))
     except InvalidInput:  # the record of the head is malformed
@@ -224,7 +224,7 @@ def verify(
 
 def _is_on(snapshot: Snapshot) -> bool:
     try:
-        return from_text(snapshot.settings).audit
+        return from_text(snapshot.state.settings).audit
     except UnknownSchema:  # the settings cannot be read
         return False
 

@@ -90,7 +90,7 @@ class StoreCheck:
 
     def _walk(self, snapshot: Snapshot) -> None:
         paths: set[str] = set()
-        for memory in snapshot.memories(ROOT):
+        for memory, _ in snapshot.list(ROOT):
             self.memories += 1
             self._size_bytes += memory.size_bytes
             if memory.id in self._present or memory.path in paths:
@@ -213,7 +213,7 @@ class StoreCheck:
             bool(version.path or version.sha256 or version.seal or version.provenance_text)
             or version.size_bytes is not None
         )
-        if left or (not self._quick and snapshot.text(version.id) is not None):
+        if left or (not self._quick and snapshot.version(version.id)[1] is not None):
             self._report("redaction_left", version.id)
 
     def _check_text(self, snapshot: Snapshot, version: Version) -> None:
@@ -229,16 +229,17 @@ class StoreCheck:
         self._report("old_text_wrong", f"{visible(version.path)} ({version.id})")
 
     def _sums(self, snapshot: Snapshot) -> None:
-        usage, sums = snapshot.usage(), Usage(self.memories, self._size_bytes)
+        state, sums = snapshot.state, Usage(self.memories, self._size_bytes)
+        usage = state.usage
         if usage != sums and not self._counts["unreadable"]:
             kept = f"{usage.memories} memories of {usage.size_bytes} bytes"
             self._report("usage_wrong", f"{kept} instead of {sums.memories} of {sums.size_bytes}")
-        if not self._max_revision <= snapshot.revision < HIGHEST_COUNTER:
-            self._report("revision_wrong", f"{snapshot.revision}, but the newest version has {self._max_revision}")
+        if not self._max_revision <= state.revision < HIGHEST_COUNTER:
+            self._report("revision_wrong", f"{state.revision}, but the newest version has {self._max_revision}")
 
     def _settings(self, snapshot: Snapshot) -> None:
         try:
-            from_text(snapshot.settings)
+            from_text(snapshot.state.settings)
         except UNREADABLE:
             self._report("settings_wrong")
 

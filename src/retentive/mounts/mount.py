@@ -63,7 +63,7 @@ class VisiblePart:
         allow a change to `under` itself. Also raises `Refused` if a memory at or below `under` is hidden from the
         actor. `shown` is the path that the error names.
         """
-        found = [memory for memory in snapshot.memories(under) if self.shows(memory.path)]
+        found = [memory for memory, _ in snapshot.list(under) if self.shows(memory.path)]
         paths = [memory.path for memory in found] or [under]
         is_hidden = rules.hidden is not None and rules.hidden.blocks(under)
         if is_hidden or not all(rules.may_change(text) for text in paths):
@@ -142,8 +142,9 @@ class Mount:
     def sizes(self, under: str, actor: Actor | None) -> list[tuple[str, int]]:
         """Return the tree path and the size of each visible memory that an actor sees below a path of the store."""
         with self.named_outward():
-            found = self.core.read(lambda snapshot: list(self.seen(snapshot, actor)[0].sizes(under)))
-        return [(self.part.outward(text), size) for text, size in found if self.part.shows(text)]
+            found = self.core.read(lambda snapshot: list(self.seen(snapshot, actor)[0].list(under)))
+        shown = (memory for memory, _ in found if self.part.shows(memory.path))
+        return [(self.part.outward(memory.path), memory.size_bytes) for memory in shown]
 
     def check_all(self, under: str, shown: str, actor: Actor | None) -> None:
         """Raise `Refused` if the actor may not change a visible memory below `under`, a path of the store.

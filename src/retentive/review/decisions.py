@@ -176,7 +176,7 @@ class Decide(WriteOperation[DecisionOutcome]):
     def _close(self, tx: Transaction, by: Actor | None, closed: Collection[Proposal], recorded: set[str]) -> None:
         for proposal in closed:
             remove_proposal(tx, proposal)
-            made = tx.revision if proposal.id in recorded else 0  # an accepted change may already have been made
+            made = tx.state.revision if proposal.id in recorded else 0  # an accepted change may already have been made
             put_decision(tx, Decision(proposal.id, self.is_accepted, proposal.actor, by, self.at, made))
         if closed:
             forget_decisions(tx)

@@ -11,7 +11,7 @@ from retentive.engine.context import StoreContext
 from retentive.engine.events import record_event
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import Read, WriteOperation
-from retentive.engine.trust.levels import TRUSTED, Level, Levels, author_of, check_level, described, doubted_names
+from retentive.engine.trust.levels import TRUSTED, Level, Levels, author_of, check_level, described, is_used
 from retentive.engine.trust.overlay import CONFIRMED, Assessment, marks_of
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
@@ -130,19 +130,20 @@ class _Search:
 
     def __init__(self, snapshot: Snapshot, settings: Settings, under: str, level: Level | None) -> None:
         self._snapshot, self._under, self._level = snapshot, under, level
-        self._assessed, self._names = Assessment(snapshot, settings, None), doubted_names(settings)
+        self._assessed, self._is_used = Assessment(snapshot, settings, None), is_used(settings)
 
     def page(self, after: str, limit: int | None) -> tuple[tuple[DoubtedMemory, ...], str | None]:
         """Return at most `limit` memories from the path `after` on. Also return the start of the next page, or None."""
         memory = None if self._under == ROOT else self._snapshot.get(self._under).memory
-        if memory is not None or self._names == ():
+        if memory is not None or not self._is_used:
             return tuple(self._chosen([] if memory is None else [memory])), None
         found: list[DoubtedMemory] = []
         start: str | None = after
         left, size = _LOOKED_AT, _FIRST_BATCH
         while start is not None and (limit is None or (len(found) < limit and left > 0)):
-            batch, start = self._snapshot.walk_naming(self._under, self._names, start=start, limit=size)
+            batch = [memory for memory, _ in self._snapshot.list(self._under, start=start, limit=size)]
             found += self._chosen(batch)
+            start = path_after(batch[-1].path) if len(batch) == size else None
             left, size = left - size, min(2 * size, _LARGEST_BATCH)
         if limit is not None and len(found) > limit:
             return tuple(found[:limit]), path_after(found[limit - 1].path)
@@ -157,7 +158,7 @@ class _Search:
 
 def _memories(snapshot: Snapshot, path: MemoryPath) -> Iterable[Memory]:
     memory = None if path.is_root else snapshot.get(path.text).memory
-    return snapshot.memories(path.text) if memory is None else [memory]
+    return (found for found, _ in snapshot.list(path.text)) if memory is None else [memory]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,7 @@ class ChangeQuarantine(WriteOperation[bool]):
         """Store the setting. Raises `ReadOnly`, and `InvalidInput` if the settings become too long."""
         if self.is_read_only:
             raise ReadOnly("the memory store was opened read-only, so its quarantine cannot be changed")
-        settings = from_text(tx.settings)
+        settings = from_text(tx.state.settings)
         without = tuple(each for each in settings.quarantine if each != self.pattern)
         was_there = without != settings.quarantine
         if was_there == self.is_released:

@@ -175,7 +175,7 @@ class ReadStats(ReadOperation[Stats]):
     def apply(self, snapshot: Snapshot, settings: Settings) -> Stats:
         """Read all memories and versions, and return the statistics."""
         now = self.now
-        memories = list(snapshot.memories(ROOT))
+        memories = [memory for memory, _ in snapshot.list(ROOT)]
         past = _Past(datetime.fromtimestamp(now, UTC).date(), self.window)
         marked: set[str] = set()
         for version in all_versions(snapshot):
@@ -220,7 +220,7 @@ def flagged(
     """
     for memory in memories:
         if memory.id in marked:
-            text = decoded(snapshot.text(memory.version_id))
+            text = decoded(snapshot.version(memory.version_id)[1])
             shown = examiner(settings, memory.path)[0]
             for line, kinds in examiner.examine(settings, text, path=memory.path).flagged:
                 yield Flagged(shown, line, kinds)

@@ -74,7 +74,7 @@ class ReadUse(ReadOperation[MemoryUse]):
         start_us = to_us(self.start)
         sizes: list[tuple[int, str]] = []
         idle: list[tuple[int, str]] = []
-        for number, memory in enumerate(snapshot.memories(ROOT)):
+        for number, (memory, _) in enumerate(snapshot.list(ROOT)):
             if self.progress is not None and number % PROGRESS_MEMORIES == 0:
                 self.progress(number)
             sizes.append((memory.size_bytes, memory.path))

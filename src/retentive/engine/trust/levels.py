@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias, cast
 
@@ -18,35 +17,11 @@ LEVELS = cast("tuple[Level, ...]", TRUST_LEVELS)
 TRUSTED, UNCONFIRMED, QUARANTINED = LEVELS
 SOURCE = "source:"
 """Prefix of the patterns that match sources. All other patterns match actors and sessions."""
-_SESSION = "session:"
-_LITERAL = re.compile(r"[^*?\"\\]*")
-_MOST_NAMES = 20
 
 
 def is_used(settings: Settings) -> bool:
     """Return whether the settings distinguish trust levels."""
     return bool(settings.trust or settings.quarantine)
-
-
-def doubted_names(settings: Settings) -> tuple[str, ...] | None:
-    """Return texts by which storage can find untrusted memories. None means that all memories must be examined.
-
-    Each text is the literal beginning of a pattern for untrusted contributors. The stored provenance of an untrusted
-    memory contains one of these texts, or it contains a backslash, because JSON escapes some characters of names.
-    """
-    patterns = [*settings.quarantine, *(each for each, level in settings.trust.items() if level != TRUSTED)]
-    found = {_beginning(pattern) for pattern in patterns}
-    return None if "" in found or len(found) > _MOST_NAMES else tuple(sorted(found))
-
-
-def _beginning(pattern: str) -> str:
-    """Return a text that occurs in every contributor that matches the pattern. Empty if there is no such text."""
-    kind = _kind(pattern)
-    text = _LITERAL.match(pattern.removeprefix(kind))
-    assert text is not None
-    if not kind and text[0].startswith(_SESSION):
-        return text[0].removeprefix(_SESSION)  # the session of a contributor is stored without the prefix
-    return "" if not kind and _SESSION.startswith(text[0]) else text[0]
 
 
 class Levels:

@@ -20,6 +20,7 @@ TWICE = {
     "Row": "one of a query, one of a table on a terminal",
     "Scanned": "one of `scan`, one of an examined text",
     "Section": "one of an archive, one of `stats`",
+    "State": "one of a memory store, one of a memory in a restore",
     "Step": "one of a restore, one of the demo",
     "View": "the one of redaction is a form of a text",
 }

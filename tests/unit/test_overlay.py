@@ -10,7 +10,7 @@ import retentive
 from retentive.engine import reach
 from retentive.engine.reach import ReachedSnapshot
 from retentive.engine.trust.overlay import TrustedSnapshot
-from retentive.history.past import PastSnapshot
+from retentive.history.past import Past
 from retentive.review.overlay import ProposedSnapshot
 from retentive.review.proposals import pending
 from retentive.storage.contract import Selection, Snapshot
@@ -113,7 +113,7 @@ def test_a_walk_of_an_overlay_is_a_part_of_its_listing(kind: str) -> None:
             if kind == "reached":
                 return ReachedSnapshot(snapshot, ("/memories/a!", "/memories/c", "/memories/0"))
             if kind == "past":
-                return PastSnapshot(snapshot, end + "~")
+                return Past(snapshot, end + "~")
             return ProposedSnapshot(snapshot, pending(snapshot))
 
         def check(snapshot: Snapshot) -> int:

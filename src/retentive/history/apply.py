@@ -133,7 +133,7 @@ def _standing(found: Snapshot, path: str) -> Iterable[Memory]:
         if above is not None:
             yield above
     if look.below:
-        yield from found.memories(path)
+        yield from (memory for memory, _ in found.list(path))
 
 
 def carry_out(tx: Transaction, write: GuardedWriter, todo: Sequence[Step]) -> list[Conflict]:

@@ -15,7 +15,7 @@ from retentive.history.changes import LoggedChange, Predecessors, grouped
 from retentive.history.past import check_kept
 from retentive.history.reads import LogFilter
 from retentive.history.revisions import Revision, in_scope, moment, named_change, one_version
-from retentive.history.scope import is_directory, memory_at, versions_in
+from retentive.history.scope import changed_between, is_directory, memory_at, versions_in
 from retentive.storage.contract import Actor, Snapshot, Version
 from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
@@ -123,27 +123,11 @@ class Compare(ReadOperation[Differences]):
             return None, None
         low = "" if self.since is None else moment(found, self.since, self.path).bound
         high = "~" if self.until is None else moment(found, self.until, self.path).bound
-        if self.path is None and self.most_read is not None:
-            return self._scanned(found, settings, low, high)
         newest_first = all_versions(found, before=high) if self.path is None else versions_in(found, self.path)
         versions = takewhile(lambda each: each.id > low, (each for each in newest_first if each.id < high))
         looked_at = islice(versions, self.most_read)
         chosen, unread = list(self.only.chosen(looked_at, settings)), next(versions, None)
         since = self.only.since
-        is_over = unread is None or (since is not None and unread.created_at < since)
-        return chosen, None if is_over else unread
-
-    def _scanned(
-        self, found: Snapshot, settings: Settings, low: str, high: str
-    ) -> tuple[Sequence[Version], Version | None]:
-        """Examine the newest versions with ids between `low` and `high`. Return the same results as `_chosen`."""
-        assert self.only is not None
-        assert self.most_read is not None
-        since = self.only.since
-        actor = self.only.exact_actor
-        looked_at, last = found.scan(self.most_read, actor=actor, after=low or None, before=high)
-        chosen = list(self.only.chosen(looked_at, settings))
-        unread = None if last is None else next(found.versions(after=low or None, before=last, limit=1), None)
         is_over = unread is None or (since is not None and unread.created_at < since)
         return chosen, None if is_over else unread
 
@@ -153,31 +137,27 @@ class Compare(ReadOperation[Differences]):
         if self.path is None and len(ends) == 2:
             return [(one_version(found, ends[0]), one_version(found, ends[1]))]
         assert self.since is not None
-        sides = []
-        for revision in (self.since, self.until):
-            then = None if revision is None else moment(found, revision, self.path)
-            if then is not None:
-                check_kept(found, then)
-            sides.append(_state(found, "~" if then is None else then.bound, self.path))
-        below = self.path.text if self.path is not None and is_directory(found, self.path) else ""
-        pairs = [pair for pair in _paired(*sides) if any(each and _is_in(each, below) for each in pair)]
-        if below and not any(_is_in(each, below) for side in sides for each in side.values()):
+        sides = [None if each is None else moment(found, each, self.path) for each in (self.since, self.until)]
+        for then in filter(None, sides):
+            check_kept(found, then)
+        old, new = ("~" if then is None else then.bound for then in sides)
+        if self.path is not None and not self.path.is_root and not is_directory(found, self.path):
+            pairs = _paired(*(_versions_at(found, bound, self.path) for bound in (old, new)))
+            return [pair for pair in pairs if (pair[0] and pair[0].id) != (pair[1] and pair[1].id)]
+        below = "" if self.path is None or self.path.is_root else self.path.text
+        changed = changed_between(found, min(old, new), max(old, new)).items()
+        earlier = {key: version for key, (version, _) in changed if version is not None}
+        later = {key: version for key, (_, version) in changed if version is not None}
+        if below and not any(True for bound in (old, new) for _ in found.list_at(bound, below, limit=1)):
             raise NotFound(f"neither of the compared states has a memory at or below {below}")
-        return [(old, new) for old, new in pairs if (old and old.id) != (new and new.id)]
+        pairs = _paired(earlier, later) if old <= new else _paired(later, earlier)
+        return [pair for pair in pairs if any(each and _is_in(each, below) for each in pair)]
 
 
-def _state(found: Snapshot, bound: str, target: MemoryPath | None) -> dict[str, Version]:
-    """Return the version that each memory had in an earlier state, by memory id.
-
-    If `target` is the path of one memory, only its version is returned. `bound` is the exclusive upper bound of the ids
-    of versions in this state. Memories that had been deleted by then are left out.
-    """
-    memory_id = None if target is None or target.is_root else memory_at(found, target)
-    if memory_id is None:
-        return {each.memory_id: each for each in found.as_of(bound)} if bound else {}
-    last = next(found.versions(memory_id=memory_id, before=bound, limit=1), None)
+def _versions_at(found: Snapshot, bound: str, target: MemoryPath) -> dict[str, Version]:
+    """Return the version that the memory at a path had at an earlier time, by memory id. Empty if there was none."""
+    last = next(found.versions(memory_id=memory_at(found, target), before=bound, limit=1), None)
     if last is None:  # another memory may have been at the path then
-        assert target is not None
         last = next(found.versions(path=target.text, before=bound, limit=1), None)
         if last is not None:
             last = next(found.versions(memory_id=last.memory_id, before=bound, limit=1), None)
@@ -261,5 +241,5 @@ def _text(found: Snapshot, version: Version | None) -> str | None:
         return None
     if version.redacted_at is not None:
         raise InvalidInput(f"{version.id} was redacted; its text no longer exists")
-    data = found.text(version.id)
+    data = found.version(version.id)[1]
     return None if data is None else decoded(data)

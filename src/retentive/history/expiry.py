@@ -129,7 +129,7 @@ def _preview(context: StoreContext, accessed: Mapping[str, float], clock: Checke
 
 def find(context: StoreContext, accessed: Mapping[str, float], now: float, snapshot: Snapshot) -> Sweep:
     """Find the memories and versions that a sweep of this snapshot must remove according to the settings."""
-    settings, memories = context.settings_of(snapshot), list(snapshot.memories(ROOT))
+    settings, memories = context.settings_of(snapshot), [memory for memory, _ in snapshot.list(ROOT)]
     old: Sequence[tuple[str, int]] = ()
     if settings.keep_versions_days:
         old = expiry_rules.prunable(
@@ -175,7 +175,7 @@ def sweep_of_today(context: StoreContext) -> Iterator[None]:
     if clock.jump is not None:
         _LOG.warning("the memory store was not swept: %s", clock.jump)
         return
-    memories = context.read(lambda snapshot: list(snapshot.memories(ROOT)))
+    memories = context.read(lambda snapshot: [memory for memory, _ in snapshot.list(ROOT)])
     while idle := _idle(context, memories, clock.now)[:_EXPIRED_AT_ONCE]:
         context.result_of(Sweep(tuple(idle), ()), EXPIRY)
         tried = {memory.id for memory, _ in idle}
@@ -250,6 +250,6 @@ def _prunable_of(
 
 def _forget_views(context: StoreContext, now: float) -> None:
     """Remove the recorded views of memories that no longer exist."""
-    present = context.read(lambda snapshot: {memory.id for memory in snapshot.memories(ROOT)})
+    present = context.read(lambda snapshot: {memory.id for memory, _ in snapshot.list(ROOT)})
     gone = {key: None for key in context.accesses.of(context.id, now=now) if key not in present}
     context.accesses.forget(context.id, gone)

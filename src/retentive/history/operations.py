@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from itertools import islice
 from typing import Any, get_args
 
 from retentive.engine.guarded_writer import GuardedWriter
@@ -14,8 +14,8 @@ from retentive.engine.operation import ReadOperation, RolledBack, WriteOperation
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.history.apply import RestoreOutcome, Step, carry_out, clashing, in_the_way, possible, steps
 from retentive.history.changes import Predecessors, grouped
-from retentive.history.past import PastSnapshot, check_kept
-from retentive.history.plan import Conflict, Mode, Plan, State, restored, state_of, undone
+from retentive.history.past import Past, check_kept
+from retentive.history.plan import Conflict, Mode, Plan, known_paths, present_state, restored, state_of, undone
 from retentive.history.reads import LogFilter
 from retentive.history.revisions import Number, Revision, check_zone, moment, named_change
 from retentive.history.scope import versions_in
@@ -28,7 +28,7 @@ from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
 _FEW_VERSIONS = 3  # number of versions of each memory that an undo reads first
-_FEW_PAGES = 20  # number of pages of the history that `Undo.may_match` examines, 10 ms
+_EXAMINED = 10_000  # number of versions that `Undo.may_match` examines
 
 
 class PlannedOperation(WriteOperation[RestoreOutcome]):
@@ -88,12 +88,12 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         if result.conflicts or result.proposed or not result.steps:
             return None
         reasons = [[each.memory_id, "" if "/" in each.reason else each.reason] for each in result.left]
-        return {"revision": tx.revision, "left": reasons}
+        return {"revision": tx.state.revision, "left": reasons}
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> RestoreOutcome:
         """Rebuild the result of the first run from the versions that the first run wrote."""
         versions = named_change(tx, Revision(Number(kept["revision"])))
-        past = PastSnapshot(tx, min(version.id for version in versions))
+        past = Past(tx, min(version.id for version in versions))
         newest: dict[str, Version] = {}
         for version in versions:
             newest.setdefault(version.memory_id, version)
@@ -130,12 +130,12 @@ class Restore(PlannedOperation):
             return Plan({kept.memory_id: state_of(kept)})  # works even if versions of other memories were pruned
         check_kept(found, then_at)
         if entry is not None:
-            was = PastSnapshot(found, before).get(target.text).memory
+            was = Past(found, before).get(target.text).memory
             if was is not None:
-                return Plan({was.id: State(was.path, was.version_id, was.sha256, was.size_bytes)})
-        known = partial(_known_paths, found)
-        made = restored(found.as_of(before), found.memories(target.text), target.text, known)
-        if not made.targets and not made.conflicts and not target.is_root:
+                return Plan({was.id: present_state(was)})
+        made = restored(found, before, target.text)
+        is_known = made.targets or made.conflicts or target.is_root
+        if not is_known and next(found.list_at(before, target.text, limit=1), None) is None:
             raise NotFound(f"no memory was at or below {target.written} at that time")
         return made
 
@@ -160,25 +160,6 @@ def _down_to(found: Snapshot, memory_id: str, first: str) -> list[Version]:
         if len(page) < size or (versions[-1].id < first and any(each.path for each in versions)):
             return versions
         size = PAGE_VERSIONS
-
-
-def _versions_of(found: Snapshot, actor: str | None, since: datetime | None) -> Iterator[Version]:
-    """Yield the versions of an actor, newest first. If `actor` is None, yield the versions of all actors.
-
-    Pages that contain only versions older than `since` are not read.
-    """
-    if actor is None:
-        yield from all_versions(found)
-        return
-    last: str | None = None
-    while True:
-        page, last = found.scan(PAGE_VERSIONS, actor=actor, before=last)
-        yield from page
-        if last is None:
-            return
-        following = next(found.versions(before=last, limit=1), None) if since is not None else None
-        if since is not None and (following is None or following.created_at < since):
-            return
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +208,7 @@ class Undo(PlannedOperation):
         oldest = {version.memory_id: version.id for version in chosen}  # `chosen` is newest first
         history = {memory: _down_to(found, memory, first) for memory, first in oldest.items()}
         ids = frozenset(version.id for version in chosen)
-        made = undone(history, ids, self.mode, lambda version: decoded(found.text(version)))
+        made = undone(history, ids, self.mode, lambda version: decoded(found.version(version)[1]))
         known = Predecessors(found)
         for versions in history.values():
             known.learn(versions)
@@ -243,14 +224,9 @@ class Undo(PlannedOperation):
             return moment(found, self.change, self.path).version is not None
         if not (self.by or self.session):
             return True
-        only, last = self._filter, None
-        for _ in range(_FEW_PAGES):
-            page, last = found.scan(PAGE_VERSIONS, actor=only.exact_actor, before=last)
-            if any(True for _ in only.chosen(page)):
-                return True
-            if last is None:
-                return False
-        return True
+        versions = all_versions(found)
+        examined = islice(versions, _EXAMINED)
+        return any(True for _ in self._filter.chosen(examined)) or next(versions, None) is not None
 
     @property
     def _filter(self) -> LogFilter:
@@ -261,8 +237,7 @@ class Undo(PlannedOperation):
         if self.change is not None:
             return named_change(found, self.change, self.path)
         if self.by is not None or self.session is not None:
-            only = self._filter
-            return list(only.chosen(_versions_of(found, only.exact_actor, self.since)))
+            return list(self._filter.chosen(all_versions(found)))
         newest = next((each for each in versions_in(found, self.path) if str(each.actor) == self.own), None)
         if newest is None:
             raise NotFound(f"there is no change by {self.own} to undo")
@@ -333,7 +308,7 @@ def _steps_to(after: Version, before: Memory | None) -> list[Step]:
 
 def _path_of(found: Snapshot, memory_id: str) -> str:
     """Return the last known path of a memory; empty if no path is known."""
-    return next(iter(_known_paths(found, memory_id)), "")
+    return next(iter(known_paths(found, memory_id)), "")
 
 
 def _kept_at(found: Snapshot, target: MemoryPath, version: Version, before: str) -> Version | None:
@@ -344,8 +319,3 @@ def _kept_at(found: Snapshot, target: MemoryPath, version: Version, before: str)
     then = next(found.versions(memory_id=version.memory_id, before=before, limit=1), None)
     is_there = then is not None and then.path == target.text and then.operation != "deleted"
     return then if is_there else None
-
-
-def _known_paths(found: Snapshot, memory_id: str) -> list[str]:
-    """Return all known paths of a memory, newest first. Paths in redacted versions are unknown."""
-    return [version.path for version in found.versions(memory_id=memory_id) if version.path]

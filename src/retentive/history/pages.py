@@ -47,8 +47,7 @@ class VersionQuery:
     def read(self, snapshot: Snapshot, after: str | None, most: int) -> tuple[list[Version], str | None]:
         """Examine the next `most` versions after a cursor. Return them and the next cursor, which is None at the end.
 
-        Versions that cannot match may be left out. Version ids begin with the time, so the times in `only` are used as
-        bounds of ids.
+        Version ids begin with the time, so the times in `only` are used as bounds of ids.
         """
         since, until = self.only.since, self.only.until
         low = None if since is None else f"{_VERSION}{max(to_us(since), 0):014x}"
@@ -57,12 +56,9 @@ class VersionQuery:
             low = max(low or "", after)
         elif after is not None:
             high = after if high is None else min(high, after)
-        if self.memory_id is not None:
-            of_memory = partial(snapshot.versions, memory_id=self.memory_id, oldest_first=self.oldest_first)
-            found = list(of_memory(after=low, before=high, limit=most))
-            return found, found[-1].id if found and len(found) == most else None
-        path, actor = None if self.target is None or self.target.is_root else self.target.text, self.only.exact_actor
-        return snapshot.scan(most, path=path, actor=actor, after=low, before=high, oldest_first=self.oldest_first)
+        selected = partial(snapshot.versions, memory_id=self.memory_id, oldest_first=self.oldest_first)
+        found = list(selected(after=low, before=high, limit=most))
+        return found, found[-1].id if found and len(found) == most else None
 
     def fits_path(self, version: Version) -> bool:
         """Return whether the path of a version is `target` or below it."""
@@ -100,7 +96,7 @@ def version_page(
 def _text(snapshot: Snapshot, version: Version) -> str | None:
     if version.operation == "deleted" or version.redacted_at is not None:
         return None
-    data = snapshot.text(version.id)
+    data = snapshot.version(version.id)[1]
     return None if data is None else decoded(data, path=version.path)
 
 

@@ -1,4 +1,4 @@
-"""Plans for a restore or undo. They are made from versions, without I/O.
+"""Plans for a restore or undo.
 
 A plan has targets and conflicts. A target is the state that a memory must get, or None if the memory must be deleted. A
 conflict is the reason why a memory cannot be changed.
@@ -6,12 +6,13 @@ conflict is the reason why a memory cannot be changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from retentive.history.changes import LoggedChange
-from retentive.storage.contract import Memory, Version
+from retentive.history.scope import changed_between
+from retentive.storage.contract import Memory, Snapshot, Version
 from retentive.values import diff
 from retentive.values.paths import ROOT
 
@@ -54,37 +55,28 @@ class Plan:
     undone: tuple[LoggedChange, ...] = ()
 
 
-def restored(
-    heads: Iterable[Version], present: Iterable[Memory], path: str, known_paths: Callable[[str], Sequence[str]]
-) -> Plan:
-    """Return the plan that restores the directory at `path` to an earlier state.
+def restored(found: Snapshot, before: str, path: str) -> Plan:
+    """Return the plan that restores the directory at `path` to the state before the version id `before`.
 
-    `heads` are the versions of all memories of the store in this state. `present` are the memories that are in the
-    directory now. Newer memories are deleted. Memories that were moved into the directory return to their earlier path.
-    Redacted memories cannot be restored. `known_paths` returns all earlier paths of a deleted memory.
+    Newer memories are deleted. Memories that were moved into the directory return to their earlier path. Redacted
+    memories cannot be restored.
     """
-    then = {version.memory_id: version for version in heads}
+    below = path + "/"
     targets: dict[str, State | None] = {}
     conflicts: list[Conflict] = []
-    for version in then.values():
-        if version.path.startswith(path + "/"):
-            targets[version.memory_id] = state_of(version)
-    here = {memory.id: memory for memory in present}
-    for version in then.values():
-        if not version.path and version.memory_id not in here:
-            lay = [each for each in known_paths(version.memory_id) if path == ROOT or each.startswith(path + "/")]
-            if lay or path == ROOT:
-                conflicts.append(Conflict(lay[0] if lay else ROOT, version.memory_id, _REDACTED))
-    for memory in here.values():
-        if memory.id in targets:
-            continue
-        was = then.get(memory.id)
-        if was is None:
-            targets[memory.id] = None
-        elif not was.path:
-            conflicts.append(Conflict(memory.path, memory.id, _REDACTED))
-        else:
-            targets[memory.id] = State(was.path, memory.version_id, memory.sha256, memory.size_bytes)
+    for memory_id, (then, _) in changed_between(found, before).items():
+        memory = found.find(memory_id)
+        if memory is not None and not memory.path.startswith(below):
+            memory = None
+        if then is not None and then.path.startswith(below):
+            targets[memory_id] = state_of(then)
+        elif then is not None and not then.path:
+            paths = [memory.path] if memory is not None else known_paths(found, memory_id)
+            place = next((each for each in paths if each.startswith(below)), ROOT if path == ROOT else None)
+            if place is not None:
+                conflicts.append(Conflict(place, memory_id, _REDACTED))
+        elif memory is not None:
+            targets[memory_id] = None if then is None else replace(present_state(memory), path=then.path)
     return Plan(targets, tuple(conflicts))
 
 
@@ -198,6 +190,16 @@ def _state_after(version: Version) -> State | None:
 def state_of(version: Version) -> State:
     """Return the state that a version recorded. The version must not be a deletion."""
     return State(version.path, version.id, version.sha256 or "", version.size_bytes or 0)
+
+
+def present_state(memory: Memory) -> State:
+    """Return the state of a memory."""
+    return State(memory.path, memory.version_id, memory.sha256, memory.size_bytes)
+
+
+def known_paths(found: Snapshot, memory_id: str) -> list[str]:
+    """Return all known paths of a memory, newest first. Paths in redacted versions are unknown."""
+    return [version.path for version in found.versions(memory_id=memory_id) if version.path]
 
 
 def _same(one: State | None, other: State | None) -> bool:

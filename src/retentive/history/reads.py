@@ -66,11 +66,6 @@ class LogFilter:
         levels = Levels(settings)
         return (version for version in found if levels.of(author_of(version)) == self.trust)
 
-    @property
-    def exact_actor(self) -> str | None:
-        """The condition on the actor, if it has no wildcards; otherwise None."""
-        return None if self.actor is None or "*" in self.actor or "?" in self.actor else self.actor
-
     def fits(self, version: Version) -> bool:
         """Return whether a version meets all conditions other than `since` and `trust`."""
         return (
@@ -180,7 +175,7 @@ def lineage(path: MemoryPath) -> Read[list[tuple[Version, str]]]:
         if memory is None:
             raise NotFound(f"there is no memory at {path.written}")
         versions = reversed(list(snapshot.versions(memory_id=memory.id)))
-        texts = ((version, snapshot.text(version.id)) for version in versions)
+        texts = ((version, snapshot.version(version.id)[1]) for version in versions)
         return [(version, decoded(data)) for version, data in texts if data is not None]
 
     return Read("blame", work, path, sees_all=True)

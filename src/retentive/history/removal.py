@@ -117,7 +117,7 @@ def _older(tx: Transaction, path: MemoryPath) -> list[str]:
     found = list(versions_of(tx, path))
     if not found:
         raise NotFound(f"{path.written} has no versions")
-    present = {memory.version_id for memory in tx.memories(ROOT)}
+    present = {memory.version_id for memory, _ in tx.list(ROOT)}
     return [version.id for version in found if version.id not in present and version.redacted_at is None]
 
 
@@ -189,7 +189,7 @@ def check_erasable(found: Snapshot, rules: WriteRules) -> None:
     """Raise `ReadOnly` if the store, or one of its existing or deleted memories, is read-only."""
     if rules.settings.read_only:
         raise ReadOnly("the memory store is read-only")
-    paths = {memory.path for memory in found.memories(ROOT)} | {version.path for version in all_versions(found)} - {""}
+    paths = {memory.path for memory, _ in found.list(ROOT)} | {version.path for version in all_versions(found)} - {""}
     if not all(map(rules.may_change, paths)):
         raise ReadOnly("the memory store cannot be erased, because an existing or deleted memory in it is read-only")
 

@@ -92,7 +92,7 @@ class RedactFound(WriteOperation[Scanned]):
             except Refused as refusal:  # raised by a guard before this memory was changed
                 refusals.append(Refused(refusal.key, **({"path": path.written} | refusal.values)))
         older = [pair for pair in scanner.older(tx) if pair[1].kinds] if self.history else []
-        living = {memory.id: memory.path for memory in tx.memories(ROOT)} if older else {}
+        living = {memory.id: memory.path for memory, _ in tx.list(ROOT)} if older else {}
         for version, found in older:  # a refusal here rolls back the whole transaction
             writer.check(MemoryPath(living.get(version.memory_id, version.path), found.path))
         withheld = redact_versions(tx, [version for version, _ in older], writer.actor, self.now)
@@ -176,7 +176,7 @@ class _Scanner:
 
     def older(self, snapshot: Snapshot) -> Iterator[tuple[Version, Finding]]:
         """Yield the versions with findings, newest first, except the newest version of each existing memory."""
-        present = {memory.version_id for memory in snapshot.memories(ROOT)}
+        present = {memory.version_id for memory, _ in snapshot.list(ROOT)}
         for version in list(snapshot.versions()):
             if version.id in present or version.redacted_at is not None:
                 continue
@@ -196,7 +196,7 @@ class _Scanner:
 def _text_of(snapshot: Snapshot, version: Version) -> tuple[bytes | None, bool]:
     """Return the text of a version, and whether it is damaged."""
     try:
-        data = None if version.operation == "deleted" else snapshot.text(version.id)
+        data = None if version.operation == "deleted" else snapshot.version(version.id)[1]
     except Damaged as error:
         if error.is_outdated:
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.lookup import locate
@@ -35,6 +36,31 @@ def versions_of(found: Snapshot, target: MemoryPath | None, memory_id: str | Non
         return all_versions(found, memory_id=memory_id)
     below = target.text + "/"
     return (version for version in all_versions(found) if version.path.startswith(below))
+
+
+def changed_between(
+    found: Snapshot, after: str, before: str | None = None
+) -> dict[str, tuple[Version | None, Version | None]]:
+    """Return the memories that changed between two moments (bounds of version ids), by memory id.
+
+    Each comes with its version at the first and at the second moment. The version is None if the memory did not exist.
+    """
+    newest: dict[str, Version] = {}
+    oldest: dict[str, Version] = {}
+    for version in takewhile(lambda each: each.id > after, all_versions(found, before=before)):
+        newest.setdefault(version.memory_id, version)
+        oldest[version.memory_id] = version
+    changed: dict[str, tuple[Version | None, Version | None]] = {}
+    for memory_id, version in newest.items():
+        was: Version | None = None
+        if oldest[memory_id].operation != "created":
+            was = next(found.versions(memory_id=memory_id, before=after, limit=1), None)
+        changed[memory_id] = _existing(was), _existing(version)
+    return changed
+
+
+def _existing(version: Version | None) -> Version | None:
+    return None if version is None or version.operation == "deleted" else version
 
 
 def is_directory(found: Snapshot, target: MemoryPath) -> bool:

@@ -143,7 +143,7 @@ def number_to_index(context: StoreContext) -> int:
     """Return the number of memories to index before the next search. 0 if this process already has an index."""
     if CORPORA.of(context.backend, context.id).is_built:
         return 0
-    return context.read(lambda snapshot: snapshot.usage().memories)
+    return context.read(lambda snapshot: snapshot.state.usage.memories)
 
 
 class _Run:
@@ -261,7 +261,7 @@ class _Run:
             if version.operation == "deleted" or version.redacted_at is not None or not assessed.shows(version):
                 continue
             try:
-                data = self._snapshot.text(version.id) or b""
+                data = self._snapshot.version(version.id)[1] or b""
             except Damaged as error:
                 if error.is_outdated:
                     raise

@@ -12,7 +12,7 @@ from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import Read, WriteOperation
 from retentive.engine.queries import read_fact
 from retentive.errors import InvalidInput, NotFound, Phrase, Refused
-from retentive.history.past import PastSnapshot, past_of
+from retentive.history.past import Past, past_of
 from retentive.pipeline import StoreCore
 from retentive.storage.contract import Actor, Change, Entry, Memory, Snapshot, Transaction
 from retentive.storage.lookup import locate
@@ -118,7 +118,7 @@ class DeleteMemory(WriteOperation[CommandResult]):
 
     def again(self, kept: Mapping[str, Any], tx: Transaction) -> CommandResult:
         """Return the result of the first run: the last state of the memory."""
-        return CommandResult(version_id=kept["version"], memory=PastSnapshot(tx, kept["version"]).find(self.memory_id))
+        return CommandResult(version_id=kept["version"], memory=Past(tx, kept["version"]).find(self.memory_id))
 
 
 def read_memory(memory_id: str) -> Read[tuple[Memory, str]]:

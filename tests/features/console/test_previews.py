@@ -112,7 +112,7 @@ def test_a_search_for_changes_of_an_actor_that_is_not_over_sends_the_head(
     person: Person, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The status is then 200, and the page says whether a change was found."""
-    monkeypatch.setattr(operations, "_FEW_PAGES", 0)
+    monkeypatch.setattr(operations, "_EXAMINED", 0)
     page = person.get(f"{at}/undo?actor=user:nobody")
     assert (page.status, "No matching change was found." in page.text) == (200, True)
     assert not [to for method, to, _ in page.forms if method == "post" and "/undo" in to]

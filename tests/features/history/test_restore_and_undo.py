@@ -13,12 +13,10 @@ import pytest
 
 from retentive import Actor, InvalidInput, MemoryStore, NotFound
 from retentive.errors import ReadOnly, RetentiveError, SensitiveValue, TooLarge
-from retentive.history import operations
 from retentive.history.apply import RestoreOutcome
 from retentive.history.past import past_of
 from retentive.history.plan import Mode
 from retentive.storage.contract import Change, Snapshot
-from retentive.storage.sql.snapshot import SqlSnapshot
 from support.commands import tree
 from support.model import Model
 from support.places import EVERYWHERE, opened
@@ -622,23 +620,6 @@ def test_changes_continue_after_an_imported_history(tmp_path: Path) -> None:
             target._core.backend.write(target.id, lambda tx: tx.record([Change(None, A, b"", origin=again)], None))
         next_one = create(target, A, "two")
         assert target.history.show(next_one)[0].revision == origin.revision + 1
-
-
-def test_an_undo_since_a_time_reads_no_older_pages(quick: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the whole history of a large store would be read while others wait for the lock."""
-    for number in range(30):
-        quick.create(f"/memories/old/{number}", "old\n", actor="user:ann")
-    quick.create(A, "new\n", actor="session:s1")
-    since, scans, scan = quick.versions(limit=1)[0].created_at, [], SqlSnapshot.scan
-    monkeypatch.setattr(operations, "PAGE_VERSIONS", 3)
-
-    def counted(snapshot: SqlSnapshot, *arguments: Any, **more: Any) -> Any:
-        scans.append(more)
-        return scan(snapshot, *arguments, **more)
-
-    monkeypatch.setattr(SqlSnapshot, "scan", counted)
-    assert done(quick.history.undo_by("session:s1", since=since)) == [("deleted", A)]
-    assert 1 <= len(scans) <= 2  # the plan may run again in the transaction
 
 
 def test_nothing_is_restored_to_a_reserved_path(quick: MemoryStore) -> None:

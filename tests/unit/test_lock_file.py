@@ -6,7 +6,6 @@ import _thread
 import os
 import subprocess
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -64,7 +63,7 @@ def create(backend: SqliteBackend) -> str:
 def in_parallel(pool: ThreadPoolExecutor, backend: SqliteBackend, store: str, lock: LockFile) -> Future[int]:
     """Write in a thread, and return when a thread waits for the lock."""
     done = pool.submit(lambda: backend.write(store, lambda tx: tx.revision))
-    until(lambda: lock.descriptor == -1)
+    until(lambda: lock._has_thread)
     return done
 
 
@@ -115,12 +114,12 @@ def test_a_wait_in_vain_takes_no_lock(two: tuple[LockFile, LockFile]) -> None:
     first.acquire()
     for _ in range(2):
         with pytest.raises(Unavailable):
-            second.call_with_lock(pytest.fail, ended=acquired(), deadline=time.monotonic())
+            second.acquire(deadline=time.monotonic() + 0.01)
     first.release()
     first.acquire()
     with ThreadPoolExecutor(1) as pool:
         with pytest.raises(Unavailable):
-            second.call_with_lock(pytest.fail, ended=acquired(), deadline=time.monotonic())
+            second.acquire(deadline=time.monotonic() + 0.01)
         assert not second.try_to_acquire()
         next_one = pool.submit(second.acquire)
         first.release()
@@ -128,35 +127,14 @@ def test_a_wait_in_vain_takes_no_lock(two: tuple[LockFile, LockFile]) -> None:
     assert not first.try_to_acquire()
 
 
-def acquired() -> threading.Lock:
-    """A lock that is acquired."""
-    lock = threading.Lock()
-    lock.acquire()
-    return lock
-
-
-def test_the_thread_ends_when_nobody_waits(two: tuple[LockFile, LockFile], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retentive.storage.lock_file.IDLE_S", 0.001)
-    first, second = two
-    for _ in range(2):
-        first.acquire()
-        with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(second.acquire)
-            until(lambda: second.descriptor == -1)
-            first.release()
-            waiting.result()
-        second.release()
-        until(lambda: not second._serves)
-
-
 def test_closing_during_a_wait_releases_the_lock(two: tuple[LockFile, LockFile]) -> None:
     first, second = two
     first.acquire()
     with pytest.raises(Unavailable):
-        second.call_with_lock(pytest.fail, ended=acquired(), deadline=time.monotonic())
+        second.acquire(deadline=time.monotonic() + 0.01)
     second.close()
     first.release()
-    until(lambda: second._file == -1)
+    until(lambda: second.descriptor == -1)
     first.acquire()
 
 
@@ -201,7 +179,7 @@ def wait_asleep(first: LockFile, second: LockFile) -> None:
     """Let `second` sleep until `first` releases the lock. Afterwards, `first` has the lock again."""
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(second.acquire)
-        until(lambda: second.descriptor == -1)
+        until(lambda: second._has_thread)
         first.release()
         waiting.result()
     second.release()

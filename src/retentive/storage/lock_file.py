@@ -3,10 +3,8 @@
 SQLite cannot wait for its own lock. A process can only try again after a pause, and other processes overtake it
 meanwhile. With `flock`, the kernel wakes a waiting process at once, and releases the lock of a killed process.
 
-`flock` has no timeout. If another process holds the lock, a separate thread, the *waiting thread*, waits for the lock.
-The caller can then give up at a deadline. When the waiting thread gets the lock, it also does the work of the caller.
-Handing the lock over to the caller would cost one more thread switch while other processes wait. The waiting thread is
-kept for the next wait: waking it takes 15 us of processor time, while starting a new thread takes 80 us.
+`flock` has no timeout. If another process holds the lock, a separate thread waits for it, so that the caller can give
+up at a deadline. A thread that nobody waits for any more releases the lock as soon as it gets it.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -28,23 +26,15 @@ from retentive.storage.disk import FILE_MODE, os_error
 if sys.platform != "win32":  # Windows has no flock; SQLite's own lock suffices there
     import fcntl
 
-IDLE_S = 1.0  # after this time without a wait, the thread ends
 BUSY = "another process has locked the memory store"
 
 
 class LockFile:
     """Lock between processes. It uses the file at `path`.
 
-    All threads of a process share the lock, so only one thread at a time may use the object.
-
-    `descriptor` is the open file. It is -1 while a separate thread waits for the lock, and after the file was closed.
-    After the file was closed, `call_with_lock` calls the work without a lock.
+    All threads of a process share the lock, so only one thread at a time may use the object. All calls of `acquire` on
+    one object must use the same value of `shared`. `descriptor` is the open file, or -1 after `close`.
     """
-
-    if sys.platform != "win32":
-        flock = staticmethod(fcntl.flock)  # the queue calls it directly, to save a Python frame
-        AT_ONCE = fcntl.LOCK_EX | fcntl.LOCK_NB
-        UNLOCK = fcntl.LOCK_UN
 
     def __init__(self, path: str, *, flags: int = os.O_RDWR | os.O_CREAT, directory: int | None = None) -> None:
         flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # the name may have been planted, for example as a pipe
@@ -52,16 +42,14 @@ class LockFile:
         self._renew(self._open())
 
     def _renew(self, file: int) -> None:
-        self._file = self.descriptor = file
+        self.descriptor = file
         self._mutex = threading.Lock()
-        self._wake = threading.Lock()
-        self._wake.acquire()
-        self._serves = self._waits = self._closed = False
-        self._work: Callable[[], object] | None = None
+        self._has_thread, self._closed = False, file < 0
+        self._granted: threading.Lock | None = None  # released when the caller that waits gets the lock
 
     def renew_after_fork(self) -> None:
         """Open the file again in a forked child, which would otherwise share the lock of its parent."""
-        inherited = self._file
+        inherited = self.descriptor
         try:
             self._renew(-1 if self._closed else self._open())
         except OSError:
@@ -74,35 +62,73 @@ class LockFile:
 
         Returns False if this is not possible at once.
         """
-        if self.descriptor < 0:
-            return False
-        try:
-            fcntl.flock(self.descriptor, _operation(shared=shared) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            raise os_error(error) from None
-        return True
+        with self._mutex:
+            if self.descriptor < 0 or self._has_thread:
+                return False
+            try:
+                fcntl.flock(self.descriptor, _operation(shared=shared) | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                raise os_error(error) from None
+            return True
 
-    def acquire(self, *, shared: bool = False) -> None:
-        """Acquire the lock, or change it between shared and exclusive. Raises `Unavailable` after `LOCK_TIMEOUT_S`."""
-        if self.try_to_acquire(shared=shared):
-            return
+    def acquire(self, *, shared: bool = False, deadline: float | None = None) -> None:
+        """Acquire the lock, or change it between shared and exclusive. Does nothing if the file is closed.
+
+        Raises `Unavailable` at `deadline`, a time of `time.monotonic`. The default is `LOCK_TIMEOUT_S` from now.
+        """
+        is_mine = False
+        try:
+            is_mine = self.try_to_acquire(shared=shared) or self._closed
+            if not is_mine:
+                self._wait_for(time.monotonic() + LOCK_TIMEOUT_S if deadline is None else deadline, shared=shared)
+                is_mine = True
+        finally:
+            if not is_mine:  # also after an interrupt
+                self._give_up()
+
+    def _wait_for(self, deadline: float, *, shared: bool) -> None:
+        if time.monotonic() >= deadline:
+            raise Unavailable(BUSY)
         granted = threading.Lock()
         granted.acquire()
+        with self._mutex:
+            self._granted = granted
+            if not self._has_thread:  # otherwise a thread still waits for a caller who gave up
+                with suppress(RuntimeError):  # too many threads, or the interpreter is ending
+                    _thread.start_new_thread(self._wait, (_operation(shared=shared),))
+                    self._has_thread = True
+            has_thread = self._has_thread
+        if not has_thread:
+            wait_until(partial(self.try_to_acquire, shared=shared), BUSY, deadline=deadline)
+        elif not granted.acquire(timeout=max(deadline - time.monotonic(), 0.0)):
+            raise Unavailable(BUSY)
+
+    def _wait(self, operation: int) -> None:
         try:
-            self.call_with_lock(
-                granted.release, ended=granted, deadline=time.monotonic() + LOCK_TIMEOUT_S, shared=shared
-            )
-        except BaseException:  # an interrupt may come when the lock is already acquired
-            self.release()
-            raise
+            fcntl.flock(self.descriptor, operation)
+            is_locked = True
+        except OSError:  # no memory for the lock; the caller gives up at the deadline
+            is_locked = False
+        with self._mutex:
+            self._has_thread = False
+            if is_locked and self._granted is not None:
+                self._granted.release()
+                self._granted = None
+            elif is_locked:
+                fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+            if self._closed:
+                self._close()
+
+    def _give_up(self) -> None:
+        with self._mutex:
+            if self._granted is None and not self._has_thread:  # the lock was granted meanwhile
+                self.release()
+            self._granted = None
 
     def release(self) -> None:
-        """Release the lock. Does nothing if the file is closed.
-
-        Does nothing while a thread waits for the lock either: the thread itself releases a lock that nobody wants.
-        """
+        """Release the lock. Does nothing if the file is closed."""
         with suppress(OSError, ValueError):
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
 
@@ -112,115 +138,21 @@ class LockFile:
 
         If `wait` is false, raises `Unavailable` if the lock cannot be acquired at once.
         """
-        if wait:
-            self.acquire(shared=shared)
-        elif not self.try_to_acquire(shared=shared):
-            raise Unavailable(BUSY)
+        self.acquire(shared=shared, deadline=None if wait else 0.0)
         try:
             yield
         finally:
             self.release()
 
-    def call_with_lock(
-        self, work: Callable[[], object], *, ended: threading.Lock, deadline: float, shared: bool = False
-    ) -> None:
-        """Acquire the lock and call `work` in a separate thread. Waits until `work` releases `ended`.
-
-        The lock stays acquired, unless `work` releases it. `deadline` is a time of `time.monotonic`. If `work` has not
-        been called by then, this method raises `Unavailable`, and `work` is never called. The separate thread then
-        continues to wait, and gets the lock for the next caller. All calls on one object must therefore use the same
-        value of `shared`.
-        """
-        is_over = False
-        try:
-            self._start_waiting(work, _operation(shared=shared))
-            is_over = ended.acquire(timeout=max(deadline - time.monotonic(), 0.0))
-        finally:
-            while not is_over and not self._withdrawn():
-                with suppress(BaseException):  # a second interrupt must not return before `work` ends
-                    is_over = ended.acquire()
-        if not is_over:
-            raise Unavailable(BUSY)
-
-    def _start_waiting(self, work: Callable[[], object], operation: int) -> None:
-        with self._mutex:
-            self._work = work
-            if self._waits:  # the thread still waits for an earlier caller, who gave up
-                return
-            self._waits, self.descriptor = self._file >= 0, -1
-            has_thread, self._serves = self._serves, self._waits
-        if not self._waits:  # closed
-            self._work = None
-            work()
-        elif has_thread:
-            self._wake.release()
-        else:
-            try:
-                _thread.start_new_thread(self._serve, (operation,))
-            except RuntimeError:  # too many threads, or the interpreter is ending
-                self._serves = False
-                self._stop_waiting(acquired=False)
-                wait_until(partial(self.try_to_acquire, shared=operation == fcntl.LOCK_SH), BUSY)
-                self._work = None
-                work()
-
-    def _serve(self, operation: int) -> None:
-        self._wait(operation)
-        while not self._closed:
-            if self._wake.acquire(timeout=IDLE_S):
-                self._wait(operation)
-                continue
-            with self._mutex:
-                if not self._waits:
-                    self._serves = False
-                    return
-
-    def _wait(self, operation: int) -> None:
-        if not self._waits:  # closed
-            return
-        try:
-            fcntl.flock(self._file, operation)
-        except OSError:  # no memory for the lock; the caller gives up at its deadline
-            self._stop_waiting(acquired=False)
-            return
-        work = self._stop_waiting(acquired=True)
-        if work is not None:
-            work()
-
-    def _stop_waiting(self, *, acquired: bool) -> Callable[[], object] | None:
-        """End the wait for the lock, and return the function to call while the lock is held.
-
-        `acquired` is true if the thread has the lock. If the caller has given up, the lock is released, and the result
-        is None.
-        """
-        work = None
-        with self._mutex:
-            self._waits, self.descriptor = False, self._file
-            if acquired:
-                work, self._work = self._work, None
-                if work is None:
-                    self.release()
-            if self._closed:
-                self._close()
-        return work
-
-    def _withdrawn(self) -> bool:
-        """Cancel the work that waits for the lock. Returns False if the work has already started."""
-        with self._mutex:
-            work, self._work = self._work, None
-            return work is not None
-
     def close(self) -> None:
         """Close the file. This releases the lock. If a thread waits for the lock, that thread closes the file later."""
         with self._mutex:
             self._closed = True
-            if not self._waits:
+            if not self._has_thread:
                 self._close()
-                if self._serves and self._wake.locked():
-                    self._wake.release()
 
     def _close(self) -> None:
-        file, self._file, self.descriptor = self._file, -1, -1
+        file, self.descriptor = self.descriptor, -1
         with suppress(OSError):
             os.close(file)
 

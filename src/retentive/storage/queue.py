@@ -84,44 +84,20 @@ class WriteQueue(Generic[J]):
         if not self._must_lead(job):
             return job.outcome()
         lock = self._lock
-        if lock is not None:
-            try:
-                lock.flock(lock.descriptor, lock.AT_ONCE)
-            except (OSError, ValueError):  # another process has the lock, or a thread of this process waits for it
-                return self._wait_for(lock, job)
+        try:
+            if lock is not None:
+                lock.acquire(deadline=job.since + LOCK_TIMEOUT_S)
+        except BaseException:
+            self._abandon(job)
+            raise
         batch = self._take()
         try:
             self._run_batch(batch)
         finally:
             if lock is not None:
-                lock.flock(lock.descriptor, lock.UNLOCK)
+                lock.release()  # before the handover, so that the next leader finds the lock free
             self._hand_over(done=[other for other in batch if other is not job])
         return job.outcome()
-
-    def _wait_for(self, lock: LockFile, job: J) -> object:
-        """Let a separate thread wait for `lock` and then run a batch.
-
-        The batch has `job` and the jobs that arrived during the wait.
-        """
-        job.chosen = True
-        if job.turn is None:
-            job.turn = threading.Lock()
-            job.turn.acquire()
-        try:
-            lock.call_with_lock(self._lead, ended=job.turn, deadline=job.since + LOCK_TIMEOUT_S)
-        except BaseException:
-            self._abandon(job)
-            raise
-        return job.outcome()
-
-    def _lead(self) -> None:
-        batch = self._take()
-        try:
-            self._run_batch(batch)
-        finally:
-            if self._lock is not None:
-                self._lock.release()  # before the handover, so that the next leader finds the lock free
-            self._hand_over(done=batch)
 
     @contextmanager
     def paused(self, *, wait: bool = True) -> Iterator[None]:
@@ -145,7 +121,7 @@ class WriteQueue(Generic[J]):
     def _must_lead(self, job: Job, *, alone: bool = False) -> bool:
         with self._mutex:
             if not self._busy:
-                self._busy = True
+                self._busy = job.chosen = True
                 if not alone:
                     self._waiting.append(job)
                 return True

@@ -144,8 +144,7 @@ def opened_state(
                     _remove(states, old.token)
         yield state, is_older
     finally:
-        lock.release()
-        os.close(lock.descriptor)
+        lock.close()
 
 
 def saved_state(folder: Folder, states: str, store_id: str) -> tuple[SyncState | None, float | None]:

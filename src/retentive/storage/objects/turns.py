@@ -14,7 +14,6 @@ import os
 import random
 import stat
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -126,22 +125,16 @@ class WriterTurns:
             return True
         is_mine = False
         try:
-            is_mine = lock.try_to_acquire() or (wait_s > 0 and _granted(lock, wait_s))
+            lock.acquire(deadline=time.monotonic() + wait_s)
+            is_mine = True
+        except RetentiveError:
+            pass
         finally:
             if is_mine:
                 self._lock = lock
             else:
                 lock.close()
         return is_mine
-
-
-def _granted(lock: LockFile, wait_s: float) -> bool:
-    granted = threading.Lock()
-    granted.acquire()
-    with suppress(RetentiveError):
-        lock.call_with_lock(granted.release, ended=granted, deadline=time.monotonic() + wait_s)
-        return True
-    return False
 
 
 def others_among(commits: Sequence[str], writer: str) -> int:

@@ -109,7 +109,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     guard = TextExaminer(rules, detectors)
     guard.check(DEFAULTS.changed(pins))  # raises for invalid settings before anything is created
     who = as_actor(actor)
-    encrypted = encryption(keys, clock=clock, seal_paths=seal_paths)
+    encrypted = encryption(keys, clock=clock, new_id=new_id, seal_paths=seal_paths)
     if not create and not location_exists(location):
         raise NotFound("the location does not exist; omit `create=False` to create the location")
     backend = encrypted(open_backend(location, clock=clock, new_id=new_id, create=create))
@@ -146,7 +146,7 @@ def check_options(settings: Mapping[str, object], function: Callable[..., object
 
 
 def encryption(
-    keys: Keys | None, *, clock: Clock = time.time, seal_paths: bool = False
+    keys: Keys | None, *, clock: Clock = time.time, new_id: NewId = sortable_id, seal_paths: bool = False
 ) -> Callable[[Backend], Backend]:
     """Return a function that wraps a backend with encryption. If `keys` is None, it returns the backend unchanged.
 
@@ -162,4 +162,4 @@ def encryption(
     except ImportError:
         raise InvalidInput(f"encryption needs the package cryptography: {pip_install('crypto')}") from None
     wrapper = as_wrapper(keys)
-    return lambda backend: SealedBackend(backend, wrapper, seal_paths=seal_paths, clock=clock)
+    return lambda backend: SealedBackend(backend, wrapper, seal_paths=seal_paths, clock=clock, new_id=new_id)

@@ -16,7 +16,8 @@ from retentive.opening import Retentive
 from retentive.storage import capabilities
 
 if TYPE_CHECKING:
-    from retentive.storage.sealed.backend import SealedBackend, StoreStatus
+    from retentive.storage.sealed.backend import SealedBackend
+    from retentive.storage.sealed.rotation import StoreStatus
 
 _COLUMNS = ("key", "encrypted", "wrapped by", "paths", "readable", "id")
 _YES_NO = {True: "yes", False: "no"}
@@ -55,14 +56,14 @@ def rotate(location: Location, *, add: bool) -> None:
     key.
     """
     key_ring()
-    from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
+    from retentive.storage.sealed import rotation  # noqa: PLC0415 - imports cryptography
 
     with location.opened() as found:
         backend = _sealed(found)
         if add:
             _add_key(location)
         with output.progress("Rotating", total=len(backend.list_stores())) as progress:
-            done = sealed.rotate(backend, progress=progress)
+            done = rotation.rotate(backend, progress=progress)
     text = f"{output.counted(done.rewrapped, 'data key')} wrapped with the current key, {done.current} already current."
     counts = {"locked": done.locked, "destroyed": done.destroyed, "not encrypted": done.unsealed}
     left = ", ".join(f"{count} {why}" for why, count in counts.items() if count)
@@ -79,10 +80,10 @@ def status(location: Location) -> None:
     or `missing` if you did not give this key; whether its paths are encrypted; whether it can be read; its id.
     """
     key_ring()
-    from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
+    from retentive.storage.sealed import rotation  # noqa: PLC0415 - imports cryptography
 
     with location.opened() as found:
-        stores, damaged = sealed.status(found.backend), capabilities.quarantined(found.backend)
+        stores, damaged = rotation.status(found.backend), capabilities.quarantined(found.backend)
     rows = [_row(store) for store in stores]
     modified = f"{output.counted(damaged, 'modified file')} of encrypted memory stores kept in .retentive/quarantine."
     output.emit(
@@ -104,7 +105,7 @@ def destroy(location: Location, *, yes: bool) -> None:
     the data key, and delete the old key.
     """
     key_ring()
-    from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
+    from retentive.storage.sealed import rotation  # noqa: PLC0415 - imports cryptography
 
     key = location.named_store()
     with location.opened() as found:
@@ -113,7 +114,7 @@ def destroy(location: Location, *, yes: bool) -> None:
             memories = output.counted(info.memories, "memory")
             its = "its" if info.memories == 1 else "their"
             confirm(f"Permanently destroy the key of {info.key or info.id}, with {memories} and {its} history?")
-        since = sealed.destroy(found.backend, info.id)
+        since = rotation.destroy(found.backend, info.id)
     text = f"The key of {info.key or info.id} was destroyed at {since}.\n"
     output.emit({"store_id": info.id, "store_key": info.key, "destroyed_at": since}, plain=text)
 

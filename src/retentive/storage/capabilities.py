@@ -91,14 +91,6 @@ class Clocked(ABC):
         """Return the current time by the clock of the storage, in seconds since 1970."""
 
 
-class Encrypting(ABC):
-    """Capability of backends that encrypt stores. This process may lack the keys of some stores."""
-
-    @abstractmethod
-    def unlock(self, store: StoreInfo) -> None:
-        """Raise `Locked` if the keys of this process cannot decrypt `store`."""
-
-
 def capability(backend: Backend, kind: type[C]) -> C | None:
     """Return the outermost layer of `backend` that has the capability `kind`, or None.
 
@@ -110,6 +102,17 @@ def capability(backend: Backend, kind: type[C]) -> C | None:
             return layer
         layer = layer.inner
     return None
+
+
+def below_encryption(backend: Backend) -> Backend:
+    """Return the backend below the encryption layer, or `backend` itself if there is no encryption layer."""
+    layer: Backend | None = backend
+    while layer is not None:
+        inner: Backend | None = getattr(layer, "inner", None)
+        if inner is not None and getattr(layer, "encrypts", False):
+            return inner
+        layer = inner
+    return backend
 
 
 def server_time(backend: Backend) -> float | None:
@@ -184,8 +187,7 @@ def is_destroyed(store: StoreInfo) -> bool:
 
 def unlock(backend: Backend, store: StoreInfo) -> None:
     """Raise `Locked` if the keys of this process cannot decrypt `store`."""
-    encrypting = capability(backend, Encrypting)  # type: ignore[type-abstract]
-    if encrypting is not None:
-        encrypting.unlock(store)
+    if below_encryption(backend) is not backend:
+        backend.read(store.id, lambda _: None)  # the encryption layer unwraps the key
     elif store.seal is not None:
         raise Locked("the memory store is encrypted; open the location with keys")

@@ -313,9 +313,10 @@ def _has_lost_its_rules(backend: Backend, info: StoreInfo) -> bool:
         return False
     if capabilities.is_destroyed(info):
         return True
-    if capabilities.capability(backend, capabilities.Encrypting) is not None:  # type: ignore[type-abstract]
+    state = backend.read(info.id, lambda snapshot: snapshot.state)
+    if state.seal is None:  # decrypted
         return False
-    if backend.read(info.id, lambda snapshot: snapshot.settings) is None:
+    if state.settings is None:
         return True
     raise Locked(
         "the settings of an encrypted memory store cannot be read without its keys, and they may forbid the erasure;"

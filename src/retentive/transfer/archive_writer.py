@@ -15,13 +15,14 @@ from itertools import chain
 from typing import IO
 
 from retentive import __version__
+from retentive.storage.capabilities import below_encryption
 from retentive.storage.contract import Backend, Snapshot, StoreInfo, now_us, to_datetime
 from retentive.storage.disk import expanded
 from retentive.transfer import lines
 from retentive.transfer.contents import read_records, read_side_records
 from retentive.transfer.files import mapped_os_errors, new_file
 from retentive.transfer.tar import CHUNK, TarWriter
-from retentive.transfer.versions import VersionIndex, below_encryption, load, versions_between
+from retentive.transfer.versions import VersionIndex, load, versions_between
 from retentive.values.paths import ROOT
 
 TransferProgress = Callable[[int, int], None]

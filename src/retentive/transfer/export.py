@@ -14,6 +14,7 @@ from retentive.engine.operation import AuditOnly
 from retentive.errors import NotFound
 from retentive.locations import existing_store
 from retentive.remote import remote_store
+from retentive.storage.capabilities import below_encryption
 from retentive.storage.contract import Backend, Snapshot
 from retentive.storage.disk import expanded
 from retentive.storage.paging import stores_of_users
@@ -39,7 +40,6 @@ from retentive.transfer.plain_files import (
     read_tar,
     write_file,
 )
-from retentive.transfer.versions import below_encryption
 from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from retentive.history.removal import check_erasable
 from retentive.locations import existing_store
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
+from retentive.storage.capabilities import below_encryption
 from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction, Version
 from retentive.storage.paging import stores_of_users
 from retentive.transfer.archive_writer import TransferProgress, record_external_edits
@@ -26,7 +27,6 @@ from retentive.transfer.versions import (
     ImportedVersion,
     VersionIndex,
     batches,
-    below_encryption,
     load_all,
     record_imported,
     versions_between,

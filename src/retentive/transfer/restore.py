@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from retentive.errors import Damaged, InvalidInput
+from retentive.storage.capabilities import below_encryption
 from retentive.storage.contract import Backend, Memory, plain_name
 from retentive.transfer.archive_reader import Archive, ArchiveText, Section
 from retentive.transfer.archive_writer import RECORDS, SIDE_RECORDS, TransferProgress
 from retentive.transfer.contents import Contents, check_same, create_copy, newest_version
-from retentive.transfer.versions import ImportedVersion, batches, below_encryption, record_imported
+from retentive.transfer.versions import ImportedVersion, batches, record_imported
 from retentive.values.records import SYSTEM_STORE
 
 

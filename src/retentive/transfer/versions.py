@@ -9,8 +9,7 @@ from datetime import datetime
 from typing import TypeAlias, TypeVar
 
 from retentive.errors import Damaged, NotFound
-from retentive.storage.capabilities import Encrypting
-from retentive.storage.contract import Backend, Change, Kept, Sealing, Snapshot, Transaction, Version
+from retentive.storage.contract import Change, Kept, Sealing, Snapshot, Transaction, Version
 from retentive.storage.paging import PAGE_VERSIONS, version_pages
 from retentive.values.records import Again
 from retentive.values.text import is_text
@@ -33,16 +32,6 @@ class ImportedVersion:
     text_of: str | None = None
     created_at: datetime | None = None
     raw: bool = False
-
-
-def below_encryption(backend: Backend) -> Backend:
-    """Return the backend below the encryption layer, or `backend` itself if there is no encryption layer."""
-    layer: Backend | None = backend
-    while layer is not None:
-        if isinstance(layer, Encrypting):
-            return layer.inner or backend
-        layer = layer.inner
-    return backend
 
 
 class VersionIndex:

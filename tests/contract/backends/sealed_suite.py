@@ -21,4 +21,4 @@ class SealedSuite(BackendSuite):
 
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         inner = self.inner(place, clock=clock, new_id=new_id)
-        return SealedBackend(inner, KEYS, seal_paths=self.seal_paths, clock=clock)
+        return SealedBackend(inner, KEYS, seal_paths=self.seal_paths, clock=clock, new_id=new_id)

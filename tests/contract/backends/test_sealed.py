@@ -16,8 +16,9 @@ import retentive
 from retentive import InvalidInput
 from retentive.errors import Damaged, Locked
 from retentive.storage.contract import Change, Sealing
-from retentive.storage.sealed.backend import SealedBackend, destroy, status
+from retentive.storage.sealed.backend import SealedBackend
 from retentive.storage.sealed.keys import KeyRing, add_key
+from retentive.storage.sealed.rotation import destroy, status
 from retentive.storage.sqlite.backend import SqliteBackend
 from support.places import OpenPlace, place_of
 

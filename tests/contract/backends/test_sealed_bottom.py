@@ -11,8 +11,9 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.storage.sealed.backend import SealedBackend, destroy, rotate
+from retentive.storage.sealed.backend import SealedBackend
 from retentive.storage.sealed.keys import KeyRing
+from retentive.storage.sealed.rotation import destroy, rotate
 from support.places import place_of
 from support.profiles import sized
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from itertools import product
 
@@ -37,17 +38,27 @@ NOTES = st.none() | st.text(st.characters(codec="utf-8"))
 
 
 @given(TEXTS, IDS, st.tuples(PATHS, NOTES), st.sampled_from([KEYS, HIDING]))
-def test_encrypted_values_are_decrypted(
+def test_encrypted_texts_and_seals_are_decrypted(
     data: bytes, version: str, named: tuple[str, str | None], keys: StoreKeys
 ) -> None:
     memory, (path, note) = "mem_1", named
-    kept = keys.keep_text(data, memory, version, Unsealed(path=path, provenance=note), keys.hidden(path))
-    assert (kept.sha256, kept.data is not None and kept.data.startswith(TEXT_HEADER)) == ("", True)
-    assert kept.seal is not None
-    assert kept.seal.startswith(SEAL_HEADER)
-    said = keys.open_seal(kept.seal, memory, version, keys.hidden(path))
-    assert said == said_of(data, version, path if keys.seal_paths else None)._replace(provenance=note)
-    assert keys.open_text(kept.data, said) == data
+    said = said_of(data, version, path if keys.seal_paths else None)._replace(provenance=note)
+    text, seal = keys.seal_text(data, version), keys.seal(said, memory, version, keys.hidden(path))
+    assert (text.startswith(TEXT_HEADER), seal.startswith(SEAL_HEADER)) == (True, True)
+    assert keys.open_seal(seal, memory, version, keys.hidden(path)) == said
+    assert keys.open_text(text, said) == data
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_a_value_is_decrypted_with_its_own_names_only(value: str) -> None:
+    sealed = KEYS.seal_value(value, "record", "kind", "key")
+    assert KEYS.open_value(sealed, "record", "kind", "key") == value
+    for names in (("record", "kind", "other"), ("settings",), ("record", "kind")):
+        with pytest.raises(Damaged):
+            KEYS.open_value(sealed, *names)
+    for wrong in ("", "plain text", "é", str(sealed)[:-4], value):
+        with pytest.raises(Damaged):
+            KEYS.open_value(wrong, "record", "kind", "key")
 
 
 @given(IDS, IDS, PATHS, st.sampled_from([KEYS, HIDING]))
@@ -71,7 +82,6 @@ def test_a_text_with_any_byte_changed_or_cut_is_damaged(data: bytes, draw: st.Da
 @given(TEXTS, st.data())
 def test_a_seal_with_any_byte_changed_or_cut_is_damaged(data: bytes, draw: st.DataObject) -> None:
     seal = KEYS.seal(said_of(data, "memver_1"), "mem_1", "memver_1", "/memories/a")
-    KEYS.open_seal(seal, "mem_1", "memver_1", "/memories/a")  # decrypted values are cached
     for wrong in mutations(seal, draw):
         with pytest.raises(Damaged):
             KEYS.open_seal(wrong, "mem_1", "memver_1", "/memories/a")
@@ -146,11 +156,11 @@ def test_a_store_seal_opens_with_its_keys_only(data_key: bytes, paths: bool, dra
         with pytest.raises(Locked):
             again.data_key(STORE, KeyRing(key_id, {key_id: Kek(key, "")}))
     with pytest.raises(Locked):
-        StoreSeal(not paths, made.created_at, made.kek_id, made.wrapped).data_key(STORE, ring)
-    assert made.wrapped is not None
-    for wrong in mutations(made.wrapped, draw):
+        StoreSeal(not paths, made.created_at, made.kek, made.key).data_key(STORE, ring)
+    assert made.key is not None
+    for wrong in mutations(base64.b64decode(made.key), draw):
         with pytest.raises(Locked):
-            StoreSeal(paths, made.created_at, made.kek_id, wrong).data_key(STORE, ring)
+            StoreSeal(paths, made.created_at, made.kek, base64.b64encode(wrong).decode()).data_key(STORE, ring)
 
 
 @given(st.text(max_size=200))

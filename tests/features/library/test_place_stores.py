@@ -11,11 +11,11 @@ import pytest
 import retentive
 from retentive import InvalidInput, MemoryStore, NotFound, Retentive
 from retentive.errors import Archived, ReadOnly
+from retentive.storage.capabilities import below_encryption
 from retentive.transfer.archive_reader import open_archive
 from retentive.transfer.export import back_up
 from retentive.transfer.migrate import migrate
 from retentive.transfer.restore import restore
-from retentive.transfer.versions import below_encryption
 from support.places import COMPARED, KEYS, opened
 
 A, B = "/memories/a.md", "/memories/b.md"

@@ -16,8 +16,8 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import asdict, dataclass
+from typing import Protocol, TypeVar, runtime_checkable
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -32,6 +32,7 @@ KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"
 # Windows has neither flag. Opening a pipe must not block.
 _READING = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 NOT_HERE = "the key of the encrypted memory store is not available"
+T = TypeVar("T")
 _KEY = re.compile(r"[A-Za-z0-9+/_-]{43}=?|[0-9a-fA-F]{64}")  # 32 bytes
 
 
@@ -61,14 +62,15 @@ class Kek:
     key: bytes
     created_at: str
 
+    @classmethod
+    def new(cls, clock: Clock) -> tuple[str, Kek]:
+        """Return a new random key, after its id."""
+        now = time.gmtime(clock())
+        key_id = f"key_{time.strftime('%Y%m%d', now)}_{os.urandom(4).hex()}"
+        return key_id, cls(os.urandom(KEY_BYTES), time.strftime("%Y-%m-%dT%H:%M:%SZ", now))
+
     def __repr__(self) -> str:
         return f"Kek(created_at={self.created_at!r})"  # logs must not contain keys
-
-
-@dataclass(frozen=True, slots=True)
-class _Ring:
-    current: str
-    keys: Mapping[str, Kek]
 
 
 class KeyRing:
@@ -82,21 +84,20 @@ class KeyRing:
     ) -> None:
         if current not in keys:
             raise InvalidInput("the key ring has no key with the id given as `current`")
-        self._ring = _Ring(current, dict(keys))
+        self._ring = current, dict(keys)
         self._path = path
         self._mark = mark
 
     @classmethod
     def new(cls, *, clock: Clock = time.time) -> KeyRing:
         """Return a key ring with one new random key."""
-        key_id, key = _new_key(clock)
+        key_id, key = Kek.new(clock)
         return cls(key_id, {key_id: key})
 
     @classmethod
     def from_text(cls, text: str) -> KeyRing:
         """Parse JSON: {"current": id, "keys": {id: {"key": base64 of 32 bytes, "created_at": time}}}."""
-        ring = _parsed(text)
-        return cls(ring.current, ring.keys)
+        return cls(*_parsed(text))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> KeyRing:
@@ -106,8 +107,7 @@ class KeyRing:
         """
         absolute = _absolute(path)
         text, mark = _read(absolute)
-        ring = _parsed(text)
-        return cls(ring.current, ring.keys, path=absolute, mark=mark)
+        return cls(*_parsed(text), path=absolute, mark=mark)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> KeyRing | None:
@@ -125,29 +125,31 @@ class KeyRing:
     @property
     def current_id(self) -> str:
         """Id of the key that wraps new data keys."""
-        return self._newest().current
+        return self._newest()[0]
 
     @property
     def ids(self) -> list[str]:
         """Ids of all keys."""
-        return list(self._newest().keys)
+        return list(self._newest()[1])
 
     def to_text(self) -> str:
         """Return the key ring as JSON. It contains the secret keys."""
-        return _written(self._ring)
+        current, keys = self._ring
+        written = {key_id: {**asdict(one), "key": base64.b64encode(one.key).decode()} for key_id, one in keys.items()}
+        return json.dumps({"current": current, "keys": written}, indent=2) + "\n"
 
     def wrap(self, data_key: bytes, context: bytes) -> tuple[str, bytes]:
         """Wrap a data key with the current key. Returns the id of the current key, and the wrapped data key."""
-        ring = self._newest()
+        current, keys = self._newest()
         nonce = os.urandom(NONCE_BYTES)
-        return ring.current, nonce + AESGCM(ring.keys[ring.current].key).encrypt(nonce, data_key, context)
+        return current, nonce + AESGCM(keys[current].key).encrypt(nonce, data_key, context)
 
     def unwrap(self, kek_id: str, wrapped: bytes, context: bytes) -> bytes:
         """Unwrap a data key. Raises `Locked` if the wrapping key is missing or wrong."""
-        key = self._ring.keys.get(kek_id)
-        if key is None:
+        if kek_id not in self._ring[1]:
             with suppress(NotFound, InvalidInput):  # a missing or invalid key file has no new keys
-                key = self._newest().keys.get(kek_id)
+                self._newest()
+        key = self._ring[1].get(kek_id)
         if key is None:
             raise Locked(NOT_HERE)
         try:
@@ -157,7 +159,7 @@ class KeyRing:
                 "the encryption key for the memory store is wrong, or the wrapped data key of the store was modified"
             ) from None
 
-    def _newest(self) -> _Ring:
+    def _newest(self) -> tuple[str, dict[str, Kek]]:
         """Return the keys. If the key file has changed, read it again, because another process may have added a key."""
         if self._path is not None:
             with suppress(OSError):
@@ -207,17 +209,17 @@ def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
     same time, except on Windows.
     """
     absolute = _absolute(path)
-    key_id, key = _new_key(clock)
+    key_id, key = Kek.new(clock)
     try:
         with _directory_lock(os.path.dirname(absolute)):
-            keys = dict(_parsed(_read(absolute)[0]).keys) if os.path.lexists(absolute) else {}
-            _replace(absolute, _written(_Ring(key_id, keys | {key_id: key})))
+            keys = _parsed(_read(absolute)[0])[1] if os.path.lexists(absolute) else {}
+            _replace(absolute, KeyRing(key_id, keys | {key_id: key}).to_text())
     except OSError as error:
         raise os_error(error) from None
     return key_id
 
 
-def call_wrapper(call: Callable[[], bytes | tuple[str, bytes]]) -> bytes | tuple[str, bytes]:
+def call_wrapper(call: Callable[[], T]) -> T:
     """Call a key wrapper of the application. Replaces its exceptions with `Unavailable`, except errors of retentive."""
     try:
         return call()
@@ -236,13 +238,7 @@ def as_wrapper(keys: str | os.PathLike[str] | KeyWrapper) -> KeyWrapper:
     return keys
 
 
-def _new_key(clock: Clock) -> tuple[str, Kek]:
-    now = time.gmtime(clock())
-    key_id = f"key_{time.strftime('%Y%m%d', now)}_{os.urandom(4).hex()}"
-    return key_id, Kek(os.urandom(KEY_BYTES), time.strftime("%Y-%m-%dT%H:%M:%SZ", now))
-
-
-def _parsed(text: str) -> _Ring:
+def _parsed(text: str) -> tuple[str, dict[str, Kek]]:
     try:
         given = json.loads(text)
         keys = {
@@ -254,15 +250,7 @@ def _parsed(text: str) -> _Ring:
         raise InvalidInput("the keys are not in the JSON format that `retentive encryption new` writes") from None
     if current not in keys or any(len(one.key) != KEY_BYTES for one in keys.values()):
         raise InvalidInput(f"each key must have {KEY_BYTES} bytes, and the current key must be one of the keys")
-    return _Ring(current, keys)
-
-
-def _written(ring: _Ring) -> str:
-    keys = {
-        key_id: {"key": base64.b64encode(one.key).decode(), "created_at": one.created_at}
-        for key_id, one in ring.keys.items()
-    }
-    return json.dumps({"current": ring.current, "keys": keys}, indent=2) + "\n"
+    return current, keys
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

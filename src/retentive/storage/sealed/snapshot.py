@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TypeVar, Unpack
+from hashlib import sha256
+from itertools import islice
+from operator import attrgetter
+from typing import Unpack
 
 from retentive.errors import Damaged, InvalidInput, Refused
 from retentive.storage.contract import (
@@ -20,33 +23,32 @@ from retentive.storage.contract import (
     Sealing,
     Selection,
     Snapshot,
+    State,
     Transaction,
     Version,
 )
-from retentive.storage.overlay import Overlay
 from retentive.storage.sealed.codec import StoreKeys, Unsealed
-from retentive.values.paths import ROOT
+from retentive.values.one_level import P
+from retentive.values.one_level import one_level as one_level_of
 
-R = TypeVar("R", Memory, Version)
+_path = attrgetter("path")
 
 
-class SealedSnapshot(Overlay):
-    """Snapshot that uses the keys of a memory store to decrypt a snapshot of the inner backend."""
+class SealedSnapshot(Snapshot):
+    """Snapshot that uses the keys of a memory store to decrypt a snapshot of the inner backend.
+
+    Its `state` has no seal, because a reader of decrypted data has no use for it.
+    """
 
     def __init__(self, inner: Snapshot, keys: StoreKeys) -> None:
-        super().__init__(inner)
+        self._inner = inner
         self._keys = keys
 
     @property
-    def settings(self) -> str | None:
-        return self._keys.open_metadata("settings", self._inner.settings)
-
-    @property
-    def properties(self) -> str | None:
-        return self._keys.open_metadata("properties", self._inner.properties)
-
-    def expect(self, path: str) -> None:
-        self._inner.expect(self._keys.hidden(path))
+    def state(self) -> State:
+        state, opened = self._inner.state, self._keys.open_value
+        settings, properties = opened(state.settings, "settings"), opened(state.properties, "properties")
+        return replace(state, settings=settings, seal=None, properties=properties)
 
     def get(self, path: str) -> Entry:
         hidden = self._keys.hidden(path)
@@ -54,133 +56,78 @@ class SealedSnapshot(Overlay):
             entry = self._inner.get(hidden)
         except Refused as refusal:
             raise _refused(refusal, {hidden: path}) from None
-        memory = entry.memory
-        if memory is None:
-            return entry if entry.above is None else Entry(above=_cut(path, entry.above), below=entry.below)
-        if memory.path != hidden:
+        if entry.memory is None:
+            above = entry.above and "/".join(path.split("/")[: entry.above.count("/") + 1])
+            return Entry(above=above, below=entry.below)
+        if entry.memory.path != hidden:
             raise Damaged("the storage returned a memory with a path that was not requested")
-        unsealed = self._unsealed(memory)
-        return Entry(_plain(memory, unsealed), self._keys.open_text(entry.data, unsealed))
-
-    def memories(self, under: str) -> Iterator[Memory]:
-        found = (_plain(memory, self._unsealed(memory)) for memory in self._inner.memories(self._keys.hidden(under)))
-        return iter(sorted(found, key=lambda memory: memory.path)) if self._keys.seal_paths else found
-
-    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        # Sizes are stored unencrypted. Every seal is opened anyway, because an unverified path must not reach a model.
-        found = self._verified_sizes(self._inner.memories(self._keys.hidden(under)))
-        return iter(sorted(found)) if self._keys.seal_paths else found
-
-    def _verified_sizes(self, memories: Iterator[Memory]) -> Iterator[tuple[str, int]]:
-        for memory in memories:
-            path = self._unsealed(memory).path
-            yield memory.path if path is None else path, memory.size_bytes
+        memory, unsealed = self.opened(entry.memory)
+        return Entry(memory, self._keys.open_text(entry.data, unsealed))
 
     def find(self, memory_id: str) -> Memory | None:
         memory = self._inner.find(memory_id)
-        return None if memory is None else _plain(memory, self._unsealed(memory))
+        return None if memory is None else self.opened(memory)[0]
+
+    def list(
+        self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        if self._keys.seal_paths:  # the inner backend sorts by encrypted paths
+            memories = (self.opened(memory)[0] for memory, _ in self._inner.list(self._keys.hidden(under)))
+            for memory in _in_order(memories, under, start=start, limit=limit, one_level=one_level):
+                yield memory, self.version(memory.version_id)[1] if texts else None
+            return
+        found = self._inner.list(under, start=start, limit=limit, one_level=one_level, texts=texts)
+        for memory, data in found:
+            opened, unsealed = self.opened(memory)
+            yield opened, self._keys.open_text(data, unsealed) if texts else None
+
+    def list_at(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version]:
+        if not self._keys.seal_paths:
+            found = self._inner.list_at(before, under, start=start, limit=limit, one_level=one_level)
+            return (self.opened_version(version)[0] for version in found)
+        hidden = self._inner.list_at(before, self._keys.hidden(under))
+        versions = (self.opened_version(version)[0] for version in hidden)
+        return _in_order(versions, under, start=start, limit=limit, one_level=one_level)
 
     def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
         path = selection.get("path")
         selection["path"] = None if path is None else self._keys.hidden(path)
-        found = self._inner.versions(**selection)
-        return (_plain_version(version, self._unsealed_version(version)) for version in found)
+        return (self.opened_version(version)[0] for version in self._inner.versions(**selection))
 
-    def scan(
-        self,
-        most: int,
-        *,
-        path: str | None = None,
-        actor: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        oldest_first: bool = False,
-    ) -> tuple[list[Version], str | None]:
-        return Snapshot.scan(self, most, path=path, actor=actor, after=after, before=before, oldest_first=oldest_first)
-
-    def as_of(self, before: str) -> Iterator[Version]:
-        return (_plain_version(version, self._unsealed_version(version)) for version in self._inner.as_of(before))
-
-    def earlier(
-        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
-    ) -> Iterator[Version] | None:
-        if self._keys.seal_paths:
-            return None
-        found = self._inner.earlier(before, under, start=start, limit=limit, one_level=one_level)
-        return None if found is None else (_plain_version(each, self._unsealed_version(each)) for each in found)
-
-    def text(self, version_id: str) -> bytes | None:
-        return self.version(version_id)[1]
-
-    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        found = self._opened_texts(under)
-        return iter(sorted(found, key=lambda one: one[0].path)) if self._keys.seal_paths else found
-
-    def walk(
-        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
-    ) -> Iterator[tuple[Memory, bytes | None]]:
-        if self._keys.seal_paths:  # the inner backend sorts by encrypted paths
-            return Snapshot.walk(self, under, start=start, limit=limit, texts=texts)
-        found = self._inner.walk(under, start=start, limit=limit, texts=texts)
-        return (self._walked(memory, data, texts=texts) for memory, data in found)
-
-    def walk_naming(
-        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
-    ) -> tuple[list[Memory], str | None]:
-        return Snapshot.walk_naming(self, under, names, start=start, limit=limit)  # the provenance is encrypted
-
-    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
-        if self._keys.seal_paths:
-            return Snapshot.one_level(self, under, start=start, limit=limit)
-        found = self._inner.one_level(under, start=start, limit=limit)
-        return (_plain(memory, self._unsealed(memory)) for memory in found)
-
-    def _walked(self, memory: Memory, data: bytes | None, *, texts: bool) -> tuple[Memory, bytes | None]:
-        unsealed = self._unsealed(memory)
-        return _plain(memory, unsealed), self._keys.open_text(data, unsealed) if texts else None
-
-    def _opened_texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        for memory, data in self._inner.texts(self._keys.hidden(under)):
-            unsealed = self._unsealed(memory)
-            yield _plain(memory, unsealed), self._keys.open_text(data, unsealed) or b""
+    def version(self, version_id: str) -> tuple[Version, bytes | None]:
+        inner, data = self._inner.version(version_id)
+        if inner.id != version_id:
+            raise Damaged("the storage returned a version that was not requested")
+        version, unsealed = self.opened_version(inner)
+        return version, self._keys.open_text(data, unsealed)
 
     def get_record(self, kind: str, key: str) -> str | None:
-        value = self._inner.get_record(kind, key)
-        return None if value is None else self._keys.open_record(kind, key, value)
+        return self._keys.open_value(self._inner.get_record(kind, key), "record", kind, key)
 
     def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
         found = self._inner.records(kind, after=after, limit=limit)
-        return ((key, self._keys.open_record(kind, key, value)) for key, value in found)
+        return ((key, self._keys.open_value(value, "record", kind, key) or "") for key, value in found)
 
-    def version(self, version_id: str) -> tuple[Version, bytes | None]:
-        version, data = self._inner.version(version_id)
-        if version.id != version_id:
-            raise Damaged("the storage returned a version that was not requested")
-        unsealed = self._unsealed_version(version)
-        return _plain_version(version, unsealed), self._keys.open_text(data, unsealed)
-
-    def altered(self) -> Iterator[str]:
-        """Yield the ids of memories and versions whose encrypted metadata cannot be decrypted."""
-        for memory in self._inner.memories(ROOT):
-            if not _opens(self._unsealed, memory):
-                yield f"memory {memory.id}"
-        for version in self._inner.versions():
-            if not _opens(self._unsealed_version, version):
-                yield f"version {version.id}"
-
-    def _unsealed(self, memory: Memory) -> Unsealed:
+    def opened(self, memory: Memory) -> tuple[Memory, Unsealed]:
+        """Decrypt and verify a memory of the inner snapshot. Raises `Damaged`."""
         unsealed = self._keys.open_seal(memory.seal, memory.id, memory.version_id, memory.path)
         if unsealed.text_of is None or unsealed.size_bytes != memory.size_bytes:
             raise Damaged("a memory of an encrypted store differs from its encrypted metadata")
-        return unsealed
+        path = memory.path if unsealed.path is None else unsealed.path
+        sha = unsealed.sha256 or ""
+        return replace(memory, path=path, sha256=sha, provenance_text=unsealed.provenance), unsealed
 
-    def _unsealed_version(self, version: Version) -> Unsealed:
+    def opened_version(self, version: Version) -> tuple[Version, Unsealed]:
+        """Decrypt and verify a version of the inner snapshot. Raises `Damaged`."""
         if version.redacted_at is not None:
-            return Unsealed()
+            return version, Unsealed()
         unsealed = self._keys.open_seal(version.seal, version.memory_id, version.id, version.path)
         if unsealed.size_bytes != version.size_bytes or (unsealed.text_of is None) != (version.operation == "deleted"):
             raise Damaged("a version of an encrypted store differs from its encrypted metadata")
-        return unsealed
+        path = version.path if unsealed.path is None else unsealed.path
+        return replace(version, path=path, sha256=unsealed.sha256, provenance_text=unsealed.provenance), unsealed
 
 
 class SealedTransaction(SealedSnapshot, Transaction):
@@ -199,7 +146,7 @@ class SealedTransaction(SealedSnapshot, Transaction):
             raise _refused(refusal, paths) from None
 
     def drop(self, memories: Sequence[Memory]) -> None:
-        self._tx.drop([_hidden_memory(memory, self._keys) for memory in memories])
+        self._tx.drop([replace(memory, path=self._keys.hidden(memory.path)) for memory in memories])
 
     def set_metadata(
         self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
@@ -208,13 +155,14 @@ class SealedTransaction(SealedSnapshot, Transaction):
             raise InvalidInput(
                 "the memory store is already encrypted; only the encryption layer can set the encryption metadata"
             )
+        sealed = self._keys.seal_value
         self._tx.set_metadata(
-            settings=settings if settings is UNCHANGED else self._keys.seal_metadata("settings", settings),
-            properties=properties if properties is UNCHANGED else self._keys.seal_metadata("properties", properties),
+            settings=settings if settings is UNCHANGED else sealed(settings, "settings"),
+            properties=properties if properties is UNCHANGED else sealed(properties, "properties"),
         )
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
-        self._tx.put_record(kind, key, None if value is None else self._keys.seal_record(kind, key, value))
+        self._tx.put_record(kind, key, self._keys.seal_value(value, "record", kind, key))
 
     def tick(self) -> int:
         return self._tx.tick()
@@ -226,73 +174,50 @@ class SealedTransaction(SealedSnapshot, Transaction):
         self._tx.prune(version_ids)
 
     def _sealed(self, change: Change) -> Change:
+        """Return the change with encrypted data and paths, for the inner backend."""
         if change.sealing is not None:
             raise InvalidInput("the change is already encrypted; only the encryption layer can encrypt changes")
-        before, path, data, keys = change.before, change.path, change.data, self._keys
-        if change.origin is not None and change.origin.redacted_at is not None:
+        before, data, origin, keys = change.before, change.data, change.origin, self._keys
+        if origin is not None and origin.redacted_at is not None:
             return change
-        inner = _hidden_memory(before, keys) if before is not None and keys.seal_paths else before
-        hidden = None if path is None else keys.hidden(path)
-        if data is not None and path is not None and hidden is not None:
-            named = Unsealed(path=path, provenance=change.kept_provenance)
-            keep = partial(keys.keep_text, data, named=named, hidden_path=hidden)
-            return replace(change, before=inner, path=hidden, data=None, sealing=Sealing(len(data), keep))
-        if path is None and before is None and change.origin is not None:
-            return _sealed_end(change, change.origin, keys)
-        if inner is None or before is None:
+        real = change.path or (before.path if before is not None else origin.path if origin is not None else None)
+        if real is None or (before is None and data is None and change.path is not None):
             raise InvalidInput("a new memory needs a text")
-        unsealed = Unsealed(path=before.path if keys.seal_paths else None, provenance=change.kept_provenance)
-        if path is not None:  # a rename keeps the stored text
-            unsealed = keys.open_seal(inner.seal, inner.id, inner.version_id, inner.path)
-            unsealed = unsealed._replace(path=path if keys.seal_paths else None, provenance=change.kept_provenance)
-        sealing = Sealing(None, _keeper(keys, unsealed, hidden or inner.path))
-        return replace(change, before=inner, path=hidden, sealing=sealing)
+        hidden = keys.hidden(real)
+        unsealed = Unsealed(path=real if keys.seal_paths else None, provenance=change.kept_provenance)
+        inner = None if before is None else replace(before, path=keys.hidden(before.path))
+        if inner is not None and data is None and change.path is not None:  # a rename keeps the stored text
+            old = keys.open_seal(inner.seal, inner.id, inner.version_id, inner.path)
+            unsealed = old._replace(path=unsealed.path, provenance=unsealed.provenance)
+
+        def keep(memory_id: str, version_id: str) -> Kept:
+            if data is None:
+                return Kept(None, None, keys.seal(unsealed, memory_id, version_id, hidden))
+            text = sha256(data).hexdigest(), len(data), version_id
+            seal = keys.seal(Unsealed(*text, unsealed.path, unsealed.provenance), memory_id, version_id, hidden)
+            return Kept(keys.seal_text(data, version_id), "", seal)
+
+        return replace(
+            change,
+            before=inner,
+            path=None if change.path is None else hidden,
+            data=None,
+            sealing=Sealing(None if data is None else len(data), keep),
+            origin=None if origin is None else replace(origin, path=hidden),
+        )
 
 
-def _opens(opened: Callable[[R], Unsealed], record: R) -> bool:
-    try:
-        opened(record)
-    except Damaged:
-        return False
-    return True
+def _in_order(found: Iterable[P], under: str, *, start: str, limit: int | None, one_level: bool) -> Iterator[P]:
+    """Return memories or versions below `under` as `Snapshot.list` does. `found` has all of them, in any order."""
+    every = sorted(found, key=_path)
 
+    def walk(at: str, size: int | None) -> Iterator[P]:
+        return islice(islice(every, bisect_left(every, at, key=_path), None), size)
 
-def _sealed_end(change: Change, origin: Version, keys: StoreKeys) -> Change:
-    """Return an imported deletion with encrypted metadata. The deleted memory is not in the store."""
-    hidden = keys.hidden(origin.path)
-    unsealed = Unsealed(path=origin.path if keys.seal_paths else None, provenance=origin.provenance_text)
-    return replace(change, origin=replace(origin, path=hidden), sealing=Sealing(None, _keeper(keys, unsealed, hidden)))
-
-
-def _keeper(keys: StoreKeys, unsealed: Unsealed, hidden: str) -> Callable[[str, str], Kept]:
-    """Return a function that encrypts the metadata of a version that has no text of its own."""
-    return lambda memory, version: Kept(None, None, keys.seal(unsealed, memory, version, hidden))
-
-
-def _hidden_memory(memory: Memory, keys: StoreKeys) -> Memory:
-    """Return the memory with the path that the inner backend uses."""
-    return replace(memory, path=keys.hidden(memory.path))
-
-
-def _plain(memory: Memory, unsealed: Unsealed) -> Memory:
-    path = memory.path if unsealed.path is None else unsealed.path
-    known = memory.version_id, memory.created_at, memory.updated_at, memory.seal, unsealed.provenance
-    return Memory(memory.id, path, memory.size_bytes, unsealed.sha256 or "", *known)
-
-
-def _plain_version(version: Version, unsealed: Unsealed) -> Version:
-    path = version.path if unsealed.path is None else unsealed.path
-    return replace(version, sha256=unsealed.sha256, path=path, provenance_text=unsealed.provenance)
-
-
-def _cut(path: str, hidden_above: str) -> str:
-    """Return the directory above `path` that has as many segments as `hidden_above`."""
-    return "/".join(path.split("/")[: hidden_above.count("/") + 1])
+    return one_level_of(walk, under, start=start, limit=limit) if one_level else walk(start, limit)
 
 
 def _refused(refusal: Refused, real: Mapping[str, str]) -> Refused:
     """Return the refusal with the real path instead of the path that the inner backend uses."""
     path = str(refusal.values.get("path"))
-    if real.get(path, path) == path:
-        return refusal
-    return Refused(refusal.key, **{**refusal.values, "path": real[path]})
+    return Refused(refusal.key, **{**refusal.values, "path": real[path]}) if path in real else refusal

@@ -22,7 +22,7 @@ EXTRAS = {
     "openai-agents": ("openai-agents>=0.24,<0.25",),
     "pydantic-ai": ("pydantic-ai-slim[anthropic]>=2.68,<3",),
     "remote": ("httpx2>=2.16,<3",),
-    "postgres": ("psycopg[binary]>=3.3,<4",),
+    "postgres": ("psycopg[binary]>=3.3.6,<4",),
     "server": ("httptools>=0.6", "prometheus-client>=0.21", "starlette>=1.0", "uvicorn>=0.50", "uvloop>=0.21"),
     "strands": ("strands-agents>=1.62,<2",),
     "sync": ("watchfiles>=1.3",),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import psycopg
 import pytest
 
 import retentive
@@ -17,7 +18,6 @@ from retentive.storage.contract import Change, Entry, Snapshot, Transaction, sor
 from retentive.storage.server.backend import ServerBackend, _TimedJob
 from retentive.storage.server.mariadb import MariadbConnection, open_mariadb
 from retentive.storage.server.postgresql import open_postgresql
-from retentive.storage.server.postgresql_wire import Wire
 from support import servers
 from support.places import name_of
 
@@ -51,7 +51,7 @@ def store(backend: ServerBackend) -> str:
 def trips(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """A list that gets one item for each round trip."""
     made: list[object] = []
-    for kind, name in ((Wire, "sync"), (MariadbConnection, "_send")):
+    for kind, name in ((psycopg.Pipeline, "sync"), (MariadbConnection, "_send")):
         real = getattr(kind, name)
 
         def counted(self: object, real: Callable[[object], object] = real) -> object:

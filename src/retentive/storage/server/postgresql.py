@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import psycopg
 from psycopg import errors as pg
+from psycopg.types.numeric import Int8BinaryDumper
 
 from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused, StoreFull, Unavailable
 from retentive.storage.contract import Clock, NewId
@@ -28,7 +29,6 @@ from retentive.storage.server.dialect import (
     split_options,
     unreachable,
 )
-from retentive.storage.server.postgresql_wire import NoAnswer, Wire
 from retentive.storage.sql.connection import Row, Value
 
 _SCHEMA_LOCK = 0x636F6D6D6F6E  # arbitrary, but the same in every process ("common" in ASCII)
@@ -41,31 +41,47 @@ _SETTINGS = (
     " set_config('idle_in_transaction_session_timeout', '{idle_ms}', LOCAL),"
     " set_config('tcp_keepalives_idle', '{alive_s}', LOCAL), set_config('tcp_keepalives_interval', '{alive_s}', LOCAL),"
     " set_config('tcp_keepalives_count', '3', LOCAL),"
+    # A plan kept from an almost empty table would read all versions of a store, until the next ANALYZE.
+    " set_config('plan_cache_mode', 'force_custom_plan', LOCAL),"
     f" set_config('synchronous_commit', {_DURABLE}, LOCAL)"
 )
 _MAX_BYTES = 512 * 1024 * 1024  # PostgreSQL allows 1 GB, and the text form may double the size
 
 
+class _TimedConnection(psycopg.Connection[Row]):
+    """Connection of psycopg that waits at most `answer_s` seconds for a reply."""
+
+    answer_s = 30.0
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        return super().wait(gen, interval, self.answer_s if timeout is None else timeout)
+
+
 class PostgresqlConnection(ServerConnection):
     """Connection to PostgreSQL. Its methods raise the errors of `retentive.errors` and `SerializationConflict`.
 
-    `answer_s` is the maximum time that the connection waits for a reply.
+    The connection is always in pipeline mode: a statement is sent at once, and only `rows` and `commit` wait for the
+    replies. They end with a sync and not with a flush, because the server starts its idle timeout at a sync. After this
+    timeout, the server releases the locks of a client that has disappeared.
     """
 
-    def __init__(self, raw: psycopg.Connection[Any], *, answer_s: float) -> None:
+    def __init__(self, raw: _TimedConnection) -> None:
         self._raw = raw
-        self._wire = Wire(raw.pgconn, answer_s=answer_s)
         self._begun = False
         self._failed = False
-        self._settings = _SETTINGS.format(
-            wait_ms=int(answer_s * 800), idle_ms=int(answer_s * 2_000), alive_s=max(int(answer_s), 1)
+        self._begin_with = ""
+        self._mode = raw.pipeline()
+        settings = _SETTINGS.format(
+            wait_ms=int(raw.answer_s * 800), idle_ms=int(raw.answer_s * 2_000), alive_s=max(int(raw.answer_s), 1)
         )
         try:
-            pooled = self.rows("SELECT pg_backend_pid()")[0][0] != raw.pgconn.backend_pid
-            self._wire.prepares = not pooled
-            self._begin_with = [self._settings.replace("LOCAL", "true")] if pooled else []
-            if not pooled:
-                self.rows(self._settings.replace("LOCAL", "false"))
+            self._pipeline = self._mode.__enter__()
+            raw.adapters.register_dumper(int, Int8BinaryDumper)  # one type for all integers, so one plan
+            if self.rows("SELECT pg_backend_pid()")[0][0] == raw.info.backend_pid:
+                self.rows(settings.replace("LOCAL", "false"))
+            else:
+                raw.prepare_threshold = None
+                self._begin_with = settings.replace("LOCAL", "true")
         except BaseException:
             self.close()
             raise
@@ -82,64 +98,56 @@ class PostgresqlConnection(ServerConnection):
 
     def _begin(self, statement: str) -> None:
         self._begun = True
-        for each in (statement, *self._begin_with):
-            self.run(each)
-
-    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        with self._guarded():
-            return self._wire.ask(sql, values)
-
-    def rows_of_all(self, queries: Sequence[tuple[str, Sequence[Value]]]) -> list[list[Row]]:
-        with self._guarded():
-            return self._wire.ask_all(queries)
+        self.run(statement)
+        if self._begin_with:
+            self.run(self._begin_with)
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
-        if any(isinstance(value, bytes) and len(value) > _MAX_BYTES for value in values):
-            raise Refused("too_large_to_keep")
+        self._send(sql, values)
+
+    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        return self.rows_of_all([(sql, values)])[0]
+
+    def rows_of_all(self, queries: Sequence[tuple[str, Sequence[Value]]]) -> list[list[Row]]:
+        cursors = [self._send(sql, values) for sql, values in queries]
         with self._guarded():
-            self._wire.send(sql, values)
+            self._pipeline.sync()
+            return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
     def commit(self) -> None:
-        with self._guarded():
-            self._wire.send("COMMIT")
-            self._wire.sync()
+        self.rows("COMMIT")
         self._begun = False
-        if self._wire.done != b"COMMIT":  # for a failed transaction, the server replies ROLLBACK instead of an error
-            raise SerializationConflict("the server rolled the transaction back")
 
     def roll_back(self) -> None:
-        if not self._begun or self._failed:
-            return
-        self._begun = False
-        try:
-            with suppress(psycopg.Error):  # errors of statements that were sent earlier
-                self._wire.send("ROLLBACK")
-                self._wire.sync()
-            if not self._wire.idle:  # the failed batch skipped the ROLLBACK
-                self._wire.send("ROLLBACK")
-                self._wire.sync()
-        except (psycopg.Error, NoAnswer):
-            self._failed = True
+        if self._begun and not self._failed:
+            self._begun = False
+            with suppress(ServerConnectionLost):
+                self.rows("ROLLBACK")
 
     def close(self) -> None:
         self._failed = True
         self._raw.close()
+        with suppress(psycopg.Error):  # without a connection, this only ends the context
+            self._mode.__exit__(None, None, None)
+
+    def _send(self, sql: str, values: Sequence[Value] = ()) -> psycopg.Cursor[Row]:
+        if any(isinstance(value, bytes) and len(value) > _MAX_BYTES for value in values):
+            raise Refused("too_large_to_keep")
+        with self._guarded():
+            return self._raw.execute(sql.replace("?", "%s"), values or None, binary=True)
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
+        """Convert errors of psycopg. After any error the connection is closed.
+
+        The error may have skipped statements of the pipeline that psycopg takes for prepared.
+        """
         try:
             yield
-        except NoAnswer:
+        except BaseException as error:
             self._failed = True
-            raise ServerConnectionLost("the connection to the database server was lost") from None
-        except psycopg.Error as error:
-            meant = meaning(error)
-            self._failed = self._failed or isinstance(meant, ServerConnectionLost)
-            raise meant from None
-        except Refused:
-            raise
-        except BaseException:  # for example an interrupt while reading a reply
-            self._failed = True
+            if isinstance(error, psycopg.Error):
+                raise meaning(error) from None
             raise
 
 
@@ -156,12 +164,13 @@ class PostgresqlDialect(Dialect):
     def connect(self) -> PostgresqlConnection:
         answer_s = max(self.timeout_s / 3, 1.0)  # a third of the timeout leaves time for a retry
         try:
-            raw: psycopg.Connection[Any] = psycopg.Connection.connect(
+            raw = _TimedConnection.connect(
                 self._conninfo, autocommit=True, connect_timeout=max(int(answer_s), 2), client_encoding="utf8"
             )
         except psycopg.Error as error:
             raise _unreachable(error) from None
-        return PostgresqlConnection(raw, answer_s=answer_s)
+        raw.answer_s = answer_s
+        return PostgresqlConnection(raw)
 
     @contextmanager
     def schema_locked(self, connection: ServerConnection) -> Iterator[None]:

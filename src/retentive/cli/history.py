@@ -22,10 +22,10 @@ from retentive.cli.parameters import (
 from retentive.engine.trust import levels
 from retentive.engine.trust.levels import Level
 from retentive.errors import InvalidInput, NotFound
-from retentive.history.changes import LoggedChange
 from retentive.history.differences import Differences, MemoryDifference
-from retentive.history.reads import LogFilter
+from retentive.history.log import LogFilter
 from retentive.history.revisions import TIMES, Revision
+from retentive.history.versions import LoggedChange
 from retentive.storage.contract import Version
 from retentive.store import MemoryStore, core_of
 from retentive.values.diff import DiffLine, as_text, unified

@@ -129,7 +129,7 @@ def _at(moment: Revision | None, operation: ReadOperation[R]) -> ReadOperation[R
     """Return an operation that reads the state at a revision. If `moment` is None, it reads the current state."""
     if moment is None:
         return operation
-    from retentive.history.reads import AsOf  # noqa: PLC0415 - rarely needed, and slow to import
+    from retentive.history.past import AsOf  # noqa: PLC0415 - rarely needed, and slow to import
 
     return AsOf(operation, moment)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from retentive.audit.chain import AuditEntry, newest_entries
 from retentive.console.visits import INTEGRATION, Visit
 from retentive.engine.operation import Read
-from retentive.history.reads import AsOf
+from retentive.history.past import AsOf
 from retentive.review.proposals import Decision, decision_of_version
 from retentive.server.objects import moment
 from retentive.storage.contract import Memory, Version

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from retentive.engine.events import events_of
-from retentive.history.pages import position_of
-from retentive.history.reads import LogFilter
+from retentive.history.log import LogFilter, position_of
 from retentive.storage.contract import Snapshot, Version
 from retentive.values.paths import ROOT
 

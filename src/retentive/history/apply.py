@@ -10,9 +10,9 @@ from typing import Literal, TypeAlias
 
 from retentive.engine.guarded_writer import GuardedWriter, Stored
 from retentive.errors import InvalidInput, Refused
-from retentive.history.changes import LoggedChange
 from retentive.history.plan import Conflict, State, Targets
 from retentive.history.removal import ERASING
+from retentive.history.versions import LoggedChange
 from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction
 from retentive.storage.lookup import locate
 from retentive.storage.paging import memories_by_id

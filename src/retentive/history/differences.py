@@ -11,11 +11,10 @@ from retentive.engine.operation import ReadOperation
 from retentive.engine.trust.levels import is_used
 from retentive.engine.trust.overlay import Assessment
 from retentive.errors import Damaged, InvalidInput, NotFound
-from retentive.history.changes import LoggedChange, Predecessors, grouped
+from retentive.history.log import LogFilter
 from retentive.history.past import check_kept
-from retentive.history.reads import LogFilter
 from retentive.history.revisions import Revision, in_scope, moment, named_change, one_version
-from retentive.history.scope import changed_between, is_directory, memory_at, versions_in
+from retentive.history.versions import LoggedChange, Predecessors, changed_between, grouped, memory_at, versions_in
 from retentive.storage.contract import Actor, Snapshot, Version
 from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
@@ -141,8 +140,9 @@ class Compare(ReadOperation[Differences]):
         for then in filter(None, sides):
             check_kept(found, then)
         old, new = ("~" if then is None else then.bound for then in sides)
-        if self.path is not None and not self.path.is_root and not is_directory(found, self.path):
-            pairs = _paired(*(_versions_at(found, bound, self.path) for bound in (old, new)))
+        memory_id = memory_at(found, self.path)
+        if self.path is not None and memory_id is not None:
+            pairs = _paired(*(_versions_at(found, bound, memory_id, self.path.text) for bound in (old, new)))
             return [pair for pair in pairs if (pair[0] and pair[0].id) != (pair[1] and pair[1].id)]
         below = "" if self.path is None or self.path.is_root else self.path.text
         changed = changed_between(found, min(old, new), max(old, new)).items()
@@ -154,14 +154,14 @@ class Compare(ReadOperation[Differences]):
         return [pair for pair in pairs if any(each and _is_in(each, below) for each in pair)]
 
 
-def _versions_at(found: Snapshot, bound: str, target: MemoryPath) -> dict[str, Version]:
-    """Return the version that the memory at a path had at an earlier time, by memory id. Empty if there was none."""
-    last = next(found.versions(memory_id=memory_at(found, target), before=bound, limit=1), None)
-    if last is None:  # another memory may have been at the path then
-        last = next(found.versions(path=target.text, before=bound, limit=1), None)
+def _versions_at(found: Snapshot, bound: str, memory_id: str, path: str) -> dict[str, Version]:
+    """Return the version of the memory with this id, or else of the one that was at the path then, by memory id."""
+    last = next(found.versions(memory_id=memory_id, before=bound, limit=1), None)
+    if last is None:
+        last = next(found.versions(path=path, before=bound, limit=1), None)
         if last is not None:
             last = next(found.versions(memory_id=last.memory_id, before=bound, limit=1), None)
-        if last is not None and last.path != target.text:
+        if last is not None and last.path != path:
             return {}
     return {} if last is None or last.operation == "deleted" else {last.memory_id: last}
 

@@ -12,16 +12,15 @@ from retentive.engine.operation import RolledBack
 from retentive.engine.repeated_requests import request_key
 from retentive.engine.trust.levels import Level
 from retentive.errors import InvalidInput, Refused
-from retentive.history import reads
+from retentive.history import log as reads
 from retentive.history.apply import RestoreOutcome
-from retentive.history.changes import LoggedChange
 from retentive.history.differences import Compare, Differences
+from retentive.history.log import Feed, ListedVersion, LogFilter, feed, newest_position, version_page
 from retentive.history.operations import PlannedOperation, Rehearsal, Restore, Undo
-from retentive.history.pages import Feed, ListedVersion, VersionQuery, feed, newest_position, version_page
 from retentive.history.plan import Mode
-from retentive.history.reads import LogFilter
 from retentive.history.removal import Removed, erase, redact
 from retentive.history.revisions import Named, Revision, as_revision
+from retentive.history.versions import LoggedChange
 from retentive.storage.contract import Actor, Operation, Version, as_actor
 from retentive.values import diff
 from retentive.values.pages import ListPage
@@ -104,8 +103,11 @@ class History:
             if limit < 1:
                 raise InvalidInput(f"the limit must be at least 1, not {limit}")
             target = None if path is None else self._context.parsed(path)
-        query = VersionQuery(only or LogFilter(), target, memory_id, oldest_first, texts)
-        return self._context.result_of(version_page(query, after, limit, self._context.settings_of))
+        chosen, settings_of = only or LogFilter(), self._context.settings_of
+        page = version_page(
+            target, memory_id, chosen, settings_of, oldest_first=oldest_first, after=after, limit=limit, texts=texts
+        )
+        return self._context.result_of(page)
 
     def feed(self, after: str = "", *, limit: int = 500) -> Feed:
         """Return all changes of the store after a cursor, oldest first. The changes are versions and events.

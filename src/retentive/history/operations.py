@@ -6,19 +6,18 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, get_args
 
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import ReadOperation, RolledBack, WriteOperation
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.history.apply import RestoreOutcome, Step, carry_out, clashing, in_the_way, possible, steps
-from retentive.history.changes import Predecessors, grouped
+from retentive.history.log import LogFilter
 from retentive.history.past import Past, check_kept
 from retentive.history.plan import Conflict, Mode, Plan, known_paths, present_state, restored, state_of, undone
-from retentive.history.reads import LogFilter
 from retentive.history.revisions import Number, Revision, check_zone, moment, named_change
-from retentive.history.scope import versions_in
+from retentive.history.versions import Predecessors, grouped, versions_in
 from retentive.review.stage import is_under_review
 from retentive.storage.contract import Memory, Snapshot, Transaction, Version
 from retentive.storage.lookup import locate
@@ -210,8 +209,7 @@ class Undo(PlannedOperation):
         ids = frozenset(version.id for version in chosen)
         made = undone(history, ids, self.mode, lambda version: decoded(found.version(version)[1]))
         known = Predecessors(found)
-        for versions in history.values():
-            known.learn(versions)
+        list(known.watch(chain.from_iterable(history.values())))
         return replace(made, undone=tuple(grouped(chosen, known)))
 
     def may_match(self, found: Snapshot) -> bool:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Unpack
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, Unpack
 
 from retentive.engine.listings import HISTORY, PRUNED
+from retentive.engine.operation import ReadOperation
 from retentive.errors import InvalidInput
 from retentive.history.revisions import Moment, Named, moment
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, State, Usage, Version, to_datetime
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.records import time_in_id, to_us
+from retentive.values.settings import Settings
+
+R = TypeVar("R")
 
 
 def past_of(found: Snapshot, at: Named, target: MemoryPath | None = None) -> Past:
@@ -90,3 +94,35 @@ class Past(Snapshot):
 def _memory(version: Version) -> Memory:
     created_us = time_in_id(version.memory_id)
     return Memory.of(version, version.created_at if created_us is None else to_datetime(created_us))
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf(ReadOperation[R]):
+    """Run the read operation `inner` on the state of the store at `at`."""
+
+    inner: ReadOperation[R]
+    at: Named
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name of the operation `inner` with the suffix `.as_of`."""
+        return f"{self.inner.name}.as_of"
+
+    @property
+    def for_paths(self) -> bool:  # type: ignore[override]
+        """True if callers that are limited to some paths may run `inner`."""
+        return self.inner.for_paths
+
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths of `inner`."""
+        return self.inner.paths()
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """Return the additional fields that `inner` returns for the audit entry."""
+        return self.inner.facts(result)
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> R:
+        """Run `inner` on the earlier state. Raises the errors of `past_of`."""
+        path = next(iter(self.inner.paths()), None)
+        target = None if path is None else MemoryPath.known(path)
+        return self.inner.apply(past_of(snapshot, self.at, target), settings)

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from retentive.history.changes import LoggedChange
-from retentive.history.scope import changed_between
+from retentive.history.versions import LoggedChange, changed_between
 from retentive.storage.contract import Memory, Snapshot, Version
 from retentive.values import diff
 from retentive.values.paths import ROOT

@@ -16,7 +16,7 @@ from retentive.engine.guarded_writer import GuardedWriter, WriteRules
 from retentive.engine.operation import Operation, WriteOperation
 from retentive.engine.trust.overlay import CONFIRMED
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly
-from retentive.history.scope import versions_of
+from retentive.history.versions import versions_of
 from retentive.review.proposals import forget_proposals
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Entry, Snapshot, Transaction, Version

@@ -7,15 +7,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from itertools import groupby, islice, takewhile
+from itertools import chain, groupby, islice, takewhile
 from operator import attrgetter
 from typing import TypeAlias
 
 from retentive.errors import InvalidInput, NotFound
-from retentive.history.scope import versions_in
+from retentive.history.versions import versions_in
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
@@ -168,10 +168,10 @@ def moment(found: Snapshot, named: Named, target: MemoryPath | None = None) -> M
     """
     revision = as_revision(named)
     if isinstance(revision.base, At) and not revision.back:
-        last = _last_at(found, revision.base.time)
+        last = newest_at(found, revision.base.time)
         return Moment("" if last is None else _after_change(found, last), revision.base.time)
-    version = version_at(found, revision) if revision.is_version else _newest_of_change(found, revision, target)
-    return Moment(_after_change(found, version.id), version.created_at, version)
+    version = version_at(found, revision) if revision.is_version else named_change(found, revision, target)[0]
+    return Moment(_after_change(found, version), version.created_at, version)
 
 
 def named_change(found: Snapshot, named: Named, target: MemoryPath | None = None) -> list[Version]:
@@ -182,27 +182,24 @@ def named_change(found: Snapshot, named: Named, target: MemoryPath | None = None
     versions of the command. Raises the errors of `moment`.
     """
     revision = as_revision(named)
-    if not revision.back:
-        match revision.base:
-            case Number(number):
-                return _without_external(_numbered(found, number))
-            case VersionId():
-                return _same_change(found, version_at(found, revision))
-            case _:
-                pass
-    versions: Iterable[Version]
-    match revision.base:
-        case Newest():
-            versions = versions_in(found, target)
-        case At(at):
-            last = _last_at(found, at)
-            before = "" if last is None else _after_change(found, last)
-            versions = (each for each in versions_in(found, target) if each.id < before)
-        case _:
-            newest = named_change(found, Revision(revision.base))[0]
-            back = (each for each in versions_in(found, target) if each.revision < newest.revision)
-            return _same_change(found, _nth(back, revision, revision.back - 1, target))
-    return _same_change(found, _nth(versions, revision, revision.back, target))
+    base, back, change = revision.base, revision.back, list[Version]()
+    if isinstance(base, (Number, VersionId)):
+        if isinstance(base, VersionId):
+            change = _same_change(found, version_at(found, revision))
+        else:
+            every = list(found.versions(revision_of=_any_numbered(found, base.number).id))
+            change = [version for version in every if version.actor != EXTERNAL] or every
+        if not back:
+            return change
+        back -= 1
+    versions: Iterable[Version] = versions_in(found, target)
+    if isinstance(base, At):
+        last = newest_at(found, base.time)
+        bound = "" if last is None else _after_change(found, last)
+        versions = (each for each in versions if each.id < bound)
+    elif change:
+        versions = (each for each in versions if each.revision < change[0].revision)
+    return _same_change(found, _nth(versions, revision, back, target))
 
 
 def one_version(found: Snapshot, named: Named, target: MemoryPath | None = None) -> Version:
@@ -266,82 +263,40 @@ def _same_change(found: Snapshot, version: Version) -> list[Version]:
     return [each for each in found.versions(revision_of=version.id) if each.actor == version.actor]
 
 
-def _without_external(versions: list[Version]) -> list[Version]:
-    return [version for version in versions if version.actor != EXTERNAL] or versions
-
-
-def _newest_of_change(found: Snapshot, revision: Revision, target: MemoryPath | None) -> Version:
-    """Return the newest version of the change that a revision names. This takes few reads for a revision number."""
-    if isinstance(revision.base, Number) and not revision.back:
-        any_of_it = _any_numbered(found, revision.base.number)
-        newest = next(found.versions(revision_of=any_of_it.id, limit=1))
-        if newest.actor != EXTERNAL:
-            return newest
-    return named_change(found, revision, target)[0]
-
-
-def _numbered(found: Snapshot, number: int) -> list[Version]:
-    """Return all versions with the revision number `number`, newest first. Raises `NotFound`."""
-    return list(found.versions(revision_of=_any_numbered(found, number).id))
-
-
 def _any_numbered(found: Snapshot, number: int) -> Version:
     """Return one of the versions with the revision number `number`, whichever is found first. Raises `NotFound`."""
     newest = next(found.versions(limit=1), None)
     if newest is None or number > newest.revision:
         last = "the store has no changes" if newest is None else f"the newest change is r{newest.revision}"
         raise NotFound(f"there is no change r{number} in the memory store; {last}")
-    version = _near(found, newest, number)
-    if version is None or version.revision != number:
-        version = next((each for each in _down_to(found, number) if each.revision == number), None)
-    if version is None:
-        raise NotFound(
-            f"the change r{number} has no versions; they were removed later, or the change only removed other versions"
-        )
-    return version
-
-
-def _near(found: Snapshot, newest: Version, number: int) -> Version | None:
-    """Search for a version with the revision number `number`, by bisection over the times in version ids.
-
-    If no version has this number, the result is a version with a higher number. Returns None if ids contain no times.
-    """
-    high = time_in_id(newest.id)
-    if high is None:
-        return None
-    low, high = 0, high + 1  # the revision of the newest version before `high` is at least `number`
-    version: Version | None = newest
-    while high - low > 1:
+    version, low, high = newest, 0, (time_in_id(newest.id) or 0) + 1
+    while version.revision != number and high - low > 1:  # bisection over the times in version ids
         middle = (low + high) // 2
         there = next(found.versions(before=f"{_VERSION}{middle:014x}", limit=1), None)
-        if there is not None and there.revision == number:
-            return there
-        if there is not None and there.revision > number:
+        if there is not None and there.revision >= number:
             high, version = middle, there
         else:
             low = middle
-    return version
+    older = takewhile(lambda each: each.revision >= number, all_versions(found, before=version.id))
+    numbered = next((each for each in chain((version,), older) if each.revision == number), None)
+    if numbered is None:
+        raise NotFound(
+            f"the change r{number} has no versions; they were removed later, or the change only removed other versions"
+        )
+    return numbered
 
 
-def _down_to(found: Snapshot, number: int) -> Iterator[Version]:
-    for version in all_versions(found):
-        if version.revision < number:
-            return
-        yield version
-
-
-def _last_at(found: Snapshot, at: datetime) -> str | None:
-    """Return the id of the newest version up to a time, or None if all versions are newer."""
+def newest_at(found: Snapshot, at: datetime) -> Version | None:
+    """Return the newest version up to a time, or None if all versions are newer."""
     newest = next(found.versions(limit=1), None)
     if newest is None or newest.created_at <= at:
-        return None if newest is None else newest.id
-    if time_in_id(newest.id) is not None:  # the id encodes the time in microseconds
-        before = f"{_VERSION}{max(to_us(at) + 1, 0):014x}"
-        return next((version.id for version in found.versions(before=before, limit=1)), None)
-    return next((version.id for version in all_versions(found) if version.created_at <= at), None)
+        return newest
+    if time_in_id(newest.id) is None:
+        return next((version for version in all_versions(found) if version.created_at <= at), None)
+    return next(found.versions(before=f"{_VERSION}{max(to_us(at) + 1, 0):014x}", limit=1), None)
 
 
-def _after_change(found: Snapshot, version_id: str) -> str:
-    """Return the lowest bound above the ids of all versions of a change. `version_id` is one of these ids."""
-    newest = next((version.id for version in found.versions(revision_of=version_id, limit=1)), version_id)
-    return max(newest, version_id) + "!"  # sorts right after the id
+def _after_change(found: Snapshot, version: Version) -> str:
+    """Return the lowest bound above the ids of all versions of the change of `version`."""
+    newest = next((each.id for each in found.versions(revision_of=version.id, limit=1)), version.id)
+    return max(newest, version.id) + "!"  # sorts right after the id

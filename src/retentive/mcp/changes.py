@@ -16,7 +16,7 @@ from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.types import INTERNAL_ERROR
 
 from retentive.errors import RetentiveError
-from retentive.history.changes import Predecessors
+from retentive.history.versions import Predecessors
 from retentive.mcp.uris import uri_of
 from retentive.remote import remote_store
 from retentive.store import MemoryStore, core_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from retentive.errors import InvalidInput, NotFound
-from retentive.history.changes import LoggedChange
 from retentive.history.differences import MemoryDifference, difference_of
 from retentive.history.revisions import At, Number, Revision, VersionId
+from retentive.history.versions import LoggedChange
 from retentive.remote import objects
 from retentive.remote.methods import PAGE, no_route, pages
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.apply import RestoreOutcome
-from retentive.history.changes import LoggedChange
 from retentive.history.differences import Differences, MemoryDifference
 from retentive.history.history import BlameLine, History
-from retentive.history.pages import Feed, ListedVersion
+from retentive.history.log import Feed, ListedVersion, LogFilter, no_memory
 from retentive.history.plan import Mode
-from retentive.history.reads import LogFilter, no_memory
 from retentive.history.removal import Removed
 from retentive.history.revisions import Named, Revision, as_revision
+from retentive.history.versions import LoggedChange
 from retentive.remote import comparing, objects
 from retentive.remote.methods import exchange, no_route, pages
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment

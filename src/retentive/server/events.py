@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 from retentive.engine.events import StoreEvent
 from retentive.errors import RetentiveError
-from retentive.history.pages import Feed, feed, position_of
+from retentive.history.log import Feed, feed, position_of
 from retentive.server.calls import Events, Json
 from retentive.server.errors import HttpError
 from retentive.server.objects import memory_version, store_event

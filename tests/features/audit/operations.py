@@ -11,7 +11,7 @@ from retentive import MemoryStore, Mounts
 from retentive.console.pages.tree import ListLevels
 from retentive.engine.queries import list_memories
 from retentive.history.operations import Preview, Restore
-from retentive.history.reads import AsOf
+from retentive.history.past import AsOf
 from retentive.stats import stats
 from retentive.stats.memory_use import memory_use
 from retentive.transfer.export import export_files

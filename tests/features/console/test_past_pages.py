@@ -14,7 +14,7 @@ import retentive
 from retentive import MemoryStore
 from retentive.console.pages import listing
 from retentive.console.web import console
-from retentive.history.since import since
+from retentive.history.log import since
 from retentive.store import core_of
 from support.console import Person, Seen
 from support.http_api import Api, serving

@@ -13,14 +13,11 @@ import pytest
 from retentive import Actor, InvalidInput, Memory, MemoryStore, NotFound
 from retentive.history.differences import Differences
 from retentive.history.past import past_of
-from retentive.history.reads import LogFilter, log
 from retentive.storage.contract import Selection, Snapshot, Version
 from retentive.storage.overlay import Overlay
 from retentive.storage.paging import FIRST_PAGES, all_versions
 from retentive.store import core_of
 from retentive.values.diff import as_text
-from retentive.values.paths import MemoryPath
-from retentive.values.settings import DEFAULTS
 from support.places import EVERYWHERE, opened
 
 from .changes import A, B, C, create, replace, run
@@ -57,29 +54,6 @@ def test_the_newest_change_needs_few_rows(tmp_path: Path) -> None:
         asked, ids = core_of(store).backend.read(store.id, work)
         assert asked == FIRST_PAGES[0]
         assert ids == [version.id for version in store.versions()]
-
-
-@pytest.mark.parametrize("target", [None, A, "memory_id"])
-def test_a_log_with_a_limit_reads_no_other_versions(tmp_path: Path, target: str | None) -> None:
-    """With conditions, this number is not known beforehand."""
-    with opened("sqlite", tmp_path) as place:
-        store = place.store()
-        for text in map(str, range(150)):
-            store.write(A, text)
-        path = None if target is None else MemoryPath.parse(A)
-        memory_id = store.versions()[0].memory_id if target == "memory_id" else None
-
-        def asked(only: LogFilter, limit: int) -> int:
-            def work(snapshot: Snapshot) -> int:
-                counted = Counted(snapshot)
-                made = log(path, memory_id, only, limit, lambda _: DEFAULTS)
-                assert made.work(counted) == list(store.versions(limit=limit))
-                return counted.asked
-
-            return core_of(store).backend.read(store.id, work)
-
-        assert [asked(LogFilter(), limit) for limit in (0, 1, 7, 120)] == [0, 1, 7, 120]
-        assert asked(LogFilter(operation="modified"), 1) == FIRST_PAGES[0]
 
 
 def test_the_log_follows_renames_and_takes_filters(store: MemoryStore) -> None:

@@ -15,7 +15,7 @@ from retentive import MemoryStore
 from retentive.engine.operation import Read
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.differences import Compare, Differences
-from retentive.history.reads import LogFilter
+from retentive.history.log import LogFilter
 from retentive.history.revisions import as_revision, version_at
 from retentive.storage.contract import Version
 from retentive.storage.sql import SqlSnapshot

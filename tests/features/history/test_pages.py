@@ -11,8 +11,8 @@ import retentive
 from retentive import InvalidInput, MemoryStore, Retentive
 from retentive.engine import events
 from retentive.engine.events import StoreEvent
-from retentive.history import pages
-from retentive.history.reads import LogFilter
+from retentive.history import log
+from retentive.history.log import LogFilter
 from support.places import COMPARED, opened
 
 A, B, C = "/memories/a.md", "/memories/d/b.md", "/memories/d/c.md"
@@ -102,8 +102,8 @@ def test_a_page_has_texts(local: MemoryStore) -> None:
 
 def test_a_page_with_few_matches_ends_early(local: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has a cursor, from which the next page continues."""
-    monkeypatch.setattr(pages, "MAX_SCANNED", 2)
-    monkeypatch.setattr(pages, "PAGE_VERSIONS", 2)
+    monkeypatch.setattr(log, "MAX_SCANNED", 2)
+    monkeypatch.setattr(log, "PAGE_VERSIONS", 2)
     filled(local)
     first = local.history.page(only=LogFilter(operation="created"))
     assert (first.items, first.next) == ((), local.versions()[1].id)

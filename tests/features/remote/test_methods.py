@@ -14,7 +14,7 @@ from retentive import MemoryStore, Retentive, errors
 from retentive.audit.reader import Audit, AuditEntry
 from retentive.engine.listings import ListedDirectory, ListedMemory
 from retentive.history.history import History
-from retentive.history.reads import LogFilter
+from retentive.history.log import LogFilter
 from retentive.remote.auditing import RemoteAudit
 from retentive.remote.history import RemoteHistory
 from retentive.remote.identified import RemoteById

@@ -15,11 +15,11 @@ from retentive.console.strips import strip_of
 from retentive.console.visits import HtmlPage, PageAnswer, Visit, not_found, tool_path
 from retentive.engine.operation import Read
 from retentive.errors import NotFound, RetentiveError
-from retentive.history.changes import LoggedChange
 from retentive.history.differences import Compare, Differences
-from retentive.history.reads import LogFilter
+from retentive.history.log import LogFilter
 from retentive.history.revisions import Revision, as_revision, parse_time
 from retentive.history.revisions import moment as moment_of
+from retentive.history.versions import LoggedChange
 from retentive.server.errors import invalid
 from retentive.server.objects import VERSION_ID, moment
 from retentive.storage.contract import Operation, Snapshot, Version

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from retentive.engine.listings import Listed, ListedMemory
 from retentive.engine.operation import Read
-from retentive.history.reads import AsOf
+from retentive.history.log import Fate, SinceMoment
+from retentive.history.past import AsOf
 from retentive.history.revisions import Named
-from retentive.history.since import Fate, SinceMoment
 from retentive.storage.contract import Memory, Version
 from retentive.store import MemoryStore, core_of
 

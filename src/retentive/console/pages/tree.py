@@ -18,9 +18,8 @@ from retentive.engine.listings import Listed, ListedDirectory, ListedMemory, Lis
 from retentive.engine.operation import Read, ReadOperation
 from retentive.engine.queries import load
 from retentive.errors import CursorExpired, NotFound, Refused, RetentiveError
-from retentive.history.past import past_of
-from retentive.history.reads import AsOf
-from retentive.history.since import SinceMoment, since
+from retentive.history.log import SinceMoment, since
+from retentive.history.past import AsOf, past_of
 from retentive.server.errors import HttpError, invalid
 from retentive.server.objects import moment
 from retentive.storage.contract import Snapshot, Version

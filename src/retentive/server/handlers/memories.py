@@ -9,7 +9,7 @@ from retentive.engine.listings import ListedDirectory, ListingCursor, ListMemori
 from retentive.engine.operation import ReadOperation
 from retentive.engine.queries import load
 from retentive.errors import Conflict, CursorExpired, NotFound, Refused
-from retentive.history.reads import AsOf
+from retentive.history.past import AsOf
 from retentive.server import cursors
 from retentive.server.calls import Json, RouteCall
 from retentive.server.errors import HttpError, invalid, missing

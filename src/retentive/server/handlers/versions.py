@@ -11,7 +11,7 @@ from retentive.engine.operation import Read
 from retentive.engine.queries import read_version, version_fact
 from retentive.engine.trust.levels import Level, Levels, author_of
 from retentive.errors import NotFound
-from retentive.history.reads import LogFilter
+from retentive.history.log import LogFilter
 from retentive.server import cursors, objects
 from retentive.server.calls import Json, RouteCall
 from retentive.server.errors import invalid, missing

@@ -1,0 +1,321 @@
+"""Reads of the history: logs, pages of versions, earlier texts, the feed of changes, and what changed since a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from itertools import groupby, islice, takewhile
+from typing import Literal, TypeAlias, get_args
+
+from retentive.engine.events import StoreEvent, events_of, has_lost_events, head_of
+from retentive.engine.listings import HISTORY, PRUNED
+from retentive.engine.operation import Read
+from retentive.engine.queries import version_fact
+from retentive.engine.trust.levels import Level, Levels, author_of, check_level, session_of
+from retentive.errors import InvalidInput, NotFound
+from retentive.history.past import past_of
+from retentive.history.revisions import Named, Revision, check_zone, moment, one_version
+from retentive.history.versions import LoggedChange, Predecessors, grouped, versions_in
+from retentive.storage.contract import Operation, Snapshot, Version
+from retentive.storage.paging import PAGE_VERSIONS
+from retentive.values.pages import ListPage
+from retentive.values.paths import MemoryPath
+from retentive.values.patterns import check_actor_pattern, check_name_pattern, matches_actor
+from retentive.values.records import to_us
+from retentive.values.settings import DEFAULTS, Settings
+from retentive.values.text import decoded
+
+SettingsOf: TypeAlias = Callable[[Snapshot], Settings]
+MAX_SCANNED = 5_000  # versions that one page reads; a page with few matches then ends early
+_VERSION = "memver_"
+_TIME_DIGITS = 14
+
+
+@dataclass(frozen=True, slots=True)
+class LogFilter:
+    """Conditions that the versions of a log must meet. None means no condition. Raises `InvalidInput`.
+
+    `actor`, `source`, `session`, `integration` and `flag` are patterns. `trust` is the trust level of the version's
+    author; earlier contributors do not count.
+    """
+
+    actor: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    operation: Operation | None = None
+    source: str | None = None
+    session: str | None = None
+    integration: str | None = None
+    flag: str | None = None
+    trust: Level | None = None
+
+    def __post_init__(self) -> None:
+        if self.actor is not None:
+            check_actor_pattern(self.actor)
+        for pattern in (self.source, self.session, self.integration, self.flag):
+            if pattern is not None:
+                check_name_pattern(pattern)
+        check_level(self.trust)
+        if self.operation is not None and self.operation not in get_args(Operation):
+            raise InvalidInput(f"the operation must be one of {', '.join(get_args(Operation))}")
+        for time in (self.since, self.until):
+            check_zone(time)
+
+    def chosen(self, versions: Iterable[Version], settings: Settings = DEFAULTS) -> Iterable[Version]:
+        """Return the matching versions. `versions` must be newest first. `settings` determine the trust levels."""
+        since, levels = self.since, Levels(settings)
+        if since is not None:
+            versions = takewhile(lambda version: version.created_at >= since, versions)
+        return (
+            version
+            for version in versions
+            if self.fits(version) and (self.trust is None or levels.of(author_of(version)) == self.trust)
+        )
+
+    def fits(self, version: Version) -> bool:
+        """Return whether a version meets all conditions other than `since` and `trust`."""
+        if self.operation not in {None, version.operation} or (self.until and version.created_at > self.until):
+            return False
+        if self.actor is not None and not matches_actor(self.actor, str(version.actor or "")):
+            return False
+        if not (self.source or self.session or self.integration or self.flag):
+            return True
+        made = version.provenance
+        pairs = (self.source, made.source), (self.session, session_of(version)), (self.integration, made.integration)
+        return all(pattern is None or (name and matches_actor(pattern, name)) for pattern, name in pairs) and (
+            self.flag is None or any(matches_actor(self.flag, kind) for _, kind in made.flags)
+        )
+
+
+def log(
+    path: MemoryPath | None, memory_id: str | None, only: LogFilter, limit: int | None, settings_of: SettingsOf
+) -> Read[list[Version]]:
+    """Return an operation that lists versions, newest first.
+
+    These are the versions of the store, of one memory across renames, or of all memories below a directory.
+    """
+    _check_limit(limit)
+
+    def work(snapshot: Snapshot) -> list[Version]:
+        return list(islice(only.chosen(versions_in(snapshot, path, memory_id), settings_of(snapshot)), limit))
+
+    return Read("log", work, path, needs_external_edits=True, sees_all=True)
+
+
+def changes(
+    path: MemoryPath | None, only: LogFilter, limit: int | None, settings_of: SettingsOf
+) -> Read[list[LoggedChange]]:
+    """Return an operation that lists the versions of `log`, grouped into changes, newest first."""
+    _check_limit(limit)
+
+    def work(snapshot: Snapshot) -> list[LoggedChange]:
+        known = Predecessors(snapshot)
+        versions = known.watch(versions_in(snapshot, path))
+        found = grouped(only.chosen(versions, settings_of(snapshot)), known, limit)
+        if not found and path is not None and not path.is_root and next(versions_in(snapshot, path), None) is None:
+            raise no_memory(path.text)
+        return found
+
+    return Read("log", work, path, needs_external_edits=True, sees_all=True)
+
+
+def no_memory(path: str) -> NotFound:
+    """Return the error for a path at which no memory is or was."""
+    return NotFound(f"there is no memory at or below {path}, and there was none before")
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and limit < 0:
+        raise InvalidInput("`limit` must be an integer of at least 0")
+
+
+def show(revision: Revision, path: MemoryPath | None) -> Read[tuple[Version, str | None]]:
+    """Return an operation that reads the only version that `revision` names at or below `path`, and its text.
+
+    The text is None for a deletion or a redacted version. The operation raises `NotFound` and `InvalidInput`.
+    """
+
+    def work(snapshot: Snapshot) -> tuple[Version, str | None]:
+        version, data = snapshot.version(one_version(snapshot, revision, path).id)
+        return version, None if data is None else decoded(data)
+
+    return Read("show", work, path, facts_of=lambda found: version_fact(found[0]))
+
+
+def text_at(path: MemoryPath, at: Revision) -> Read[tuple[Version, str]]:
+    """Return an operation that reads the version and the text that the memory at a path had. Raises `NotFound`."""
+
+    def work(snapshot: Snapshot) -> tuple[Version, str]:
+        memory = past_of(snapshot, at, path).get(path.text).memory
+        if memory is None:
+            raise NotFound(f"there was no memory at {path.written} at that time")
+        version, data = snapshot.version(memory.version_id)
+        return version, decoded(data)
+
+    return Read("text_at", work, path, lambda found: version_fact(found[0]))
+
+
+def lineage(path: MemoryPath) -> Read[list[tuple[Version, str]]]:
+    """Return an operation that reads the versions of the memory at a path that have a text, oldest first."""
+
+    def work(snapshot: Snapshot) -> list[tuple[Version, str]]:
+        memory = snapshot.get(path.text).memory
+        if memory is None:
+            raise NotFound(f"there is no memory at {path.written}")
+        versions = (snapshot.version(each.id) for each in snapshot.versions(memory_id=memory.id, oldest_first=True))
+        return [(version, decoded(data)) for version, data in versions if data is not None]
+
+    return Read("blame", work, path, sees_all=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedVersion:
+    """Version in a page, with its text if texts were requested. A deletion or a redacted version has no text."""
+
+    version: Version
+    text: str | None = field(default=None, repr=False)
+
+
+def version_page(
+    target: MemoryPath | None,
+    memory_id: str | None,
+    only: LogFilter,
+    settings_of: SettingsOf,
+    *,
+    oldest_first: bool,
+    after: str | None,
+    limit: int,
+    texts: bool,
+) -> Read[ListPage[ListedVersion, str]]:
+    """Return an operation that reads a page of versions. The cursor of the next page is the id of a version."""
+    below = None if target is None or target.is_root else target.text + "/"
+    matching = replace(only, since=None)  # version ids begin with the time: `since` and `until` are bounds of ids
+    low = None if only.since is None else f"{_VERSION}{max(to_us(only.since), 0):014x}"
+    high = None if only.until is None else f"{_VERSION}{max(to_us(only.until) + 1, 0):014x}"
+
+    def work(snapshot: Snapshot) -> ListPage[ListedVersion, str]:
+        settings, found, last, left, is_end = settings_of(snapshot), list[Version](), after, MAX_SCANNED, False
+        while len(found) <= limit and left > 0 and not is_end:
+            size = min(PAGE_VERSIONS, left)
+            bounds = {"after": low, "before": high}
+            if last is not None and oldest_first:
+                bounds["after"] = max(low or "", last)
+            elif last is not None:
+                bounds["before"] = last if high is None else min(high, last)
+            page = list(snapshot.versions(memory_id=memory_id, limit=size, oldest_first=oldest_first, **bounds))
+            within = (each for each in page if below is None or f"{each.path}/".startswith(below))
+            found += matching.chosen(within, settings)
+            is_end, last, left = len(page) < size, page[-1].id if page else last, left - size
+        items = tuple(ListedVersion(each, _text(snapshot, each) if texts else None) for each in found[:limit])
+        if len(found) > limit:
+            return ListPage(items, found[limit - 1].id)
+        return ListPage(items, None if is_end else last)
+
+    return Read("versions", work, target)
+
+
+def _text(snapshot: Snapshot, version: Version) -> str | None:
+    data = snapshot.version(version.id)[1]
+    return None if data is None else decoded(data, path=version.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Changes in the order in which they happened. `next` is the cursor for later changes.
+
+    If `has_gap` is true, changes after the given cursor may be missing, because versions were pruned or old events were
+    removed.
+    """
+
+    items: tuple[Version | StoreEvent, ...]
+    next: str
+    has_gap: bool = False
+
+
+def feed(after: str, limit: int) -> Read[Feed]:
+    """Return an operation that reads the changes after a cursor: the id of a version or an event without its prefix."""
+
+    def work(snapshot: Snapshot) -> Feed:
+        versions = snapshot.versions(after=_VERSION + after, oldest_first=True, limit=limit)
+        found: list[Version | StoreEvent] = [*versions, *events_of(snapshot, after=f"evt_{after}", limit=limit)]
+        found = sorted(found, key=lambda each: position_of(each.id))[:limit]
+        pruned = snapshot.get_record(HISTORY, PRUNED)
+        is_pruned = pruned is not None and after[:_TIME_DIGITS] < f"{int(pruned):014x}"
+        has_gap = is_pruned or has_lost_events(snapshot, f"evt_{after}")
+        return Feed(tuple(found), position_of(found[-1].id) if found else after, has_gap)
+
+    return Read("feed", work)
+
+
+def newest_position(snapshot: Snapshot) -> str:
+    """Return the cursor of the newest change. It is empty if there are no changes."""
+    versions = (position_of(version.id) for version in snapshot.versions(limit=1))
+    return max([*versions, position_of(head_of(snapshot).newest)])
+
+
+def position_of(change_id: str) -> str:
+    """Return the id of a version or an event without its prefix. The result sorts by time."""
+    return change_id.partition("_")[2]
+
+
+Fate: TypeAlias = Literal["new", "changed", "gone"]
+
+
+@dataclass(frozen=True)
+class SinceMoment:
+    """Summary of the changes to a store since an earlier time.
+
+    `fates` lists the memories that are new, changed or gone. It maps the id of each memory to its fate (`new`,
+    `changed` or `gone`) and to its newest version. A memory that was created and deleted since that time is left out.
+    `last` is the newest version at that time. `changes` is the number of changes, and `actors` is the number of their
+    actors. If `is_cut` is true, there were more versions than the limit, and the oldest of them are left out.
+    """
+
+    last: Version | None
+    changes: int
+    actors: int
+    is_cut: bool
+    fates: Mapping[str, tuple[Fate, Version]] = field(default_factory=dict)
+
+    def count(self, fate: Fate) -> int:
+        """Return the number of memories with this fate."""
+        return sum(found == fate for found, _ in self.fates.values())
+
+    def below(self, directory: str, fate: Fate) -> int:
+        """Return the number of memories with this fate below a directory."""
+        return self._below[directory, fate]
+
+    @cached_property
+    def _below(self) -> Counter[tuple[str, Fate]]:
+        found: Counter[tuple[str, Fate]] = Counter()
+        for fate, version in self.fates.values():
+            directory = version.path.rpartition("/")[0]
+            while directory:
+                found[directory, fate] += 1
+                directory = directory.rpartition("/")[0]
+        return found
+
+
+def since(at: Named, limit: int) -> Read[SinceMoment]:
+    """Return an operation that reads at most `limit` versions since an earlier time. Raises the errors of `moment`."""
+
+    def work(snapshot: Snapshot) -> SinceMoment:
+        bound = moment(snapshot, at).bound
+        versions = list(snapshot.versions(after=bound, limit=limit + 1))
+        last = next(snapshot.versions(before=bound, limit=1), None) if bound else None
+        read, fates = versions[:limit], dict[str, tuple[Fate, Version]]()
+        for memory_id, group in groupby(
+            sorted(read, key=lambda each: (each.memory_id, each.id)), lambda each: each.memory_id
+        ):
+            first, *others = group
+            newest = others[-1] if others else first
+            was, is_there = first.operation != "created", newest.operation != "deleted"
+            if was or is_there:
+                fates[memory_id] = ("changed" if was and is_there else "new" if is_there else "gone"), newest
+        actors = {str(each.actor or "") for each in read}
+        return SinceMoment(last, len({each.revision for each in read}), len(actors), len(versions) > limit, fates)
+
+    return Read("log", work)

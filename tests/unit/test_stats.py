@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import retentive
 from retentive import MemoryStore
-from retentive.stats import TOP, stats
-from retentive.stats.memory_use import USED_DAYS, memory_use
+from retentive.stats import TOP, USED_DAYS, memory_use, stats
 from support.model import Model
 from support.walk import Walk
 

@@ -12,8 +12,7 @@ from retentive.console.pages.tree import ListLevels
 from retentive.engine.queries import list_memories
 from retentive.history.operations import Preview, Restore
 from retentive.history.past import AsOf
-from retentive.stats import stats
-from retentive.stats.memory_use import memory_use
+from retentive.stats import memory_use, stats
 from retentive.transfer.export import export_files
 from retentive.transfer.import_files import Import
 from retentive.transfer.sources import DirectorySource

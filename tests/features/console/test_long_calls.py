@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from retentive import MemoryStore
+from retentive import MemoryStore, stats
 from retentive.console import progress
 from retentive.console.pages import usage
 from retentive.console.searching import SearchAll
 from retentive.server.calls import Streamed
 from retentive.server.handlers import transfers
-from retentive.stats import memory_use
 from support.console import Person
 
 END_S = 30
@@ -132,15 +131,15 @@ def test_an_unexpected_error_is_shown_and_logged(
 
 def test_the_use_of_memories_is_counted_with_progress(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of the function ends the call."""
-    monkeypatch.setattr(memory_use, "PROGRESS_MEMORIES", 2)
+    monkeypatch.setattr(stats, "PROGRESS_MEMORIES", 2)
     for number in range(5):
         store.create(f"/memories/many/{number}.md", "x\n")
     told: list[int] = []
-    assert memory_use.memory_use(store, progress=told.append).memories == 7
+    assert stats.memory_use(store, progress=told.append).memories == 7
     assert told == [0, 2, 4, 6]
 
     def stop(_: int) -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        memory_use.memory_use(store, progress=stop)
+        stats.memory_use(store, progress=stop)

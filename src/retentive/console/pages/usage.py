@@ -14,8 +14,7 @@ from retentive.console.progress import steps_of
 from retentive.console.strips import changes_of_days, last_days
 from retentive.console.visits import Download, HtmlPage, PageAnswer, Visit
 from retentive.engine.operation import AuditOnly, Read
-from retentive.stats import TOP
-from retentive.stats.memory_use import USED_DAYS, memory_use
+from retentive.stats import TOP, USED_DAYS, memory_use
 from retentive.storage.contract import Snapshot, Version
 from retentive.store import MemoryStore, core_of
 

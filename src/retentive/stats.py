@@ -1,0 +1,360 @@
+"""Statistics of a memory store: sizes, daily activity, use of memories, active actors, limits and expiry."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from heapq import nlargest, nsmallest
+from typing import NamedTuple
+
+from retentive.engine.guarded_writer import NEAR
+from retentive.engine.operation import ReadOperation
+from retentive.engine.trust.levels import described, is_used
+from retentive.engine.trust.overlay import Assessment
+from retentive.history.expiry_rules import days_left
+from retentive.redaction.examiner import TextExaminer
+from retentive.review.proposals import PROPOSAL
+from retentive.storage.contract import Memory, Snapshot, StoreInfo, Version
+from retentive.storage.paging import all_versions
+from retentive.store import MemoryStore, core_of
+from retentive.values.paths import ROOT
+from retentive.values.settings import Settings
+from retentive.values.text import decoded
+
+DAYS = 30
+SOON_DAYS = 7.0
+USED_DAYS = 30
+"""A memory counts as used if it was viewed or changed within this number of days."""
+TOP = 10
+PROGRESS_MEMORIES = 1_000
+"""Number of memories after which progress is reported."""
+_MAX_DAYS = 36_600
+
+
+class Day(NamedTuple):
+    """Activity of one day in UTC.
+
+    `created`, `modified` and `deleted` are numbers of changes. `size_bytes` is the total size of all memories at the
+    end of the day.
+    """
+
+    day: date
+    created: int
+    modified: int
+    deleted: int
+    size_bytes: int
+
+    @property
+    def changes(self) -> int:
+        """Number of changes on this day."""
+        return self.created + self.modified + self.deleted
+
+
+class Sized(NamedTuple):
+    """Path and size of a memory."""
+
+    path: str
+    size_bytes: int
+
+
+class Changed(NamedTuple):
+    """Number of changes of a memory in the period of the statistics.
+
+    If the memory was deleted, `path` is its last path.
+    """
+
+    path: str
+    changes: int
+
+
+class Flagged(NamedTuple):
+    """Line in a memory that may contain a sensitive value. `kinds` names the kinds of values."""
+
+    path: str
+    line: int
+    kinds: str
+
+
+class Doubted(NamedTuple):
+    """Memory that is not trusted: its level is `unconfirmed` or `quarantined`.
+
+    `contributors` describes those writers of the text who are neither trusted nor confirmed.
+    """
+
+    level: str
+    path: str
+    contributors: str
+
+
+class Used(NamedTuple):
+    """Path of a memory, and the time when it was last viewed or changed. Times of views are exact to the hour."""
+
+    path: str
+    at: datetime
+
+
+class Near(NamedTuple):
+    """Limit that is at least 80 % used.
+
+    `limit_name` is the name of the setting that defines the limit, and `present` is the current usage. `path` is the
+    path of the memory if the limit is for one memory, else None.
+    """
+
+    limit_name: str
+    path: str | None
+    present: int
+    limit: int
+
+
+class Expiring(NamedTuple):
+    """Memory that is deleted in `in_days` days unless someone uses it. `in_days` is negative if deletion is overdue."""
+
+    path: str
+    in_days: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Statistics of one state of a memory store.
+
+    `versions_bytes` is the total size of the texts of all versions. A rename stores no text. `days` has an entry for
+    each of the last `window_days` days; the last entry is today. If versions were pruned or redacted, the entries of
+    earlier days are incomplete. `actors` and `most_changed` count the changes of the last `window_days` days.
+    `proposals` is the number of proposals that wait for review.
+    """
+
+    store_id: str
+    key: str | None
+    at: datetime
+    window_days: int
+    memories: int
+    size_bytes: int
+    versions: int
+    versions_bytes: int
+    days: tuple[Day, ...]
+    biggest: tuple[Sized, ...]
+    least_used: tuple[Used, ...]
+    most_changed: tuple[Changed, ...]
+    actors: tuple[tuple[str, int], ...]
+    near: tuple[Near, ...]
+    expiring: tuple[Expiring, ...]
+    proposals: int
+    flagged: tuple[Flagged, ...]
+    doubted: tuple[Doubted, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Figures about the use of the memories that the caller may see.
+
+    `used` is the number of memories that were viewed or changed in the last `USED_DAYS` days. Times of views can be
+    wrong by an hour. `biggest` has the largest memories. `least_used` has memories that were not used in these days,
+    sorted by the time of the last use, oldest first. Both lists have at most `TOP` entries.
+    """
+
+    memories: int
+    size_bytes: int
+    used: int
+    biggest: tuple[Sized, ...]
+    least_used: tuple[Used, ...]
+
+    @property
+    def used_percent(self) -> int:
+        """Percentage of the memories that were used in the last `USED_DAYS` days. 100 if there are no memories."""
+        return 100 * self.used // self.memories if self.memories else 100
+
+
+def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
+    """Return the statistics of a memory store. Reads all its memories and all its versions once.
+
+    Each of these lists has at most `TOP` entries: the largest, the least used, the most changed and the expiring
+    memories, and the actors. Raises the errors of storage.
+    """
+    core = core_of(store)
+    window = min(max(days, 1), _MAX_DAYS)
+    return core.result_of(ReadStats(core.info, core.accesses.of(core.id), core.clock(), window, core.examiner))
+
+
+def memory_use(store: MemoryStore, *, progress: Callable[[int], None] | None = None) -> MemoryUse:
+    """Return figures about the use of the memories of a store. Raises the errors of storage.
+
+    A caller that is limited to some paths gets only the figures of the memories at these paths. `progress` is called
+    repeatedly with the number of memories read so far. If it raises an error, the call ends with this error.
+    """
+    core = core_of(store)
+    return core.result_of(ReadUse(core.accesses.of(core.id), core.clock(), progress))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadUse(ReadOperation[MemoryUse]):
+    """Compute the use of memories.
+
+    `accessed` has the time of the last view of each memory, by memory id. `now` is the current time. Both times are in
+    seconds since 1970.
+    """
+
+    name = "stats"
+    for_paths = True
+    accessed: Mapping[str, float]
+    now: float
+    progress: Callable[[int], None] | None = None
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> MemoryUse:
+        """Read all memories once, and return the figures."""
+        start = datetime.fromtimestamp(self.now, UTC) - timedelta(days=USED_DAYS)
+        sizes: list[tuple[int, str]] = []
+        idle: list[tuple[datetime, str]] = []
+        for number, (memory, _) in enumerate(snapshot.list(ROOT)):
+            if self.progress is not None and number % PROGRESS_MEMORIES == 0:
+                self.progress(number)
+            sizes.append((memory.size_bytes, memory.path))
+            used = _used(memory, self.accessed)
+            if used < start:
+                idle.append((used, memory.path))
+        return MemoryUse(
+            memories=len(sizes),
+            size_bytes=sum(size for size, _ in sizes),
+            used=len(sizes) - len(idle),
+            biggest=tuple(Sized(path, size) for size, path in nlargest(TOP, sizes)),
+            least_used=tuple(Used(path, used) for used, path in nsmallest(TOP, idle)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStats(ReadOperation[Stats]):
+    """Compute the statistics of a memory store.
+
+    `accessed` has the time of the last view of each memory, by memory id. `now` is the current time. Both times are in
+    seconds since 1970. `window` is the number of days of the statistics.
+    """
+
+    name = "stats"
+    sees_all = True
+    info: StoreInfo
+    accessed: Mapping[str, float]
+    now: float
+    window: int
+    examiner: TextExaminer
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> Stats:
+        """Read all memories and versions once, and return the statistics."""
+        memories = {memory.id: memory for memory, _ in snapshot.list(ROOT)}
+        present, accessed = list(memories.values()), self.accessed
+        at = datetime.fromtimestamp(self.now, UTC)
+        past = _Past(at.date(), self.window)
+        for version in all_versions(snapshot):
+            past.add(version)
+        size_bytes = sum(memory.size_bytes for memory in present)
+        biggest = nlargest(TOP, present, key=lambda memory: memory.size_bytes)
+        used = ((_used(memory, accessed), memory.path) for memory in present)
+        left = ((days_left(memory, accessed, settings, self.now), memory.path) for memory in present)
+        assessed = Assessment(snapshot, settings, None)
+        doubted = [(memory, assessed.open_contributors(memory)) for memory in present] if is_used(settings) else []
+        flagged = [memory for memory in present if memory.id in past.flagged]
+        return Stats(
+            store_id=self.info.id,
+            key=self.info.key,
+            at=at,
+            window_days=self.window,
+            memories=len(present),
+            size_bytes=size_bytes,
+            versions=past.versions,
+            versions_bytes=past.size_bytes,
+            days=past.days(size_bytes),
+            biggest=tuple(Sized(memory.path, memory.size_bytes) for memory in biggest),
+            least_used=tuple(Used(path, last) for last, path in nsmallest(TOP, used)),
+            most_changed=tuple(
+                Changed(memories[each].path if each in memories else past.oldest[each][0].path, count)
+                for each, count in past.changed.most_common(TOP)
+            ),
+            actors=tuple(past.actors.most_common(TOP)),
+            near=tuple(_near_limits(len(present), size_bytes, biggest, settings)),
+            expiring=tuple(
+                Expiring(path, days)
+                for days, path in sorted((days, path) for days, path in left if days is not None)[:TOP]
+                if days <= SOON_DAYS
+            ),
+            proposals=sum(1 for _ in snapshot.records(PROPOSAL)),
+            flagged=tuple(line for memory in flagged for line in self._flagged(snapshot, settings, memory)),
+            doubted=tuple(
+                Doubted(assessed.level(memory), memory.path, "; ".join(map(described, who)))
+                for memory, who in doubted
+                if who
+            ),
+        )
+
+    def _flagged(self, snapshot: Snapshot, settings: Settings, memory: Memory) -> Iterator[Flagged]:
+        """Yield the lines of the current text that may contain sensitive values."""
+        text = decoded(snapshot.version(memory.version_id)[1])
+        shown = self.examiner(settings, memory.path)[0]
+        for line, kinds in self.examiner.examine(settings, text, path=memory.path).flagged:
+            yield Flagged(shown, line, kinds)
+
+
+class _Past:
+    """Counts the versions of a store by day, actor and memory. `add` must get the versions newest first.
+
+    `flagged` has the ids of memories with a version that has flagged lines. `oldest` has the oldest version so far of
+    each memory, with its size and day.
+    """
+
+    def __init__(self, today: date, window_days: int) -> None:
+        self.versions = self.size_bytes = 0
+        self.actors, self.changed = Counter[str](), Counter[str]()
+        self.flagged = set[str]()
+        self.oldest: dict[str, tuple[Version, int, date]] = {}
+        self._today, self._first = today, today - timedelta(days=window_days - 1)
+        self._counts = Counter[tuple[date, str]]()
+        self._growth = Counter[date]()
+
+    def add(self, version: Version) -> None:
+        """Count a version, and how much its memory grew from this version to the next newer one."""
+        day = min(version.created_at.date(), self._today)  # the clock of a writer may be ahead
+        size = version.size_bytes or 0
+        self.versions += 1
+        self.size_bytes += size
+        self._counts[day, version.operation] += 1
+        if day >= self._first:
+            self.changed[version.memory_id] += 1
+            if version.actor is not None:
+                self.actors[str(version.actor)] += 1
+        if '"flags"' in (version.provenance_text or "") and version.provenance.flags:  # parsing is slow
+            self.flagged.add(version.memory_id)
+        later = self.oldest.get(version.memory_id)
+        if later is not None:
+            newer, newer_size, newer_day = later
+            if version.redacted_at is not None:  # the size is unknown; assume the size after the next change
+                size = newer_size
+            self._growth[newer_day] += newer_size - size
+            if newer.sha256 is not None and newer.sha256 == version.sha256 and newer.path != version.path:
+                self.size_bytes -= newer_size  # a rename stores no text
+        self.oldest[version.memory_id] = version, size, day
+
+    def days(self, size_bytes: int) -> tuple[Day, ...]:
+        """Return the activity of each day, oldest first. `size_bytes` is the current total size of all memories."""
+        for version, size, day in self.oldest.values():
+            if version.operation == "created":  # otherwise the memory is older than the known history
+                self._growth[day] += size
+        days: list[Day] = []
+        day = self._today
+        while day >= self._first:
+            created, modified, deleted = (self._counts[day, each] for each in ("created", "modified", "deleted"))
+            days.append(Day(day, created, modified, deleted, size_bytes))
+            size_bytes -= self._growth[day]
+            day -= timedelta(days=1)
+        return tuple(reversed(days))
+
+
+def _used(memory: Memory, accessed: Mapping[str, float]) -> datetime:
+    return max(memory.updated_at, datetime.fromtimestamp(accessed.get(memory.id, 0.0), UTC))
+
+
+def _near_limits(memories: int, size_bytes: int, biggest: list[Memory], settings: Settings) -> Iterator[Near]:
+    present = [
+        Near("max_memories", None, memories, settings.max_memories),
+        Near("max_store_bytes", None, size_bytes, settings.max_store_bytes),
+        *(Near("max_memory_bytes", one.path, one.size_bytes, settings.max_memory_bytes) for one in biggest),
+    ]
+    return (one for one in present if one.limit and one.present >= one.limit * NEAR)

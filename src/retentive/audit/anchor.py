@@ -13,8 +13,8 @@ import hashlib
 import hmac
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from retentive.audit.chain import Head, canonical
@@ -27,7 +27,7 @@ from retentive.values.settings import from_text
 FORMAT = 1
 KEY_BYTES = 32
 LEAF_DIGITS = 32  # 128 bits, too many to search for a second text with the same keyed digest
-_TEXTS = ("store", "time", "newest", "previous", "signature")
+_TEXTS = ("store", "time", "newest", "settings", "previous", "signature")
 _KEY_PREFIX = "retentive-anchor-key:"
 
 
@@ -49,13 +49,8 @@ class AnchorKey:
     def create(cls, path: str) -> AnchorKey:
         """Write a random key to a new file that only its owner may read. Raises `InvalidInput` if the file exists."""
         key = cls(os.urandom(KEY_BYTES))
-        text = _KEY_PREFIX + base64.b64encode(key.secret).decode() + "\n"
         try:
-            with os.fdopen(os.open(expanded(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "w") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            sync_directory(os.path.dirname(os.path.abspath(expanded(path))))
+            _write(path, _KEY_PREFIX + base64.b64encode(key.secret).decode() + "\n", os.O_EXCL)
         except FileExistsError:
             raise InvalidInput("the key file already exists and is never overwritten; choose another file") from None
         except OSError as error:
@@ -112,23 +107,14 @@ class Anchor:
     previous: str
     signature: str
 
-    def body(self, key: AnchorKey) -> str:
-        """Return the JSON text that the signature covers: all fields of the anchor except the signature."""
-        settings = {"settings": self.settings} if self.settings else {}
-        return canonical(settings | {
-            "format": FORMAT,
-            "key": key.id,
-            "store": self.store,
-            "time": self.time,
-            "head": str(self.head),
-            "newest": self.newest,
-            "previous": self.previous,
-            "versions": self.versions,
-        })  # fmt: skip
+    def body(self, key: AnchorKey) -> dict[str, object]:
+        """Return the fields that the signature covers: all fields of the anchor except the signature."""
+        named = {name: value for name, value in asdict(self).items() if name != "signature"}
+        return named | {"format": FORMAT, "key": key.id, "head": str(self.head)}
 
-    def to_line(self, key: AnchorKey) -> str:
-        """Return the anchor as one line of an anchor file, with its signature."""
-        return canonical(json.loads(self.body(key)) | {"signature": self.signature}) + "\n"
+    def expected_signature(self, key: AnchorKey) -> str:
+        """Return the signature that the anchor must have."""
+        return key.sign(canonical(self.body(key)))
 
 
 def new_anchor(
@@ -146,14 +132,12 @@ def new_anchor(
     `leaves` maps the ids of versions to their digests. `settings` is the text of the stored settings. The anchor
     contains only the versions newer than `before`.
     """
-    last = "" if before is None else before.newest
+    last, previous = ("", "") if before is None else (before.newest, before.signature)
     added = {version: leaf for version, leaf in leaves.items() if version > last}
-    newest = max(added, default=last)
-    previous = "" if before is None else before.signature
-    time = at.isoformat(timespec="seconds")
+    time, newest = at.isoformat(timespec="seconds"), max(added, default=last)
     digest = key.settings_digest(settings) if from_text(settings).audit else ""
     unsigned = Anchor(store, time, head, added, newest, digest, previous, "")
-    return replace(unsigned, signature=key.sign(unsigned.body(key)))
+    return replace(unsigned, signature=unsigned.expected_signature(key))
 
 
 def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = False) -> list[Anchor]:
@@ -167,7 +151,7 @@ def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = Fa
     found: list[Anchor] = []
     for number, line in enumerate(_content(path, "anchor file").splitlines(), start=1):
         anchor = _parsed(line, number, key)
-        if not hmac.compare_digest(anchor.signature, key.sign(anchor.body(key))):
+        if not hmac.compare_digest(anchor.signature, anchor.expected_signature(key)):
             raise Damaged(f"line {number} of the anchor file was modified")
         if anchor.store != store:
             continue
@@ -180,43 +164,46 @@ def read_anchors(path: str, key: AnchorKey, store: str, *, missing_ok: bool = Fa
 def append_anchor(path: str, key: AnchorKey, anchor: Anchor) -> None:
     """Append an anchor to a file and sync the file to disk. The file is created if it does not exist."""
     try:
-        with os.fdopen(os.open(expanded(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, FILE_MODE), "w") as file:
-            file.write(anchor.to_line(key))
-            file.flush()
-            os.fsync(file.fileno())
-        sync_directory(os.path.dirname(os.path.abspath(expanded(path))))
+        _write(path, canonical(anchor.body(key) | {"signature": anchor.signature}) + "\n", os.O_APPEND)
     except OSError as error:
         raise os_error(error) from None
 
 
 def leaves_of(key: AnchorKey, snapshot: Snapshot, versions: Iterable[Version]) -> dict[str, str]:
     """Return a dict from version ids to digests. If the text of a version cannot be read, its digest is `damaged`."""
-    return {version.id: _leaf(key, snapshot, version) for version in versions}
-
-
-def _leaf(key: AnchorKey, snapshot: Snapshot, version: Version) -> str:
-    try:
-        return key.leaf(version, snapshot.version(version.id)[1])
-    except (Damaged, NotFound, TypeError):  # SQLite returns values of a wrong type unchanged
-        return "damaged"
+    leaves: dict[str, str] = {}
+    for version in versions:
+        try:
+            leaves[version.id] = key.leaf(version, snapshot.version(version.id)[1])
+        except (Damaged, NotFound, TypeError):  # SQLite returns values of a wrong type unchanged
+            leaves[version.id] = "damaged"
+    return leaves
 
 
 def _parsed(line: str, number: int, key: AnchorKey) -> Anchor:
     try:
-        found = json.loads(line)
-        if (written := int(found["format"])) != FORMAT:
+        given = json.loads(line)
+        if (written := int(given["format"])) != FORMAT:
             known = f"this version of retentive supports only format {FORMAT}"
             raise InvalidInput(f"the anchor file has format {written}, but {known}; upgrade retentive")
-        versions = {str(version): str(leaf) for version, leaf in found["versions"].items()}
-        texts: Sequence[str] = [str(found[name]) for name in _TEXTS]
-        settings = str(found.get("settings", ""))
-        named, head = found["key"], Head.parse(found["head"])
+        versions = {str(version): str(leaf) for version, leaf in given["versions"].items()}
+        texts = {name: str(given[name]) for name in _TEXTS}
+        named, head = given["key"], Head.parse(given["head"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InvalidInput(f"line {number} of the anchor file is not an anchor") from None
     if named != key.id:
         raise InvalidInput(f"line {number} of the anchor file was signed with a different key")
-    store, time, newest, previous, signature = texts
-    return Anchor(store, time, head, versions, newest, settings, previous, signature)
+    return Anchor(head=head, versions=versions, **texts)
+
+
+def _write(path: str, text: str, flag: int) -> None:
+    """Write a text to a file of the owner, which is created if it does not exist, and sync it to disk."""
+    where = os.path.abspath(expanded(path))
+    with os.fdopen(os.open(where, os.O_WRONLY | os.O_CREAT | flag, FILE_MODE), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    sync_directory(os.path.dirname(where))
 
 
 def _content(path: str, what: str) -> str:

@@ -3,7 +3,7 @@
 An entry is one line of canonical JSON that contains the hash of the previous entry. If an entry is changed, removed or
 inserted, the hashes no longer match.
 
-The paths of an operation are stored in a separate detail record, and the entry contains only a salted digest of them.
+The paths of an operation are a second line of the record, and the entry contains only a salted digest of this line.
 When a memory is erased, its path can therefore be removed from the log without changing the entry.
 """
 
@@ -16,7 +16,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from itertools import islice, takewhile
 from typing import NamedTuple
 
 from retentive.errors import Damaged, InvalidInput
@@ -26,8 +25,8 @@ from retentive.values.paths import ancestors, is_within
 from retentive.values.records import Recorded
 from retentive.values.settings import from_text
 
-ENTRY, HEAD, DETAIL = "audit", "audit.head", "audit.detail"
-"""Record kinds. Entries and details have the entry number as key. One record contains the head of the chain."""
+ENTRY, HEAD = "audit", "audit.head"
+"""Record kinds. Entries have the entry number as key. One record contains the head of the chain."""
 FIRST = "0" * 64  # the first entry contains this instead of the hash of a previous entry
 LISTED_CHANGES = 500  # an entry with more versions lists only the first and the last, with their number and a digest
 _ENDS = 2  # number of versions that such an entry lists
@@ -122,9 +121,19 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
+def digest(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def digest_of_settings(text: str | None) -> str:
+    """Return the digest of the stored settings `text`."""
+    return digest(f"settings {text or ''}")
+
+
 def entry_hash(store_id: str, body: Mapping[str, object]) -> str:
     """Return the hash of an entry with the fields `body`. `body` includes the hash of the previous entry."""
-    return hashlib.sha256(canonical({**body, "store": store_id}).encode()).hexdigest()
+    return digest(canonical({**body, "store": store_id}))
 
 
 def head_of(snapshot: Snapshot) -> Head:
@@ -137,17 +146,16 @@ def newest_entries(snapshot: Snapshot, before: str, limit: int) -> ListPage[Audi
     """Return a page of the entries with keys lower than `before`, newest first.
 
     With an empty `before`, the page begins with the newest entry. Pass the cursor of the page as `before` to get
-    the next page. Records that cannot be parsed are skipped, so a page may have fewer than `limit` entries. At most
-    `2 * limit` records of entries are read.
+    the next page. Records that cannot be parsed are skipped, so a page may have fewer than `limit` entries.
     """
     try:
         last = seq_of(before) - 1 if before else head_of(snapshot).seq
     except InvalidInput:  # `verify` reports the malformed head
         last = 0
     first = max(last - limit, 0)
-    found = islice(snapshot.records(ENTRY, after=key_of(first), limit=2 * limit), 2 * limit)
-    records = [(key, value) for key, value in found if not before or key < before][-limit:]
-    items = _with_details(snapshot, records)[::-1]
+    records = snapshot.records(ENTRY, after=key_of(first), limit=limit)
+    values = [value for key, value in records if not before or key < before]
+    items = (entry for entry in map(parsed, reversed(values)) if entry is not None)
     return ListPage(tuple(items), key_of(first + 1) if first else None)
 
 
@@ -158,81 +166,45 @@ def oldest_entries(snapshot: Snapshot, after: str, limit: int) -> ListPage[Audit
     may have fewer than `limit` entries.
     """
     records = list(snapshot.records(ENTRY, after=after, limit=limit + 1))
-    items = _with_details(snapshot, records[:limit])
+    items = (entry for entry in (parsed(value) for _, value in records[:limit]) if entry is not None)
     return ListPage(tuple(items), records[limit - 1][0] if len(records) > limit else None)
-
-
-def _with_details(snapshot: Snapshot, records: Sequence[tuple[str, str]]) -> list[AuditEntry]:
-    """Parse the `records` of consecutive entries. The paths of each entry come from its separate detail record."""
-    if not records:
-        return []
-    first, last = records[0][0], records[-1][0]
-    before = key_of(max(seq_of(first) - 1, 0))
-    span = snapshot.records(DETAIL, after=before, limit=len(records) + 1)
-    details = dict(takewhile(lambda each: each[0] <= last, span))
-    found = (parsed(value, details.get(key)) for key, value in records)
-    return [entry for entry in found if entry is not None]
 
 
 def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Sequence[str]) -> int:
     """Append an entry with the fields `body` to the audit log, and return its number.
 
-    `paths` are the paths of the operation. They are written to a separate record, so they can be removed later.
+    `paths` are the paths of the operation. They are written to a separate line, so they can be removed later.
     """
-    head = head_of(tx)
-    seq, detail = head.seq + 1, None
-    if paths:
-        detail = canonical({"paths": list(paths), "salt": os.urandom(16).hex()})
-        tx.put_record(DETAIL, key_of(seq), detail)
-    whole = {**body, "seq": seq, "prev": head.hash}
+    head, settings = head_of(tx), tx.state.settings
+    whole: dict[str, object] = {**body, "seq": head.seq + 1, "prev": head.hash}
     if head.seq == 0 or "audit" in body:
         newest = next(tx.versions(limit=1), None)
         whole["newest"] = "" if newest is None else newest.id
-    if (head.seq == 0 or "settings" in body) and from_text(tx.state.settings).audit:
-        whole["settings_sha256"] = digest_of_settings(tx.state.settings)
-    if detail is not None:
-        whole["detail"] = digest_of_detail(detail)
-    digest = entry_hash(store_id, whole)
-    tx.put_record(ENTRY, key_of(seq), canonical({**whole, "hash": digest}))
-    tx.put_record(HEAD, _HEAD_KEY, str(Head(seq, digest)))
-    return seq
+    if (head.seq == 0 or "settings" in body) and from_text(settings).audit:
+        whole["settings_sha256"] = digest_of_settings(settings)
+    detail = canonical({"paths": list(paths), "salt": os.urandom(16).hex()}) if paths else ""
+    if detail:
+        whole["detail"] = digest(detail)
+    whole["hash"] = entry_hash(store_id, whole)
+    tx.put_record(ENTRY, key_of(head.seq + 1), f"{canonical(whole)}\n{detail}".rstrip("\n"))
+    tx.put_record(HEAD, _HEAD_KEY, f"{head.seq + 1}:{whole['hash']}")
+    return head.seq + 1
 
 
 def has_entry(snapshot: Snapshot, seq: int, entry_id: str) -> bool:
     """Return whether the entry with the number `seq` has the id `entry_id`. If so, its commit has succeeded."""
     text = snapshot.get_record(ENTRY, key_of(seq))
-    return text is not None and json.loads(text).get("id") == entry_id
+    return text is not None and json.loads(text.partition("\n")[0]).get("id") == entry_id
 
 
 def changes_field(recorded: Sequence[Recorded]) -> dict[str, object]:
     """Return the fields in which an audit entry lists the versions of its operation. `recorded` has these versions."""
-    if not recorded:
-        return {}
     if len(recorded) <= LISTED_CHANGES:
-        return {"changes": [list(each) for each in recorded]}
-    ids = [each.version_id for each in recorded]
-    digest = hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()
-    ends = (min(recorded, key=lambda each: each.version_id), max(recorded, key=lambda each: each.version_id))
-    return {"changes": [list(each) for each in ends], "count": len(ids), "versions_sha256": digest}
-
-
-def digest_of_settings(text: str | None) -> str:
-    """Return the digest of the stored settings `text`."""
-    return hashlib.sha256(f"settings {text or ''}".encode()).hexdigest()
-
-
-def last_settings(entries: Sequence[AuditEntry]) -> AuditEntry | None:
-    """Return the entry that has the digest of the present settings.
-
-    Return None if no entry has one, or if the log was switched off later, so that changes of settings have no entries.
-    """
-    found = next((each for each in reversed(entries) if each.settings_sha256 or each.audit is False), None)
-    return None if found is None or found.settings_sha256 is None else found
-
-
-def digest_of_detail(detail: str) -> str:
-    """Return the digest of a detail record. The audit entry contains the same digest."""
-    return hashlib.sha256(detail.encode()).hexdigest()
+        return {"changes": [list(each) for each in recorded]} if recorded else {}
+    ordered = sorted(recorded, key=lambda each: each.version_id)
+    ends = [list(ordered[0]), list(ordered[-1])]
+    ids = "\n".join(each.version_id for each in ordered)
+    return {"changes": ends, "count": len(ordered), "versions_sha256": digest(ids)}
 
 
 def withhold(tx: Transaction, paths: Collection[str], *, directory: str | None = None) -> list[int]:
@@ -240,7 +212,7 @@ def withhold(tx: Transaction, paths: Collection[str], *, directory: str | None =
 
     The same applies to entries that name a deleted directory above one of `paths`, or anything below one of these
     places, unless a memory with a history has that path. The entries themselves stay unchanged, because their paths are
-    in separate detail records. Returns the numbers of the entries whose paths were removed.
+    in a separate line. Returns the numbers of the entries whose paths were removed.
     """
     above = {each for path in paths for each in ancestors(path)}
     names = {*paths, *(each for each in above if not tx.get(each).exists)}
@@ -250,34 +222,21 @@ def withhold(tx: Transaction, paths: Collection[str], *, directory: str | None =
             return True
         return not names.isdisjoint(ancestors(path)) and next(tx.versions(path=path, limit=1), None) is None
 
-    found = ((seq_of(key), detail) for key, detail in tx.records(DETAIL))
-    gone = [seq for seq, detail in found if seq and any(map(is_removed, paths_of_detail(detail) or ()))]
-    for seq in gone:
-        tx.put_record(DETAIL, key_of(seq), None)
-    return gone
+    lines = ((key, *value.partition("\n")) for key, value in tx.records(ENTRY))
+    gone = [(key, entry) for key, entry, _, detail in lines if any(map(is_removed, _paths_of(detail) or ()))]
+    for key, entry in gone:
+        tx.put_record(ENTRY, key, entry)
+    return [seq_of(key) for key, _ in gone]
 
 
-def paths_of_detail(detail: str | None) -> tuple[str, ...] | None:
-    """Return the paths in a detail record, or None for a missing or damaged record."""
+def parsed(value: str) -> AuditEntry | None:
+    """Parse the record of an entry, without checking its hash. Return None if `value` is not an entry."""
+    line, _, detail = value.partition("\n")
     try:
-        return tuple(_text(path) for path in json.loads(detail or "")["paths"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
-    """Parse the stored text of an entry, without checking its hash. Return None if `value` is not an entry.
-
-    `detail` is the text of its detail record, which contains the paths of the operation.
-    """
-    try:
-        said = json.loads(value)
+        said = json.loads(line)
         changes = tuple(_recorded(each) for each in said.get("changes", ()))
-        change_count = int(said.get("count", len(changes)))
-        if change_count != len(changes) and not (len(changes) == _ENDS < change_count):
-            return None
-        switched = said.get("audit")
-        if switched is not None and not isinstance(switched, bool):
+        count, switched = int(said.get("count", len(changes))), said.get("audit")
+        if not (count == len(changes) or len(changes) == _ENDS < count) or switched not in {None, True, False}:
             return None
         return AuditEntry(
             seq=int(said["seq"]),
@@ -287,8 +246,8 @@ def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
             integration=_text(said["integration"]),
             outcome=_text(said["outcome"]),
             changes=changes,
-            change_count=change_count,
-            paths=paths_of_detail(detail) if "detail" in said else (),
+            change_count=count,
+            paths=_paths_of(detail) if "detail" in said else (),
             read=_recorded(said["read"]) if "read" in said else None,
             listed=bool(said.get("listed")),
             repeated=bool(said.get("repeated")),
@@ -305,6 +264,14 @@ def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
 
 
 _FIELDS = {each.name for each in fields(AuditEntry)} | {"id", "count", "versions_sha256", "detail", "prev"}
+
+
+def _paths_of(detail: str) -> tuple[str, ...] | None:
+    """Return the paths in the second line of a record, or None if the line is missing or damaged."""
+    try:
+        return tuple(_text(path) for path in json.loads(detail)["paths"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def _text(value: object) -> str:

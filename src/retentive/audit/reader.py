@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from retentive.audit.anchor import Anchor, AnchorKey, append_anchor, leaves_of, new_anchor, read_anchors
-from retentive.audit.chain import DETAIL, ENTRY, AuditEntry, Head, head_of, parsed
-from retentive.audit.compare import Difference
-from retentive.audit.verify import Anchored, Problem, Verified, verify
+from retentive.audit.chain import ENTRY, AuditEntry, Head, head_of, parsed
+from retentive.audit.verify import Anchored, Difference, Problem, Verified, verify
 from retentive.engine.context import StoreContext
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage import capabilities
@@ -104,8 +103,7 @@ def stored_entries(snapshot: Snapshot, since: datetime | None) -> Iterator[tuple
 
     Each item is a pair: the stored JSON, and the parsed entry. Malformed records are skipped.
     """
-    details = dict(snapshot.records(DETAIL))
-    for key, value in snapshot.records(ENTRY):
-        entry = parsed(value, details.get(key))
+    for _, value in snapshot.records(ENTRY):
+        entry = parsed(value)
         if entry is not None and (since is None or entry.time >= since):
-            yield value, entry
+            yield value.partition("\n")[0], entry

@@ -65,7 +65,6 @@ def _actor(name: str | None) -> None:
 
 READERS: Mapping[str, Reader] = {
     "audit": str,  # `audit.verify` checks the contents of audit entries
-    "audit.detail": str,
     "audit.head": str,
     CLOCK: Sighting.parse,
     CONFIRMED: _object(marks=list, by=_actor, at=float),

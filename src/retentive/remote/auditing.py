@@ -71,7 +71,8 @@ class RemoteAudit(Audit):
 
 def _entry(line: bytes) -> tuple[str, AuditEntry]:
     given = json.loads(line)
-    entry = parsed(given["stored"], json.dumps({"paths": given["paths"]}) if given["paths"] is not None else None)
+    paths = "" if given["paths"] is None else json.dumps({"paths": given["paths"]})
+    entry = parsed(f"{given['stored']}\n{paths}")
     if entry is None:
         raise Unavailable("the server answered with an entry of the audit log that cannot be parsed")
     return given["stored"], entry

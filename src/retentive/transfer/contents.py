@@ -14,7 +14,7 @@ from retentive.storage.contract import DEFAULT_WORKSPACE, Backend, Memory, Snaps
 from retentive.values.paths import ROOT
 
 RECORD_KINDS: tuple[str, ...] = (
-    "audit", "audit.detail", "audit.head", "clock", "confirmed", "erasing", "history",
+    "audit", "audit.head", "clock", "confirmed", "erasing", "history",
     "idempotency", "place", "proposal", "proposal.after", "proposal.before", "removal", "reviewed",
     "store.event", "store.head", "swept", "tombstone", "transcript", "transcript.part",
 )  # fmt: skip

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from retentive.audit.chain import DETAIL, ENTRY, HEAD, key_of
+from retentive.audit.chain import ENTRY, HEAD, key_of
 
-KINDS = (ENTRY, DETAIL, HEAD)
+KINDS = (ENTRY, HEAD)
 _TABLE = "records"  # table of the records, with the columns store, kind, name and value
 
 
@@ -42,7 +42,5 @@ class Log:
             )
 
     def cut_after(self, seq: int) -> None:
-        """Remove all later entries with their details and the head, like a person who wants to hide these entries."""
-        entries = {key: value for key, value in self.records().items() if key <= key_of(seq)}
-        self.put(entries)
-        self.put({key: value for key, value in self.records(DETAIL).items() if key in entries}, DETAIL)
+        """Remove all later entries, like a person who wants to hide these entries."""
+        self.put({key: value for key, value in self.records().items() if key <= key_of(seq)})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from retentive import InvalidInput, MemoryStore
-from retentive.audit.chain import DETAIL
+from retentive.audit.chain import ENTRY
 from support.command_line import here
 from support.places import opened
 
@@ -91,16 +91,17 @@ def test_a_path_in_use_is_not_withheld(store: MemoryStore) -> None:
     store.history.erase(PATH)
     named = {path for entry in store.audit.entries() for path in entry.paths or ()}
     assert f"/memories/{PLACE}" in named
-    assert SECRET not in str(store._core.read(lambda found: list(found.records(DETAIL))))
+    assert SECRET not in str(store._core.read(lambda found: list(found.records(ENTRY))))
 
 
 def test_a_detail_deleted_without_an_erasure_is_found(store: MemoryStore) -> None:
     """A detail may be missing only if the entry of a removal says that it is withheld."""
     used(store)
     store.history.erase(PATH)
-    last = dict(store._core.read(lambda found: list(found.records(DETAIL))))
-    key = next(iter(last))
-    store._core.backend.write(store.id, lambda tx: tx.put_record(DETAIL, key, None))
+    last = dict(store._core.read(lambda found: list(found.records(ENTRY))))
+    key = next(key for key, value in last.items() if "\n" in value)
+    entry = last[key].partition("\n")[0]
+    store._core.backend.write(store.id, lambda tx: tx.put_record(ENTRY, key, entry))
     problem = store.audit.verify().problem
     assert problem is not None
     assert (problem.what, problem.seq) == ("detail missing", int(key))

@@ -69,7 +69,7 @@ def check(model: Held, store: Opened) -> None:
     assert store.usage() == Usage(len(model.files), sum(map(len, model.files.values())))
     ids = [version.id for version in versions]
     assert ids == sorted(ids, reverse=True)
-    assert store.sizes("/memories/b") == [
+    assert [(one.path, one.size_bytes) for one in store.memories("/memories/b")] == [
         (path, len(data)) for path, data in sorted(model.files.items()) if path.startswith("/memories/b/")
     ]
 
@@ -121,7 +121,7 @@ def test_an_emptied_store_still_works(url: str) -> None:
         assert store.tree() == files
         store.delete(*files)
         assert store.tree() == {}
-        assert store.sizes(ROOT) == []
+        assert store.memories() == []
     assert store.get("/memories/001").exists is False
     assert len(store.versions()) == 240
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 import pytest
 
@@ -20,6 +20,7 @@ from retentive.storage.contract import (
     Entry,
     Memory,
     NewId,
+    Selection,
     Snapshot,
     Transaction,
     Usage,
@@ -77,7 +78,7 @@ class Opened:
 
     def version_text(self, version_id: str) -> bytes | None:
         """Return the bytes of a version."""
-        return self.read(lambda snapshot: snapshot.text(version_id))
+        return self.read(lambda snapshot: snapshot.version(version_id)[1])
 
     def get(self, path: str) -> Entry:
         """Return the entry at a path."""
@@ -85,45 +86,27 @@ class Opened:
 
     def memories(self, under: str = ROOT) -> list[Memory]:
         """Return all memories below a path."""
-        return self.read(lambda snapshot: list(snapshot.memories(under)))
-
-    def sizes(self, under: str) -> list[tuple[str, int]]:
-        """Return the path and size of each memory below a path."""
-        return self.read(lambda snapshot: list(snapshot.sizes(under)))
+        return self.read(lambda snapshot: [memory for memory, _ in snapshot.list(under)])
 
     def tree(self) -> dict[str, bytes | None]:
         """Return the bytes of all memories, by path."""
-        return self.read(lambda found: {one.path: found.text(one.version_id) for one in found.memories(ROOT)})
+        return self.read(lambda found: {memory.path: data for memory, data in found.list(ROOT, texts=True)})
 
-    def versions(
-        self,
-        *,
-        memory_id: str | None = None,
-        path: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        limit: int | None = None,
-    ) -> list[Version]:
+    def versions(self, **selection: Unpack[Selection]) -> list[Version]:
         """Return the selected versions, newest first."""
-        return self.read(
-            lambda found: list(found.versions(memory_id=memory_id, path=path, after=after, before=before, limit=limit))
-        )
+        return self.read(lambda snapshot: list(snapshot.versions(**selection)))
 
     def usage(self) -> Usage:
         """Return the usage of the store."""
-        return self.read(lambda snapshot: snapshot.usage())
+        return self.read(lambda snapshot: snapshot.state.usage)
 
     def revision(self) -> int:
         """Return the revision of the store."""
-        return self.read(lambda snapshot: snapshot.revision)
-
-    def seal(self) -> str | None:
-        """Return the seal of the store."""
-        return self.read(lambda snapshot: snapshot.seal)
+        return self.read(lambda snapshot: snapshot.state.revision)
 
     def state(self) -> tuple[object, ...]:
         """Return the complete visible state of the store."""
-        return self.tree(), self.versions(), self.usage(), self.revision(), self.seal()
+        return self.tree(), self.versions(), self.read(lambda snapshot: snapshot.state)
 
 
 class SuiteOpening:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,7 @@ class PromisesSuite(SuiteOpening):
         "error", [Bug("x"), Refused("missing"), NotFound("x"), Conflict("x"), KeyboardInterrupt(), ZeroDivisionError()]
     )
     def test_a_write_that_raises_changes_nothing(self, store: Opened, error: BaseException) -> None:
-        """If `work` raises any exception, its changes are undone and the caller gets the same exception.
-
-        The next write succeeds.
-        """
+        """If `work` raises any exception, its changes are undone and the caller gets it. The next write succeeds."""
         store.create({A: b"one", C: b"two"})
         before = store.state()
 
@@ -34,26 +32,16 @@ class PromisesSuite(SuiteOpening):
             tx.record([Change(a, None), Change(c, B), Change(None, "/memories/n", b"new")], None)
             raise error
 
-        with pytest.raises(type(error)) as caught:
-            store.write(fail)
-        assert caught.value is error
-        assert store.state() == before
-        store.put(A, b"after")
-        assert store.tree() == {A: b"after", C: b"two"}
-
-    def test_a_read_that_raises_has_no_effect(self, store: Opened) -> None:
-        """If the `work` of a read raises an exception, the caller gets the same exception."""
-        store.create({A: b"one"})
-        error = Bug("x")
-
-        def fail(_: object) -> None:
+        def fail_to_read(_: object) -> None:
             raise error
 
-        with pytest.raises(Bug) as caught:
-            store.read(fail)
-        assert caught.value is error
-        assert store.tree() == {A: b"one"}
-        store.put(A, b"two")
+        for call in (partial(store.write, fail), partial(store.read, fail_to_read)):
+            with pytest.raises(type(error)) as caught:
+                call()
+            assert caught.value is error
+            assert store.state() == before
+        store.put(A, b"after")
+        assert store.tree() == {A: b"after", C: b"two"}
 
     def test_a_failed_write_does_not_return_after_reopening(self, tmp_path: Path) -> None:
         """When a location is opened again, its recovery must not apply a failed write."""
@@ -103,44 +91,20 @@ class PromisesSuite(SuiteOpening):
             assert times == sorted(set(times), reverse=True)
             backend.close()
 
-    def test_settings_are_stored_and_replaced(self, tmp_path: Path) -> None:
-        """Settings can be any text. A failed write does not change them.
-
-        A write that changes only the settings does not change the revision.
-        """
-        backend = self.opened(tmp_path)
-        store = Opened(backend)
-        store.create({A: b"one"})
-        assert store.read(lambda snapshot: snapshot.settings) is None
-        settings = '{"a": "é😀"}' + "x" * 60_000
-        store.write(lambda tx: tx.set_metadata(settings=settings))
-
-        def fail(tx: Transaction) -> None:
-            assert tx.settings == settings
-            tx.set_metadata(settings="refused")
-            raise Bug
-
-        with pytest.raises(Bug):
-            store.write(fail)
-        store = Opened(self.reopened(backend, tmp_path))
-        assert store.read(lambda snapshot: (snapshot.get(A).data, snapshot.settings)) == (b"one", settings)
-        assert store.read(lambda snapshot: snapshot.settings) == settings
-        assert (store.revision(), len(store.versions())) == (1, 1)
-        store.write(lambda tx: tx.set_metadata(settings=None))
-        assert store.read(lambda snapshot: snapshot.settings) is None
-
     def test_a_closed_backend_is_unavailable(self, backend: Backend, store: Opened) -> None:
         """Every method except `close` raises `Unavailable`. `close` can be called again."""
         store.create({A: b"one"})
         for _ in range(3):
             backend.close()
         calls = (
-            lambda: store.read(lambda snapshot: snapshot.revision),
-            lambda: store.write(lambda tx: tx.revision),
-            lambda: store.write(lambda tx: tx.revision, may_use_reserve=True),
+            lambda: store.read(lambda snapshot: snapshot.state),
+            lambda: store.write(lambda tx: tx.state),
+            lambda: store.write(lambda tx: tx.state, may_use_reserve=True),
             lambda: backend.create_store(key="new", name="new"),
             lambda: backend.create_store(key="tested", name="tested"),
             lambda: backend.get_store(store.id),
+            lambda: backend.put_side_records(store.id, "kind", {"key": "value"}),
+            lambda: list(backend.side_records(store.id, "kind")),
             backend.list_stores,
         )
         for call in calls:
@@ -151,6 +115,6 @@ class PromisesSuite(SuiteOpening):
         """No version or store is added by a read, a write without changes, or the repeated creation of a store."""
         store.create({A: b"one"})
         before = store.state()
-        store.write(lambda tx: list(tx.memories("/memories")))
+        store.write(lambda tx: list(tx.list("/memories")))
         store.backend.create_store(key="tested", name="again")
         assert store.state() == before

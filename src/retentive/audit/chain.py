@@ -207,26 +207,26 @@ def changes_field(recorded: Sequence[Recorded]) -> dict[str, object]:
     return {"changes": ends, "count": len(ordered), "versions_sha256": digest(ids)}
 
 
-def withhold(tx: Transaction, paths: Collection[str], *, directory: str | None = None) -> list[int]:
-    """Remove the paths of all audit entries that name one of `paths`, or a path at or below `directory`.
+def withhold(
+    view: Snapshot, paths: Collection[str], *, directory: str | None = None
+) -> tuple[list[int], list[tuple[str, str, str | None]]]:
+    """Return the records without the paths of all audit entries that name one of `paths`, or a path in `directory`.
 
     The same applies to entries that name a deleted directory above one of `paths`, or anything below one of these
     places, unless a memory with a history has that path. The entries themselves stay unchanged, because their paths are
-    in a separate line. Returns the numbers of the entries whose paths were removed.
+    in a separate line. The first result has the numbers of the entries.
     """
     above = {each for path in paths for each in ancestors(path)}
-    names = {*paths, *(each for each in above if not tx.get(each).exists)}
+    names = {*paths, *(each for each in above if not view.get(each).exists)}
 
     def is_removed(path: str) -> bool:
         if path in names or (directory is not None and is_within(path, directory)):
             return True
-        return not names.isdisjoint(ancestors(path)) and next(tx.versions(path=path, limit=1), None) is None
+        return not names.isdisjoint(ancestors(path)) and next(view.versions(path=path, limit=1), None) is None
 
-    lines = ((key, *value.partition("\n")) for key, value in tx.records(ENTRY))
+    lines = ((key, *value.partition("\n")) for key, value in view.records(ENTRY))
     gone = [(key, entry) for key, entry, _, detail in lines if any(map(is_removed, _paths_of(detail) or ()))]
-    for key, entry in gone:
-        tx.put_record(ENTRY, key, entry)
-    return [seq_of(key) for key, _ in gone]
+    return [seq_of(key) for key, _ in gone], [(ENTRY, key, entry) for key, entry in gone]
 
 
 def parsed(value: str) -> AuditEntry | None:

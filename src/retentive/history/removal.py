@@ -88,11 +88,12 @@ def redact_versions(tx: Transaction, versions: Sequence[Version], actor: Actor |
     """
     if not versions:
         return []
-    for version in versions:
-        forget_proposals(tx, version.memory_id, base_sha256=version.sha256)
+    forgotten = forget_proposals(tx, {(version.memory_id, version.sha256) for version in versions})
     tx.redact([version.id for version in versions], actor)
     tx.put_record(PENDING, "since", f"{now:.6f}")
-    withheld = withhold(tx, {version.path for version in versions if locate(tx, version.path).memory is None})
+    withheld, records = withhold(tx, {version.path for version in versions if locate(tx, version.path).memory is None})
+    for record in (*forgotten, *records):
+        tx.put_record(*record)
     record_event(tx, "redacted", actor, [version.id for version in versions])  # last, because a new row can move others
     return withheld
 
@@ -164,9 +165,11 @@ class Erase(WriteOperation[tuple[list[str], list[int], list[str]]]):
         for memory_id in ids:
             tx.put_record(ERASING, memory_id, by)
         erased = [version.id for memory_id in ids for version in tx.versions(memory_id=memory_id)]
-        withheld = withhold(tx, {version.path for version in versions}, directory=directory)
+        withheld, records = withhold(tx, {version.path for version in versions}, directory=directory)
         if directory is not None:
-            forget_proposals(tx, directory=directory)
+            records += forget_proposals(tx, directory=directory)
+        for record in records:
+            tx.put_record(*record)
         record_event(tx, "erased", writer.actor, ids)
         return ids, withheld, erased
 
@@ -303,7 +306,8 @@ def _erase(tx: Transaction, memory_id: str, now: float) -> int:
         return 0
     ids = [version.id for version in tx.versions(memory_id=memory_id)]
     tx.prune(ids)
-    forget_proposals(tx, memory_id)
+    for record in forget_proposals(tx, [(memory_id, None)]):
+        tx.put_record(*record)
     if tx.get_record(CONFIRMED, memory_id) is not None:
         tx.put_record(CONFIRMED, memory_id, None)
     tx.put_record(TOMBSTONE, memory_id, json.dumps({"at": round(now), **json.loads(began)}))

@@ -26,10 +26,10 @@ from retentive.review.proposals import (
     pending,
     put_decision,
     put_proposal,
-    remove_proposal,
     text_key,
     text_of,
     with_ids,
+    without_proposal,
 )
 from retentive.storage.contract import Actor, Change, Entry, Memory, Transaction
 from retentive.values.diff import merge as merged
@@ -175,7 +175,8 @@ class Decide(WriteOperation[DecisionOutcome]):
 
     def _close(self, tx: Transaction, by: Actor | None, closed: Collection[Proposal], recorded: set[str]) -> None:
         for proposal in closed:
-            remove_proposal(tx, proposal)
+            for record in without_proposal(proposal):
+                tx.put_record(*record)
             made = tx.state.revision if proposal.id in recorded else 0  # an accepted change may already have been made
             put_decision(tx, Decision(proposal.id, self.is_accepted, proposal.actor, by, self.at, made))
         if closed:

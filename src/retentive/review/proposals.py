@@ -6,7 +6,7 @@ Texts are separate records, so that a command of an actor under review reads onl
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -145,11 +145,9 @@ def put_proposal(tx: Transaction, proposal: Proposal) -> None:
     tx.put_record(PROPOSAL, proposal.id, json.dumps(value))
 
 
-def remove_proposal(tx: Transaction, proposal: Proposal) -> None:
-    """Remove a proposal and its texts."""
-    tx.put_record(PROPOSAL, proposal.id, None)
-    for kind, key in text_records(proposal):
-        tx.put_record(kind, key, None)
+def without_proposal(proposal: Proposal) -> list[tuple[str, str, str | None]]:
+    """Return the changes of records that remove a proposal and its texts."""
+    return [(kind, key, None) for kind, key in ((PROPOSAL, proposal.id), *text_records(proposal))]
 
 
 def text_records(proposal: Proposal) -> Iterator[tuple[str, str]]:
@@ -163,27 +161,25 @@ def text_records(proposal: Proposal) -> Iterator[tuple[str, str]]:
 
 
 def forget_proposals(
-    tx: Transaction, memory_id: str = "", *, base_sha256: str | None = None, directory: str | None = None
-) -> list[str]:
-    """Remove the proposals that change a memory, and all proposals that build on them. Returns the removed ids.
+    view: Snapshot, bases: Collection[tuple[str, str | None]] = (), *, directory: str | None = None
+) -> list[tuple[str, str, str | None]]:
+    """Return the changes of records that remove proposals after memories were redacted or erased.
 
-    This function is called when a memory is erased or redacted. If `base_sha256` is set, a proposal for the memory is
-    removed only if it changes the text with this hash, or if it builds on a removed proposal. If `directory` is set,
-    proposals that name a path at or below it are removed too.
+    `bases` has pairs of the id of a memory and the hash of a text, or None. A proposal is removed if it changes this
+    text of the memory (None: any text), if it names a path at or below `directory`, or if it builds on a removed one.
     """
 
     def is_concerned(change: ProposedChange) -> bool:
-        if change.memory_id == memory_id:
-            return base_sha256 in {None, change.base_sha256}
+        if any(change.memory_id == memory_id and base in {None, change.base_sha256} for memory_id, base in bases):
+            return True
         return directory is not None and any(is_within(path, directory) for path in (change.before, change.path))
 
-    found = pending(tx)
+    found = pending(view)
     below, gone = foundations(found), set[str]()
     for proposal in found:
         if gone & below[proposal.id] or any(map(is_concerned, proposal.changes)):
             gone.add(proposal.id)
-            remove_proposal(tx, proposal)
-    return [proposal.id for proposal in found if proposal.id in gone]
+    return [record for proposal in found if proposal.id in gone for record in without_proposal(proposal)]
 
 
 def text_of(snapshot: Snapshot, kind: str, key: str, sha256: str | None) -> str:

@@ -562,13 +562,21 @@ def test_an_erasure_removes_the_proposals_of_a_memory(store: MemoryStore) -> Non
     first, second = proposed(store, edit("one", "two")), proposed(store, edit("two", "three"))
     memory, _ = store.load(A)
 
-    def forget(base: str | None) -> list[str]:
-        return store._core.backend.write(store.id, lambda tx: forget_proposals(tx, memory.id, base_sha256=base))
+    def forget(base: str | None) -> set[str]:
+        """Return the ids of the removed proposals."""
 
-    assert forget("0" * 64) == []
-    assert forget(memory.sha256) == [first, second]
+        def work(tx: Transaction) -> set[str]:
+            records = forget_proposals(tx, [(memory.id, base)])
+            for record in records:
+                tx.put_record(*record)
+            return {key for kind, key, _ in records if kind == "proposal"}
+
+        return store._core.backend.write(store.id, work)
+
+    assert forget("0" * 64) == set()
+    assert forget(memory.sha256) == {first, second}
     third = proposed(store, rename(A, "/memories/c"))
-    assert forget(None) == [third]
+    assert forget(None) == {third}
     assert [each.id for each in store.review.pending()] == [kept]
     keys = store._core.read(lambda found: [key for kind in (AFTER, BEFORE) for key, _ in found.records(kind)])
     assert keys == [f"{kept}.0"] * 2

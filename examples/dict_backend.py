@@ -4,197 +4,184 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Unpack
+from typing import Any
 
 from retentive.errors import NotFound, Unavailable
-from retentive.storage import contract
-from retentive.storage.contract import Backend, NewStore, Selection, Snapshot, StoreSelection, T, Transaction
+from retentive.storage.contract import UNCHANGED, Actor, Backend, Change, Snapshot, State, T, Transaction, verified
 from retentive.values import records
-from retentive.values.records import Actor, Change, Clock, Entry, Memory, NewId, Recorded, StoreInfo, Usage, Version
+from retentive.values.records import DEFAULT_WORKSPACE, Entry, Memory, Recorded, StoreInfo, Usage, Version
 
 
 @dataclass
-class DictSnapshot(Snapshot):
+class DictStore(Transaction):
     """One memory store at one revision. Once other threads can see it, it does not change."""
 
     info: StoreInfo
-    revision: int = 0
-    seal: str | None = None
+    clock: records.Clock
+    new_id: records.NewId
     settings: str | None = None
-    properties: str | None = None
+    revision: int = 0
     last_us: int = 0  # time of the newest version
-    present: dict[str, Memory] = field(default_factory=dict)  # by path
-    history: dict[str, tuple[Version, bytes | None]] = field(default_factory=dict)  # by version id, oldest first
-    kept: dict[tuple[str, str], str] = field(default_factory=dict)  # records by kind and key
+    history: dict[str, tuple[Version, bytes | None]] = field(default_factory=dict)  # by id, oldest first
+    kept: dict[tuple[str, str], str] = field(default_factory=dict)  # records and side records by kind and key
+    next_revision: int = 1
+
+    @property
+    def state(self) -> State:
+        sizes = [memory.size_bytes for memory, _ in self.list("")]
+        return State(self.revision, self.settings, self.info.seal, self.info.properties, Usage(len(sizes), sum(sizes)))
 
     def get(self, path: str) -> Entry:
-        if path in self.present:
-            return Entry(self.present[path], self.text(self.present[path].version_id))
-        above = next((each for each in self.present if path.startswith(each + "/")), None)
-        return Entry(above=above, below=any(self.memories(path)))
+        every = {memory.path: memory for memory, _ in self.list("")}
+        if memory := every.get(path):
+            return Entry(memory, self.version(memory.version_id)[1])
+        above = next((other for other in every if path.startswith(f"{other}/")), None)
+        return Entry(above=above, below=any(self.list(path)))
 
-    def memories(self, under: str) -> Iterator[Memory]:
-        return iter([memory for path, memory in sorted(self.present.items()) if path.startswith(under + "/")])
+    def find(self, memory_id: str) -> Memory | None:
+        return next((memory for memory, _ in self.list("") if memory.id == memory_id), None)
 
-    def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
-        memory_id, path, change = selection.get("memory_id"), selection.get("path"), selection.get("revision_of")
-        after, before = selection.get("after") or "", selection.get("before")
-        found = [one for one, _ in reversed(self.history.values())]
-        revisions = {one.revision for one in found if change in {None, one.id}}
-        found = [one for one in found if one.revision in revisions and after < one.id < (before or "~")]
-        found = [one for one in found if memory_id in {None, one.memory_id} and path in {None, one.path}]
-        return iter((found[::-1] if selection.get("oldest_first") else found)[: selection.get("limit")])
+    def list(self, under: str, *, texts: bool = False, **chosen: Any) -> Iterator[tuple[Memory, bytes | None]]:
+        for version in self.list_at("~", under, **chosen):
+            at = records.to_datetime(records.time_in_id(version.memory_id) or 0)
+            yield Memory.of(version, at), self.version(version.id)[1] if texts else None
+
+    def list_at(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version]:
+        newest = {version.memory_id: version for version, _ in self.history.values() if version.id < before}
+        found: dict[str, Version] = {}
+        for path, version in sorted((one.path, one) for one in newest.values() if one.operation != "deleted"):
+            if path.startswith(f"{under}/") and path >= start:
+                found.setdefault(path[len(under) + 1 :].partition("/")[0] if one_level else path, version)
+        return iter([*found.values()][:limit])
+
+    def versions(self, *, after: str | None = None, before: str | None = None, **more: Any) -> Iterator[Version]:
+        memory_id, path, change = more.get("memory_id"), more.get("path"), more.get("revision_of")
+        revisions = {one.revision for one, _ in self.history.values() if change in {None, one.id}}
+        found = [one for one, _ in self.history.values() if (after or "") < one.id < (before or "~")]
+        found = [one for one in found if memory_id in {None, one.memory_id} and one.revision in revisions]
+        found = [one for one in found if path in {None, one.path}][:: 1 if more.get("oldest_first") else -1]
+        return iter(found[: more.get("limit")])
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         if version_id not in self.history:
             raise NotFound(f"there is no version {version_id}")
-        return contract.verify_version(*self.history[version_id])
-
-    def usage(self) -> Usage:
-        return Usage(len(self.present), sum(memory.size_bytes for memory in self.present.values()))
+        version, data = self.history[version_id]
+        return version, data if data is None else verified(data, version.sha256, version.seal, version.id)
 
     def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
-        found = sorted((key, value) for (each, key), value in self.kept.items() if each == kind and key > after)
-        return iter(found[:limit])
+        return iter(sorted((key, text) for (of, key), text in self.kept.items() if of == kind and key > after)[:limit])
 
+    def get_record(self, kind: str, key: str) -> str | None:
+        return self.kept.get((kind, key))
 
-class DictTransaction(DictSnapshot, Transaction):
-    """A copy of a snapshot that can be changed."""
-
-    def __init__(self, old: DictSnapshot, clock: Clock, new_id: NewId) -> None:
-        present, history, kept = dict(old.present), dict(old.history), dict(old.kept)
-        texts = old.seal, old.settings, old.properties
-        super().__init__(old.info, old.revision, *texts, old.last_us, present, history, kept)
-        self._next_revision, self._clock, self._new_id = old.revision + 1, clock, new_id
-
-    def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
+    def record(self, changes: Sequence[Change], actor: Actor | None) -> Any:
         return [self._record(change, change.origin or self._new_version(change, actor)) for change in changes]
 
     def _new_version(self, change: Change, actor: Actor | None) -> Version:
-        time_us = max(records.now_us(self._clock), self.last_us + 1)  # times and ids of a store only grow
+        time_us = max(records.now_us(self.clock), self.last_us + 1)  # times and ids of a store only grow
         known, path = change.before or change.again, change.path or (change.before.path if change.before else "")
-        memory_id = known.id if known else self._new_id("mem_", time_us)
-        version_id, at = self._new_id("memver_", time_us), records.to_datetime(time_us)
-        return Version(version_id, memory_id, change.operation, path, None, None, actor, at, self._next_revision)
+        memory_id = known.id if known else self.new_id("mem_", time_us)
+        version_id, at = self.new_id("memver_", time_us), records.to_datetime(time_us)
+        return Version(version_id, memory_id, change.operation, path, None, None, actor, at, self.next_revision)
 
     def _record(self, change: Change, version: Version) -> Recorded:
-        before, data = change.before, None
-        if before is not None:
-            del self.present[before.path]
-        if version.redacted_at is None:  # of an imported history, which may be redacted, only the version is stored
-            new = change.kept(version.memory_id, version.id)
-            data, size, sha256 = new.data, change.size_bytes, new.sha256
-            if before is not None and change.path is not None and size is None:  # a rename keeps the bytes
-                data, size, sha256 = self.text(before.version_id), before.size_bytes, before.sha256
+        new, size, before = change.kept(version.memory_id, version.id), change.size_bytes, change.before
+        data, sha256 = new.data, new.sha256
+        if before is not None and change.path is not None and size is None:  # a rename keeps the bytes
+            data, size, sha256 = self.version(before.version_id)[1], before.size_bytes, before.sha256
+        if version.redacted_at is None:  # it may be redacted in an imported history
             version = replace(version, size_bytes=size, sha256=sha256, seal=new.seal, provenance_text=new.provenance)
-        if change.path is not None:
-            self.present[change.path] = Memory.of(version, (before or change.again or version).created_at)
+        self.revision, self.last_us = version.revision, records.to_us(version.created_at)
         self.history[version.id] = version, data
-        self.last_us = records.to_us(version.created_at)
-        self.revision = max(self.revision, self._next_revision, version.revision)
         return Recorded(version.memory_id, version.id)
 
-    def drop(self, memories: Sequence[Memory]) -> None:
-        self.present = {path: memory for path, memory in self.present.items() if memory not in memories}
-
-    def set_metadata(self, **texts: Unpack[contract.NewMetadata]) -> None:
-        vars(self).update({name: text for name, text in texts.items() if text is not contract.UNCHANGED})
+    def set_metadata(self, *, settings: Any = UNCHANGED, **of_info: Any) -> None:
+        self.settings = self.settings if settings is UNCHANGED else settings
+        self.info = replace(self.info, **{name: text for name, text in of_info.items() if text is not UNCHANGED})
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
-        self.kept.pop((kind, key), None)
-        if value is not None:
-            self.kept[kind, key] = value
+        self.kept = {at: text for at, text in {**self.kept, (kind, key): value}.items() if text is not None}
 
-    def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
-        at = records.to_datetime(records.now_us(self._clock))
+    def redact(self, version_ids: Iterable[str], actor: Actor | None) -> None:
+        at = records.to_datetime(records.now_us(self.clock))
         for old in self._removable(version_ids):
             if old.redacted_at is None:
-                new = replace(old, path="", size_bytes=None, sha256=None, seal=None, provenance_text=None)
-                self.history[old.id] = replace(new, redacted_at=at, redacted_by=actor), None
+                gone = replace(old, path="", size_bytes=None, sha256=None, seal=None, provenance_text=None)
+                self.history[old.id] = replace(gone, redacted_at=at, redacted_by=actor), None
 
-    def prune(self, version_ids: Sequence[str]) -> None:
+    def prune(self, version_ids: Iterable[str]) -> None:
         for old in self._removable(version_ids):
             del self.history[old.id]
 
-    def _removable(self, version_ids: Sequence[str]) -> list[Version]:
-        """Those of the versions that are not the newest of a present memory."""
-        self.revision = self._next_revision
-        ids = set(version_ids) & self.history.keys() - {memory.version_id for memory in self.present.values()}
-        return [self.history[version_id][0] for version_id in ids]
+    def _removable(self, version_ids: Iterable[str]) -> Iterable[Version]:
+        needed = {memory.version_id for memory, _ in self.list("")}
+        return [self.history[one][0] for one in version_ids if one in self.history and one not in needed]
 
 
 class DictBackend(Backend):
-    """Memory stores of this process. Writers take a lock; readers need none, since published snapshots are fixed."""
+    """Memory stores of this process. Writers take a lock; readers need none, since published stores are fixed."""
 
-    def __init__(self, *, clock: Clock = time.time, new_id: NewId = records.sortable_id) -> None:
-        self._clock, self._new_id, self._lock, self._closed = clock, new_id, threading.Lock(), False
-        self._all: dict[str, DictSnapshot] = {}  # by id
-        self._beside: dict[tuple[str, str], dict[str, str]] = {}  # side records by store id and kind
+    def __init__(self, *, clock: records.Clock = time.time, new_id: records.NewId = records.sortable_id) -> None:
+        self._clock, self._new_id, self._lock = clock, new_id, threading.Lock()
+        self._stores: dict[str, DictStore] | None = {}  # by id; None once it is closed
 
-    def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
-        key, seal, properties = new["key"], new.get("seal"), new.get("properties")
-        given_id, workspace = new.get("store_id"), new.get("workspace", records.DEFAULT_WORKSPACE)
+    def create_store(self, *, key: str | None, name: str, workspace: str = DEFAULT_WORKSPACE, **new: Any) -> StoreInfo:
         with self._lock:
-            if taken := self.get_store(key or "", workspace=workspace) or self.get_store(given_id or ""):
+            if taken := self.get_store(key or "", workspace=workspace) or self.get_store(new.get("store_id") or ""):
                 return taken
-            now = records.now_us(self._clock)
-            new_id, at = given_id or self._new_id("memstore_", now), new.get("created_at") or records.to_datetime(now)
-            info = StoreInfo(new_id, key, new["name"], at, 0, 0, seal, None, workspace, properties)
-            self._all[new_id] = DictSnapshot(info, seal=seal, properties=properties)
-            return info
+            now, seal, properties = records.now_us(self._clock), new.get("seal"), new.get("properties")
+            store_id = new.get("store_id") or self._new_id("memstore_", now)
+            at = new.get("created_at") or records.to_datetime(now)
+            info = StoreInfo(store_id, key, name, at, 0, 0, seal, None, workspace, properties)
+            return self._open().setdefault(store_id, DictStore(info, self._clock, self._new_id)).info
 
-    def get_store(self, id_or_key: str, *, workspace: str = records.DEFAULT_WORKSPACE) -> StoreInfo | None:
+    def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
         with_key = (info for info in self.list_stores(workspace=workspace) if info.key == id_or_key)
-        return self._all[id_or_key].info if id_or_key in self._all else next(with_key, None)
+        return self._open()[id_or_key].info if id_or_key in self._open() else next(with_key, None)
 
-    def list_stores(self, **chosen: Unpack[StoreSelection]) -> list[StoreInfo]:
-        after, before, workspace = chosen.get("after") or "", chosen.get("before"), chosen.get("workspace")
-        infos = [store.info for store in self._open().values() if store.info.erased_at is None]
-        infos = [one for one in infos if after < one.id < (before or "~") and workspace in {None, one.workspace_id}]
-        return sorted(infos, key=lambda one: one.id, reverse=chosen.get("newest_first", False))[: chosen.get("limit")]
+    def list_stores(self, *, workspace: str | None = None, newest_first: bool = False, **page: Any) -> list[StoreInfo]:
+        infos = [store.info for _, store in sorted(self._open().items()) if store.info.erased_at is None]
+        infos = [info for info in infos if (page.get("after") or "") < info.id < (page.get("before") or "~")]
+        infos = [info for info in infos if workspace in {None, info.workspace_id}]
+        return (infos[::-1] if newest_first else infos)[: page.get("limit")]
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         with self._lock:
-            info, now = self._all[store_id].info, records.to_datetime(records.now_us(self._clock))
-            erased = StoreInfo(store_id, None, "", info.created_at, 0, 0, None, info.erased_at or now)
-            self._all[store_id] = DictSnapshot(erased)
-            self._beside = {place: kept for place, kept in self._beside.items() if place[0] != store_id}
+            old, now = self._open()[store_id].info, records.to_datetime(records.now_us(self._clock))
+            info = StoreInfo(store_id, None, "", old.created_at, 0, 0, None, old.erased_at or now)
+            self._open()[store_id] = DictStore(info, self._clock, self._new_id)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         return work(self._store(store_id))
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         with self._lock:
-            tx = DictTransaction(self._store(store_id), self._clock, self._new_id)
-            result, usage = work(tx), tx.usage()  # an exception leaves the old snapshot in place
-            tx.info = replace(tx.info, seal=tx.seal, properties=tx.properties, memories=usage.memories)
-            tx.info = replace(tx.info, size_bytes=usage.size_bytes)
-            self._all[store_id] = tx
+            old = self._store(store_id)
+            tx = replace(old, history=dict(old.history), kept=dict(old.kept), next_revision=old.revision + 1)
+            result, usage = work(tx), tx.state.usage  # an exception leaves the old store in place
+            tx.info = replace(tx.info, memories=usage.memories, size_bytes=usage.size_bytes)
+            self._open()[store_id] = tx
             return result
 
-    def put_side_records(
-        self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
-    ) -> None:
-        with self._lock:
-            kept = {**dict(self.side_records(store_id, kind)), **values}
-            self._beside[store_id, kind] = {key: value for key, value in kept.items() if value is not None}
+    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None], **_: Any) -> None:
+        self.write(store_id, lambda tx: [tx.put_record(kind, key, value) for key, value in values.items()])
 
-    def side_records(self, store_id: str, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[Any]:
-        self._store(store_id)
-        return iter([one for one in sorted(self._beside.get((store_id, kind), {}).items()) if one[0] > after][:limit])
+    def side_records(self, store_id: str, kind: str, **page: Any) -> Iterator[tuple[str, str]]:
+        return self.read(store_id, lambda snapshot: snapshot.records(kind, **page))
 
     def close(self) -> None:
-        self._closed = True
+        self._stores = None
 
-    def _store(self, store_id: str) -> DictSnapshot:
-        store = self._open().get(store_id)
-        if store is None or store.info.erased_at is not None:
-            raise NotFound(f"there is no memory store {store_id}")
-        return store
-
-    def _open(self) -> dict[str, DictSnapshot]:
-        if self._closed:
+    def _open(self) -> dict[str, DictStore]:
+        if self._stores is None:
             raise Unavailable("the backend is closed")
-        return self._all
+        return self._stores
+
+    def _store(self, store_id: str) -> DictStore:
+        if (store := self._open().get(store_id)) and store.info.erased_at is None:
+            return store
+        raise NotFound(f"there is no memory store {store_id}")

@@ -1,4 +1,4 @@
-"""The backend of docs/writing-a-backend.md passes the shipped suite with at most 200 lines of code."""
+"""The backend of docs/writing-a-backend.md passes the shipped suite with at most 150 lines of code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ sys.path.append(str(ROOT / "examples"))
 DictBackend: Callable[..., Backend] = importlib.import_module("dict_backend").DictBackend
 
 
-MAX_LINES = 200  # the author of a backend reads the whole file first
+MAX_LINES = 150  # without blank ones; the author of a backend reads the whole file first
 
 
 class TestDictBackend(BackendSuite):
@@ -61,4 +61,5 @@ def test_a_test_of_a_backend_that_waits_for_ever_fails(tmp_path: Path) -> None:
 
 
 def test_the_example_stays_short() -> None:
-    assert (ROOT / "examples/dict_backend.py").read_text("utf-8").count("\n") <= MAX_LINES
+    lines = (ROOT / "examples/dict_backend.py").read_text("utf-8").splitlines()
+    assert len([line for line in lines if line]) <= MAX_LINES

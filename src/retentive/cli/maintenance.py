@@ -191,22 +191,14 @@ def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool) -> None:
 @click.option("--repair", is_flag=True, help="Rebuild data that follows from other stored data, then check again.")
 @click.option("--quick", is_flag=True, help="Skip the texts of older versions.")
 @click.option(
-    "--discard",
-    "discarded",
-    metavar="FINDING/NAME",
-    multiple=True,
-    help="Save the data of this finding to a new file, then delete the data. May be repeated.",
+    "--cut-damaged-log",
+    is_flag=True,
+    help="Copy a damaged write-ahead log of SQLite, then cut it before its damage, to go on without the changes in it.",
 )
-@click.option(
-    "--save-to",
-    metavar="DIRECTORY",
-    type=click.Path(file_okay=False),
-    help="Directory for the files of --discard; next to a local location by default.",
-)
-def doctor(location: Location, *, repair: bool, quick: bool, discarded: tuple[str, ...], save_to: str | None) -> None:
+def doctor(location: Location, *, repair: bool, quick: bool, cut_damaged_log: bool) -> None:
     """Check the integrity of a location: the memories, versions, texts, counts, records and files of all stores.
 
-    Without --repair and --discard, nothing is written. A repair deletes nothing. The memory stores can stay in use.
+    Without --repair, nothing is written. A repair deletes nothing. The memory stores can stay in use.
     Each finding has a severity (ok, note, problem, repaired), a memory store, a code and a description. In a pipe, each
     line has the four fields of a finding and then its advice, separated by tabs. Exits with status 17 if problems
     remain, and with status 15 if a store could not be checked because its keys are missing or wrong. A failure of the
@@ -222,8 +214,7 @@ def doctor(location: Location, *, repair: bool, quick: bool, discarded: tuple[st
             keys=keys,
             quick=quick,
             repair=repair,
-            discarded=discarded,
-            save_to=save_to,
+            cut_damaged_log=cut_damaged_log,
             progress=report,
         )
         found = list(findings if output.as_object() or output.as_table() else _printed(findings))
@@ -267,7 +258,6 @@ def _finding_object(finding: Finding) -> dict[str, object]:
         "meaning": finding.kind.meaning,
         "advice": finding.kind.advice,
         "repairable": finding.kind.mends,
-        "discard": finding.name if finding.kind.discards else None,
     }
 
 

@@ -1,7 +1,6 @@
-"""Checks that stored data is consistent, and repairs a value if the correct value is certain."""
+"""Checks that stored data is consistent, and rebuilds data that follows from other stored data."""
 
-from retentive.doctor.check import check, repair
-from retentive.doctor.locations import check_location
+from retentive.doctor.check import check, check_location
 from retentive.storage.findings import KINDS, Finding, Kind, Severity
 
-__all__ = ["KINDS", "Finding", "Kind", "Severity", "check", "check_location", "repair"]
+__all__ = ["KINDS", "Finding", "Kind", "Severity", "check", "check_location"]

@@ -1,20 +1,18 @@
-"""Checks all memory stores of an opened backend, and repairs them.
-
-A repair changes a stored value only if the correct value is certain.
-"""
+"""Checks a location and all its memory stores, and rebuilds data that follows from other stored data."""
 
 from __future__ import annotations
 
+import os
+import secrets
+import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from retentive.doctor.records import can_be_read
 from retentive.doctor.store_check import Progress, StoreCheck
 from retentive.engine.access_times import KIND as ACCESSED
-from retentive.engine.command_handlers import RunView
 from retentive.errors import (
     Closed,
     Damaged,
@@ -28,20 +26,140 @@ from retentive.errors import (
     Unavailable,
     UnknownSchema,
 )
-from retentive.locations import existing_store
+from retentive.locations import (
+    is_foreign,
+    is_in_memory,
+    location_exists,
+    open_backend,
+    parse_location,
+)
+from retentive.opening import Keys, encryption
 from retentive.redaction.search import has_re2
 from retentive.storage import capabilities
 from retentive.storage.contract import Backend, Snapshot, StoreInfo
+from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, need_posix, os_error, sync_directory
 from retentive.storage.findings import Finding, found
 from retentive.storage.paging import all_versions
-from retentive.store import MemoryStore, core_of
-from retentive.values.commands import View
-from retentive.values.paths import ROOT, MemoryPath
+from retentive.storage.sql.schema import ForeignSchema, OlderSchema
+from retentive.storage.sqlite.log import LOG_SUFFIX, cut_log
+from retentive.store import MemoryStore
 from retentive.values.properties import listed
 
-_LOST = {"unreadable", "log_damaged", "file_damaged"}  # after one of these findings, no store is called healthy
 _NO_DAMAGE = (StoreFull, PermissionDenied, StorageReadOnly, Unavailable, Closed)
+_LOST = {"unreadable", "log_damaged", "file_damaged"}  # after one of these findings, no store is called healthy
 _ENDS = {"schema_old", "schema_new", "schema_foreign"}  # after one of these findings, nothing else can be checked
+# After one of these findings, nothing is rebuilt. A rebuild could cause more damage, or, with `directory_plain`, would
+# create `.retentive` in a directory that retentive has never opened.
+_PREVENTS_REBUILD = {"file_damaged", "log_damaged", "schema_new", "schema_foreign", "directory_plain"}
+
+
+def check_location(
+    at: str | os.PathLike[str],
+    *,
+    keys: Keys | None = None,
+    quick: bool = False,
+    repair: bool = False,
+    cut_damaged_log: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[Finding]:
+    """Check a location and yield the findings (docs/doctor.md). A store without a problem gets a finding `healthy`.
+
+    By default, only the check runs, and local files are not changed. Database servers and object storage are opened in
+    the same way as for other commands.
+
+    With `repair`, data that follows from other stored data is rebuilt; nothing is deleted. The location is then checked
+    again. Findings that the second check does not report are yielded with the severity `repaired`. With
+    `cut_damaged_log`, a damaged write-ahead log is first copied and then cut before its damage.
+
+    Raises `NotFound` if the location does not exist. If the storage cannot be reached, raises the error of the storage.
+    """
+    if not location_exists(at, or_is_empty=True):  # the check reports an empty database file
+        raise NotFound("there is nothing to check: the location has no memory stores; `retentive init` creates one")
+    encrypted = encryption(keys)
+    findings = partial(_findings, at, encrypted, quick=quick, progress=progress)
+    before = list(findings()) if repair or cut_damaged_log else []
+    if cut_damaged_log and any(finding.code == "log_damaged" for finding in before):
+        _cut_log(_database_of(at))
+    elif not repair:
+        yield from before or findings()
+        return
+    elif any(_prevents_rebuild(finding) for finding in before):
+        yield from before
+        return
+    if repair:
+        try:
+            with closing(encrypted(open_backend(at))) as backend:
+                capabilities.repair(backend)
+        except (Damaged, UnknownSchema) as error:
+            yield from (*before, found("unreadable", None, _reason(error)))
+            return
+    after = list(findings())
+    gone = (finding for finding in before if finding.severity != "ok" and finding not in after)
+    yield from (replace(finding, severity="repaired") for finding in gone)
+    yield from after
+
+
+def _prevents_rebuild(finding: Finding) -> bool:
+    return finding.code in _PREVENTS_REBUILD or (finding.code == "unreadable" and finding.store_id is None)
+
+
+def _cut_log(database: str) -> None:
+    """Copy the write-ahead log of a SQLite file to a new file beside it, then cut the log before its damage."""
+    log = database + LOG_SUFFIX
+    name = f"{log}-damaged-{secrets.token_hex(4)}"
+    try:
+        copied = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOSE_ON_EXEC, FILE_MODE)
+        with open(log, "rb") as source, os.fdopen(copied, "wb") as copy:
+            shutil.copyfileobj(source, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
+        sync_directory(os.path.dirname(os.path.abspath(log)))
+    except OSError as error:
+        raise os_error(error) from None
+    cut_log(database)
+
+
+def _findings(
+    at: str | os.PathLike[str], encrypted: Callable[[Backend], Backend], *, quick: bool, progress: Progress | None
+) -> Iterator[Finding]:
+    scheme, rest = parse_location(at)
+    if scheme is None:
+        need_posix("a directory of memories")
+    if is_foreign(at):
+        from retentive.storage.files.check import examine_plain  # noqa: PLC0415 - needs Linux or macOS
+
+        yield from examine_plain(rest)
+        return
+    try:
+        opened = _open_read_only(at)
+    except UnknownSchema as error:
+        codes = {OlderSchema: "schema_old", ForeignSchema: "schema_foreign"}
+        yield found(codes.get(type(error), "schema_new"), None, _reason(error))
+        return
+    except Damaged as error:
+        yield found("unreadable", None, _reason(error))
+        return
+    with closing(encrypted(opened)) as backend:
+        yield from check(backend, quick=quick, progress=progress)
+
+
+def _database_of(at: str | os.PathLike[str]) -> str:
+    scheme, rest = parse_location(at)
+    return rest.removeprefix("/") if scheme == "sqlite" else os.path.join(rest, ".retentive", "memory.db")
+
+
+def _open_read_only(at: str | os.PathLike[str]) -> Backend:
+    """Return the backend of a location. Local files and directories are opened read-only."""
+    scheme, rest = parse_location(at)
+    if scheme is None:
+        from retentive.storage.files.backend import ReadOnlyDirectory  # noqa: PLC0415 - needs Linux or macOS
+
+        return ReadOnlyDirectory(rest)
+    if scheme != "sqlite" or is_in_memory(os.fspath(at)):
+        return open_backend(at)
+    from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - drivers are imported when needed
+
+    return ReadOnlyBackend(rest.removeprefix("/"))
 
 
 def check(backend: Backend, *, quick: bool = False, progress: Progress | None = None) -> Iterator[Finding]:
@@ -52,128 +170,111 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
     the check, as before every command; use `check_location` if they must not be recorded. Damaged data is reported as a
     finding, and never raises an error.
     """
-    wrong: dict[str, int] = {}
+    wrong: set[str | None] = set()
     keys: dict[str | None, str | None] = {}
     with suppress(Exception):  # reported below
         keys |= {info.id: info.key for info in backend.list_stores()}
-    whole = True
     if not has_re2():
         yield found("re2_missing")
     for finding in _guarded(None, partial(capabilities.check, backend, quick=quick)):
-        whole &= finding.store_id is not None or finding.code not in _LOST
         yield replace(finding, store_key=keys.get(finding.store_id))
         if finding.code in _ENDS and finding.store_id is None:
             return
-        if finding.store_id is not None and finding.severity == "problem":
-            wrong[finding.store_id] = wrong.get(finding.store_id, 0) + 1
+        if finding.severity == "problem" and (finding.store_id is not None or finding.code in _LOST):
+            wrong.add(finding.store_id)
     try:
         infos = [listed(info) for info in backend.list_stores()]
     except _NO_DAMAGE:
         raise
     except Exception as error:  # parsing damaged data can raise any error
-        if whole:  # otherwise the damage was reported above
-            yield found("unreadable", None, reason(error))
+        if None not in wrong:  # otherwise the damage was reported above
+            yield found("unreadable", None, _reason(error))
         return
     for info in infos:
-        for finding in _check_store(backend, info, wrong.get(info.id, not whole), quick=quick, progress=progress):
+        is_wrong = not wrong.isdisjoint({None, info.id})
+        for finding in _check_store(backend, info, is_wrong=is_wrong, quick=quick, progress=progress):
             yield replace(finding, store_key=info.key)
 
 
 def _check_store(
-    backend: Backend, info: StoreInfo, before: int, *, quick: bool, progress: Progress | None
+    backend: Backend, info: StoreInfo, *, is_wrong: bool, quick: bool, progress: Progress | None
 ) -> Iterator[Finding]:
-    problem = _row_problem(backend, info) or _lock_problem(backend, info)
+    """Yield the findings of a store. If `is_wrong`, the storage has reported a problem of the store."""
+    problem = _problem_of_row(backend, info)
     if problem is not None:
-        if not before or (info.damage is None and problem.severity == "problem"):  # otherwise the cause was reported
+        if not is_wrong:  # otherwise the cause was reported
             yield problem
-        if before or info.damage is None:
+        if info.damage is None:
             return
-        before = 1
-    if info.damage is None and not _is_found(backend, info):
-        before += 1
-        yield found("key_wrong", info.id)
-    store_check = StoreCheck(info, quick=quick, progress=progress)
-    problems = before
-    state = _guarded(info.id, lambda: backend.read(info.id, store_check.run))
-    activity = _guarded(info.id, partial(_check_activity, backend, info))
-    for finding in chain(state, activity):
-        problems += finding.severity == "problem"
+        is_wrong = True
+
+    def work(snapshot: Snapshot) -> tuple[list[Finding], str]:
+        store_check = StoreCheck(info, snapshot, quick=quick, progress=progress)
+        return store_check.run(), f"{store_check.memories} memories, {store_check.versions} versions"
+
+    counts: list[str] = []
+
+    def check_state() -> list[Finding]:
+        findings, text = backend.read(info.id, work)
+        counts.append(text)
+        return findings
+
+    for finding in chain(
+        _guarded(info.id, check_state), _guarded(info.id, partial(_check_surroundings, backend, info))
+    ):
+        is_wrong |= finding.severity == "problem"
         yield finding
-    if problems:
-        return
-    failures = list(_guarded(info.id, partial(_run_a_command, backend, info)))
-    yield from failures or (
-        found("healthy", info.id, f"{store_check.memories} memories, {store_check.versions} versions"),
-    )
+    if counts and not is_wrong:  # otherwise the store was erased during the check
+        yield found("healthy", info.id, counts[0])
 
 
-def _row_problem(backend: Backend, info: StoreInfo) -> Finding | None:
-    """Return a finding if the row of a store cannot be read, or if its seal contradicts its versions."""
+def _problem_of_row(backend: Backend, info: StoreInfo) -> Finding | None:
+    """Return a finding if commands cannot open a store: its row is damaged, or its encryption is damaged or locked."""
     if info.damage is not None:
         return found("unreadable", info.id, info.damage)
-    with suppress(ImportError):  # without the package for encryption, seals cannot be parsed
-        from retentive.storage.sealed.store_seal import StoreSeal  # noqa: PLC0415 - cryptography is imported late
-
-        try:
-            if info.seal is not None:
-                StoreSeal.parse(info.seal)
-        except (Damaged, UnknownSchema) as error:
-            return found("unreadable", info.id, reason(error))
-    while backend.inner is not None:
-        backend = backend.inner
 
     def is_sealed(snapshot: Snapshot) -> bool | None:
-        newest = (version for version in all_versions(snapshot) if version.redacted_at is None)
-        return next((version.seal is not None for version in newest), None)
+        versions = (version for version in all_versions(snapshot) if version.redacted_at is None)
+        return next((version.seal is not None for version in versions), None)
 
-    with suppress(Damaged, NotFound, TypeError):  # reported by the check of the versions
-        if backend.read(info.id, is_sealed) not in {None, info.seal is not None}:
-            return found("seal_wrong", info.id, "the seal of the store contradicts its versions")
-    return None
-
-
-def _lock_problem(backend: Backend, info: StoreInfo) -> Finding | None:
     try:
+        if info.seal is not None:
+            with suppress(ImportError):  # without the package for encryption, seals cannot be parsed
+                from retentive.storage.sealed.store_seal import StoreSeal  # noqa: PLC0415 - needs cryptography
+
+                StoreSeal.parse(info.seal)
+        with suppress(Damaged, NotFound, TypeError):  # reported by the check of the versions
+            stored = capabilities.below_encryption(backend).read(info.id, is_sealed)
+            if stored not in {None, info.seal is not None}:
+                return found("seal_wrong", info.id, "the seal of the store contradicts its versions")
         capabilities.unlock(backend, info)
     except (Locked, InvalidInput) as error:
-        return found("key_destroyed" if capabilities.is_destroyed(info) else "locked", info.id, reason(error))
+        return found("key_destroyed" if capabilities.is_destroyed(info) else "locked", info.id, _reason(error))
     except (Damaged, UnknownSchema) as error:
-        return found("unreadable", info.id, reason(error))
+        return found("unreadable", info.id, _reason(error))
     return None
 
 
-def _run_a_command(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
-    """Read the store as commands do. The errors are those of the commands."""
-    store = existing_store(backend, info.id)
-    core = core_of(MemoryStore(backend, store))
-    core.settings()
-    core.peek(RunView(View(MemoryPath.parse(ROOT)), core.lines, core.listings))
-    yield from ()
-
-
-def _check_activity(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
+def _check_surroundings(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
+    """Check the key of a store, its access times and its audit log."""
+    if (
+        info.damage is None and info.key is not None and not info.key.startswith("memstore_")
+    ):  # a lookup takes it for an id
+        named = None
+        with suppress(Damaged, InvalidInput):
+            named = backend.get_store(info.key, workspace=info.workspace_id)
+        if named is None or named.id != info.id:
+            yield found("key_wrong", info.id)
     for key, value in backend.side_records(info.id, ACCESSED):
-        if not can_be_read(float, value):
+        try:
+            float(value)
+        except ValueError:
             yield found("record_wrong", info.id, f"{ACCESSED} {key}")
     verified = MemoryStore(backend, info).audit.verify()
     if verified.problem is not None:
         yield found("audit_wrong", info.id, str(verified.problem))
     if verified.unaudited:
         yield found("audit_gap", info.id, f"{len(verified.unaudited)} versions from {verified.unaudited[0].id}")
-
-
-def _is_found(backend: Backend, info: StoreInfo) -> bool:
-    """Return whether a lookup of the key of `info` finds this store.
-
-    Returns True for a key that looks like an id, because a lookup would treat this key as an id.
-    """
-    if info.key is None or info.key.startswith("memstore_"):
-        return True
-    try:
-        named = backend.get_store(info.key, workspace=info.workspace_id)
-    except (Damaged, InvalidInput):
-        return False
-    return named is not None and named.id == info.id
 
 
 def _guarded(store_id: str | None, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
@@ -189,21 +290,12 @@ def _guarded(store_id: str | None, check: Callable[[], Iterable[Finding]]) -> It
     except _NO_DAMAGE:
         raise
     except Exception as error:
-        yield found("unreadable", store_id, reason(error))
+        yield found("unreadable", store_id, _reason(error))
 
 
-def reason(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """Return the message of an error.
 
     For an error of a database driver, return only its type, because the message may contain stored data.
     """
     return str(error) if isinstance(error, RetentiveError) else f"reading it raised {type(error).__name__}"
-
-
-def repair(backend: Backend) -> None:
-    """Rebuild damaged pointers, rows, counters, indexes and files from other stored data. Deletes nothing.
-
-    Other processes may write meanwhile. A second check shows which findings were repaired. Raises the errors of
-    storage.
-    """
-    capabilities.repair(backend)

@@ -12,8 +12,6 @@ Severity: TypeAlias = Literal["ok", "note", "problem", "repaired"]
 
 _RESTORE = "restore it from a backup (`retentive restore-backup`); `retentive export` saves what can be read"
 _REPAIR = "`retentive doctor --repair`"
-_PROVEN = _REPAIR + " corrects it if a hash or an id proves the right value; otherwise " + _RESTORE
-_DISCARD = "`retentive doctor --discard FINDING/NAME` saves a copy and removes it; or " + _RESTORE
 _OPENING = "the next command at the location repairs it"
 
 
@@ -21,8 +19,7 @@ _OPENING = "the next command at the location repairs it"
 class Kind:
     """Kind of findings: its code, its meaning, its severity, and advice for the user.
 
-    If `mends` is true, `--repair` corrects such a finding, provided that the correct value can be derived from other
-    stored data. If `discards` is true, `--discard` removes the data of such a finding.
+    If `mends` is true, `--repair` corrects such a finding.
     """
 
     code: str
@@ -30,15 +27,10 @@ class Kind:
     advice: str = _RESTORE
     severity: Severity = "problem"
     mends: bool = False
-    discards: bool = False
 
 
 def _repairable(code: str, meaning: str, advice: str = _REPAIR, severity: Severity = "problem") -> Kind:
     return Kind(code, meaning, advice, severity, mends=True)
-
-
-def _discardable(code: str, meaning: str, severity: Severity = "problem", *, mends: bool = False) -> Kind:
-    return Kind(code, meaning, _DISCARD, severity, mends=mends, discards=True)
 
 
 _note = partial(Kind, severity="note")
@@ -48,14 +40,13 @@ KINDS: dict[str, Kind] = {
     for kind in (
         Kind("healthy", "Nothing is wrong.", "", severity="ok"),
         # Unreadable storage
-        _repairable("unreadable", "The storage or a part of it cannot be read.", _PROVEN),
+        Kind("unreadable", "The storage or a part of it cannot be read."),
         Kind("file_damaged", "The database file is damaged."),
         Kind(
             "log_damaged",
             "The write-ahead log of the database is damaged; acknowledged changes behind the damage cannot be read.",
             "put an intact copy of the log back, restore a backup, or go on without these changes:"
-            " `retentive doctor --discard log_damaged/log` saves a copy of the log and cuts it before the damage",
-            discards=True,
+            " `retentive doctor --cut-damaged-log` copies the log and cuts it before the damage",
         ),
         _note(
             "locked",
@@ -70,33 +61,25 @@ KINDS: dict[str, Kind] = {
         Kind("settings_wrong", "The settings cannot be read.", "upgrade retentive, or " + _RESTORE),
         Kind("seal_wrong", "An encrypted record was modified, moved, or encrypted with another key."),
         # Memories and versions
-        _repairable(
-            "text_wrong", "The text of a memory is missing, is not UTF-8, or differs from its size or hash.", _PROVEN
-        ),
-        _repairable(
+        Kind("text_wrong", "The text of a memory is missing, is not UTF-8, or differs from its size or hash."),
+        Kind(
             "old_text_wrong",
             "The text of an older version is missing, is not UTF-8, or differs from its size or hash.",
-            _PROVEN,
         ),
-        Kind("version_missing", "The newest version of a memory is missing."),
-        _repairable("version_differs", "A memory and its newest version differ.", _PROVEN),
-        _repairable("memory_lost", "A memory is missing although its newest version is not a deletion.", _PROVEN),
+        _repairable("index_wrong", "The index of memories differs from their versions."),
         Kind("id_twice", "An id is not unique."),
         Kind("order_wrong", "Ids, times and revisions of versions are not in the same order."),
-        _repairable("time_wrong", "The time of a version or store differs from the time in its id.", _PROVEN),
+        Kind("time_wrong", "The time of a version differs from the time in its id."),
         Kind("operation_wrong", "A version has an unknown operation."),
-        Kind("sequence_wrong", "The versions of a memory contradict each other, or a version is missing."),
         Kind("provenance_wrong", "The provenance of a version cannot be read."),
-        _discardable("redaction_left", "A redacted version still has content."),
-        _repairable("age_wrong", "The creation time of a memory differs from the time of its first version."),
+        Kind("redaction_left", "A redacted version still has content."),
         Kind("path_wrong", "A path is not canonical or exceeds a limit.", "rename the memory, or " + _RESTORE),
         Kind("path_below", "The path of a memory is below another memory."),
         _repairable("usage_wrong", "The stored numbers of memories and bytes are wrong."),
-        _repairable("revision_wrong", "The revision or time of the store is lower than that of its newest version."),
+        _repairable("revision_wrong", "The revision of the store is lower than that of its newest version."),
         # Records and side records
         Kind("record_wrong", "A record of the store cannot be read."),
         Kind("proposal_text_missing", "The text of a proposal is missing.", "refuse the proposal"),
-        _discardable("proposal_text_left", "A text belongs to no proposal.", "note"),
         _note("removal_pending", "A redaction or an erasure is incomplete.", "`retentive redact --finish`"),
         Kind("audit_wrong", "The audit log was modified or is incomplete.", "docs/audit.md"),
         _note("audit_gap", "The audit log lacks changes made while it was on.", "docs/audit.md"),
@@ -108,9 +91,9 @@ KINDS: dict[str, Kind] = {
             severity="note",
         ),
         # Databases
-        _discardable("rows_left", "Rows belong to no memory store."),
+        Kind("rows_left", "Rows belong to no memory store."),
         _repairable("index_missing", "An index of the database is missing."),
-        _discardable("text_left", "A text in the database belongs to no version.", mends=True),
+        Kind("text_left", "A text in the database belongs to no version."),
         # Plain files
         _note(
             "directory_plain",
@@ -128,7 +111,11 @@ KINDS: dict[str, Kind] = {
         _repairable("directory_empty", "There are empty directories.", severity="note"),
         _repairable("files_left", "There are temporary files of a killed process.", severity="note"),
         # Object storage
-        _repairable("object_missing", "An object of the store is missing.", _PROVEN),
+        _repairable(
+            "object_missing",
+            "An object of the store is missing.",
+            f"{_REPAIR} restores a lost format; otherwise {_RESTORE}",
+        ),
         Kind("object_damaged", "An object was truncated or modified."),
         _note("objects_left", "There are orphaned objects older than a day.", "`retentive collect`"),
     )
@@ -157,7 +144,7 @@ class Finding:
 
     @property
     def name(self) -> str:
-        """Name of the finding for `--discard`: code, slash and subject. Details in parentheses are left out."""
+        """Name of the finding: code, slash and subject. Details in parentheses are left out."""
         return f"{self.code}/{self.subject.partition(' (')[0]}"
 
 

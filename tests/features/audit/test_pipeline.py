@@ -28,7 +28,6 @@ BELOW = ("storage", "testing")
 WRITERS = {
     "pipeline.py",
     "cli/location.py",  # an empty transaction, which takes over a directory of plain files
-    "doctor/discarding.py",  # a record as it is stored, without the encryption layer
     "transfer/contents.py",  # copies of complete stores, including their logs
     "transfer/migrate.py",
     "transfer/restore.py",

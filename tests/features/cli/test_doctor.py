@@ -45,23 +45,20 @@ def test_problems_end_with_a_status_of_their_own_until_they_are_repaired(at: str
 
 
 def test_json(at: str) -> None:
-    sql(at, "UPDATE memories SET sha256 = ? WHERE path = ?", ("0" * 64, "/memories/a.md"))
+    sql(at, "UPDATE versions SET text = ? WHERE text = ?", (b"other", b"two\n"))
     done = here(at, "doctor", "--json", "--quick")
     assert done.exit_code == PROBLEMS
     said = json.loads(done.stdout)
     assert {name: said[name] for name in ("ok", "note", "problem", "repaired")} == {
         "ok": 0,
         "note": 0,
-        "problem": 2,
+        "problem": 1,
         "repaired": 0,
     }
     first = said["findings"][0]
     assert (first["code"], first["subject"], first["store_key"]) == ("text_wrong", "/memories/a.md", "default")
-    assert first["repairable"] is True
-    assert first["discard"] is None
-    assert first["advice"].startswith(
-        "`retentive doctor --repair` corrects it if a hash or an id proves the right value"
-    )
+    assert first["repairable"] is False
+    assert first["advice"].startswith("restore it from a backup")
 
 
 def test_on_a_terminal_there_is_a_table_and_advice(at: str, tmp_path: Path) -> None:
@@ -102,7 +99,7 @@ def test_every_kind_of_finding_is_documented() -> None:
     """The page lists every kind of finding with its meaning, and no other kinds."""
     text = PAGE.read_text("utf-8")
     for kind in KINDS.values():
-        how = ", ".join(word for word, on in (("yes", kind.mends), ("discard", kind.discards)) if on)
+        how = "yes" if kind.mends else ""
         assert f"| `{kind.code}` | {kind.severity} | {how} | {kind.meaning} |" in text
     table = text[text.index("| code |") : text.index("Single corruptions")]
     assert table.count("\n| `") == len(KINDS)

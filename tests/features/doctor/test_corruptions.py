@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from retentive import MemoryStore
-from retentive.doctor import Finding, check, check_location, repair
+from retentive.doctor import Finding, check, check_location
 from retentive.errors import NotFound, RetentiveError
 from retentive.locations import open_backend
+from retentive.storage import capabilities
 from retentive.storage.contract import Change, StoreInfo
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.storage.objects.ordered_map import Sizes
@@ -211,7 +212,7 @@ def judge_server_rows(backend: str, seed: str, count: int, directory: Path) -> T
             before = read()
             tally.judge(corruption, list(check(found)))
             with suppress(RetentiveError):
-                repair(found)
+                capabilities.repair(found)
             tally.compare(corruption, before, read(), original)
             rows.restore(dump)
             if tally.counts.total() == count:
@@ -289,7 +290,7 @@ def judge_objects(seed: str, count: int, directory: Path) -> Tally:
             named = tuple(info.id for info in made if _key_object(str(info.key), info.workspace_id) in corruption.named)
         tally.judge(replace(corruption, named=named), list(check(copy)))
         with suppress(RetentiveError):
-            repair(copy)
+            capabilities.repair(copy)
         tally.compare(corruption, before, read(copy), original)
     return tally
 

@@ -7,26 +7,25 @@ memories.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from retentive.audit.stage import audited, entry_of_failure, entry_of_read, needs_entry
+from retentive.audit.stage import audited, entry_of_failure, needs_entry
 from retentive.engine.attempt import Attempt, Proceed
-from retentive.engine.command_handlers import CommandResult, Viewed, brought_by
 from retentive.engine.context import StoreContext
 from retentive.engine.guarded_writer import GuardedWriter
-from retentive.engine.idempotency import can_repeat, idempotent
-from retentive.engine.operation import REFUSALS, AuditOnly, Operation, Outcome, ReadOperation, WriteOperation
-from retentive.engine.reach import ReachedSnapshot, ReachedTransaction
+from retentive.engine.handlers import CommandResult, Viewed
+from retentive.engine.operation import REFUSALS, AuditOnly, Operation, Outcome, ReadOperation, Write, WriteOperation
+from retentive.engine.reach import ReachedTransaction
+from retentive.engine.read import read
 from retentive.engine.rendering import Say, error_reply, notes_of, paths_named, rendered
 from retentive.engine.repeated_requests import once_per_request
+from retentive.engine.write import write as write_
 from retentive.errors import PermissionDenied, Refused, RetentiveError, StoreFull, error_of
 from retentive.history.clocks import note_clock_behind
-from retentive.redaction.examiner import AHEAD_CHARS, TextExaminer
-from retentive.review.stage import seen_by, under_review
-from retentive.storage.contract import Actor, Snapshot, Transaction
+from retentive.review.stage import under_review
+from retentive.storage.contract import Actor, Transaction
 from retentive.values.properties import properties_of
 from retentive.values.records import Invocation, Written
 from retentive.values.replies import Reply
@@ -62,15 +61,15 @@ def applied(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     if operation.needs_external_edits:
         context.record_external_edits(attempt.tx)
     tx = attempt.tx
-    if context.reach:
-        writer.limit_to(context.reach)
-        tx = ReachedTransaction(tx, context.reach)
+    if context.scope:
+        writer.limit_to(context.scope)
+        tx = ReachedTransaction(tx, context.scope)
     result = operation.apply(tx, writer)
     note_clock_behind(tx, writer.recorded, context.clock())
     return Outcome(attempt.settings, result, recorded=writer.recorded)
 
 
-STAGES: tuple[Stage, ...] = (audited, idempotent, once_per_request, under_review, applied)
+STAGES: tuple[Stage, ...] = (audited, once_per_request, under_review, applied)
 """The stages in the order in which they start. Each calls the next one. A write skips the stages it does not need."""
 _ONLY_APPLIED = (False,) * (len(STAGES) - 1) + (True,)
 
@@ -80,15 +79,17 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
 
     An error of the request, such as an invalid path, is part of the outcome. A failure of the storage is raised.
     """
-    if context.reach and not operation.for_paths:
+    if context.scope and not operation.for_paths:
         needed = f"the operation {operation.name} needs access to the whole memory store"
         why = f"this caller has access to only some paths, but {needed}"
-        _read(context, AuditOnly(operation.name, PermissionDenied(why)), invocation)  # raises the error
+        read(context, AuditOnly(operation.name, PermissionDenied(why)), invocation)  # raises the error
         raise AssertionError
     if operation.is_read:
-        return _read(context, cast("ReadOperation[R]", operation), invocation)
+        return read(context, cast("ReadOperation[R]", operation), invocation)
+    if isinstance(operation, Write):
+        return write_(context, operation, invocation)
     write = cast("WriteOperation[R]", operation)
-    attempt = Attempt(context, write, invocation, invocation.actor or context.actor, _examined_ahead(context, write))
+    attempt = Attempt(context, write, invocation, invocation.actor or context.actor, context.examiner)
     try:
         outcome = context.backend.write(
             context.id, partial(_through_stages, attempt), may_use_reserve=write.may_use_reserve
@@ -103,18 +104,6 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
     return outcome
 
 
-def _examined_ahead(context: StoreContext, operation: WriteOperation[Any]) -> TextExaminer:
-    """Return the examiner that finds sensitive values in the texts of an operation.
-
-    A long text is examined now, before the write lock is acquired, so that other writers need not wait for the
-    examination.
-    """
-    settings, text = context.known_settings[1], brought_by(operation)
-    if settings is None or 0 < settings.max_memory_bytes < len(text) or len(text) < AHEAD_CHARS:
-        return context.examiner
-    return context.examiner.prepared(settings, text)
-
-
 def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
     """Run the stages that a write needs. The backend calls this function again if it repeats the transaction."""
     attempt.tx, attempt.writer = tx, None
@@ -126,13 +115,9 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
         settings = attempt.context.settings_of(tx)
     attempt.settings, attempt.has_begun, operation = settings, True, attempt.operation
     call = attempt.invocation
-    is_idempotent = operation.is_replayable and can_repeat(call)
-    if call.run is not None:
-        attempt.view = seen_by(attempt.actor, tx, settings)
     needed = (
         settings.audit or operation.switches_audit,
-        is_idempotent,
-        call.request is not None and not is_idempotent,
+        call.request is not None,
         bool(settings.review) and operation.under_review != "skip",
         True,
     )
@@ -170,49 +155,6 @@ def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
     return Outcome(attempt.settings, error=error)
 
 
-def _read(context: StoreContext, operation: ReadOperation[R], invocation: Invocation) -> Outcome[R]:
-    try:
-        outcome = context.backend.read(context.id, partial(_read_once, context, operation, invocation))
-    except RetentiveError as error:
-        settings = context.known_settings[1]
-        if settings is not None and settings.audit:
-            with suppress(RetentiveError):  # the caller gets the original error, not this one
-                entry_of_read(context, operation, invocation, Outcome(settings, error=error))
-        raise
-    if outcome.settings.audit:
-        entry_of_read(context, operation, invocation, outcome)
-    return outcome
-
-
-def _read_once(
-    context: StoreContext, operation: ReadOperation[R], invocation: Invocation, snapshot: Snapshot
-) -> Outcome[R]:
-    """Apply a read to one consistent state, limited to the memories that the actor of the read may see."""
-    if operation.first_path is not None:
-        snapshot.expect(operation.first_path)
-    text, settings = context.known_settings
-    if settings is None or text != snapshot.settings:
-        settings = context.settings_of(snapshot)
-    seen, actor = snapshot, invocation.actor or context.actor
-    if (settings.trust or settings.quarantine) and not getattr(operation, "is_filtered", False):
-        from retentive.engine.trust.overlay import TrustedHistory, TrustedSnapshot  # noqa: PLC0415 - rarely needed
-
-        if context.hides_history:
-            seen = TrustedHistory(snapshot, settings, actor)
-        elif not operation.sees_all:
-            seen = TrustedSnapshot(snapshot, settings, actor)
-    if settings.review and not operation.sees_all:
-        seen = seen_by(actor, seen, settings)
-    if context.reach and not getattr(operation, "is_filtered", False):
-        seen = ReachedSnapshot(seen, context.reach)
-    try:
-        if operation.needs_external_edits:
-            context.record_external_edits(snapshot)
-        return Outcome(settings, operation.apply(seen, settings))
-    except REFUSALS as error:
-        return Outcome(settings, error=error)
-
-
 class StoreCore(StoreContext):
     """Memory store as used inside this package. `MemoryStore` and the integrations run their operations through it."""
 
@@ -235,7 +177,7 @@ class StoreCore(StoreContext):
         """Return the error reply to a malformed tool call. The audit log gets an entry, as for any other call."""
         return self.reply(AuditOnly(name, error), self.invocation(actor))
 
-    def written(self, operation: WriteOperation[CommandResult], invocation: Invocation) -> Written:
+    def written(self, operation: Operation[CommandResult], invocation: Invocation) -> Written:
         """Run a write operation for an application, and describe the change.
 
         If the operation is refused, raises an exception with the sentence of the error reply. Also raises storage
@@ -248,13 +190,14 @@ class StoreCore(StoreContext):
             raise self.error(refusal, operation) from None
         return self._written(operation, outcome)
 
-    def _written(self, operation: WriteOperation[CommandResult], outcome: Outcome[CommandResult]) -> Written:
+    def _written(self, operation: Operation[CommandResult], outcome: Outcome[CommandResult]) -> Written:
         result, recorded = outcome.value(), outcome.recorded
         memory = result.memory
         path = paths_named(operation)[-1].text if memory is None else memory.path
         memory_id = memory.id if memory is not None else recorded[-1].memory_id if len(recorded) == 1 else ""
         notes = notes_of(self, outcome)
-        return Written(path, result.version_id, len(recorded), outcome.proposed, notes, memory_id, memory)
+        version_id = outcome.version_id or result.version_id
+        return Written(path, version_id, len(recorded), outcome.proposed, notes, memory_id, memory)
 
     def written_together(self, batch: Batch, invocation: Invocation) -> list[Written]:
         """Run a batch, and return one `Written` for each of its commands. Either all commands are applied or none.
@@ -297,7 +240,7 @@ class StoreCore(StoreContext):
 
         The read gets no audit entry, because the entry of the larger operation covers it.
         """
-        return self.backend.read(self.id, partial(_read_once, self, operation, self.invocation())).value()
+        return read(self, operation, self.invocation(), is_audited=False).value()
 
     def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         """Run bookkeeping in a separate transaction, without the stages. Bookkeeping changes no memory."""

@@ -7,23 +7,13 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive.engine import reach
-from retentive.engine.reach import ReachedSnapshot
-from retentive.engine.trust.overlay import TrustedSnapshot
+from retentive.engine import visibility
+from retentive.engine.proposing import with_proposals
+from retentive.engine.visibility import Assessment, Filtered, within
 from retentive.history.past import Past
-from retentive.review.overlay import ProposedSnapshot
 from retentive.review.proposals import pending
 from retentive.storage.contract import Selection, Snapshot
-from retentive.storage.overlay import Overlay
-from retentive.storage.sealed.snapshot import SealedSnapshot
-
-METHODS = {name for name in vars(Snapshot) if not name.startswith("_")}
-
-
-def test_a_decrypting_snapshot_implements_the_nine_reads() -> None:
-    """A derived method of the contract calls only these nine, so it cannot return ciphertext."""
-    nine = {"state", "get", "find", "list", "list_at", "versions", "version", "records", "get_record"}
-    assert {name for name in METHODS if name in vars(SealedSnapshot)} == nine
+from retentive.storage.overlay import Layer
 
 
 def test_the_selection_of_versions_has_the_arguments_of_the_contract() -> None:
@@ -43,32 +33,28 @@ def test_an_overlay_answers_as_the_snapshot_below(tmp_path: Path) -> None:
 
         def answers(snapshot: Snapshot) -> list[object]:
             return [
-                (snapshot.revision, snapshot.seal, snapshot.settings, snapshot.usage()),
+                snapshot.state,
                 (snapshot.get("/memories/a"), snapshot.find(memory.id), snapshot.version(memory.version_id)),
-                (snapshot.text(memory.version_id), snapshot.get_record("kind", "key"), list(snapshot.records("kind"))),
-                list(snapshot.memories("/memories")),
+                (snapshot.get_record("kind", "key"), list(snapshot.records("kind"))),
+                [list(snapshot.list("/memories", one_level=level, texts=True)) for level in (False, True)],
                 list(snapshot.versions(path="/memories/a", limit=1)),
-                list(snapshot.sizes("/memories")),
-                list(snapshot.one_level("/memories")),
-                list(snapshot.texts("/memories")),
-                list(snapshot.as_of("memver_g")),
+                list(snapshot.list_at("memver_g", "/memories")),
             ]
 
-        assert store._core.read(lambda snapshot: answers(Overlay(snapshot)) == answers(snapshot))
-        assert store._core.read(lambda snapshot: Overlay(snapshot).text(memory.version_id)) == b"text of /memories/a\n"
+        assert store._core.read(lambda snapshot: answers(Layer(snapshot)) == answers(snapshot))
 
 
 @pytest.mark.parametrize("oldest_first", [False, True])
-def test_a_reached_snapshot_reads_versions_in_pages(monkeypatch: pytest.MonkeyPatch, *, oldest_first: bool) -> None:
+def test_a_limited_snapshot_reads_versions_in_pages(monkeypatch: pytest.MonkeyPatch, *, oldest_first: bool) -> None:
     """In both directions, its versions are those of the snapshot below whose paths match, and the limit counts them."""
-    monkeypatch.setattr(reach, "_PAGE", 3)
+    monkeypatch.setattr(visibility, "_PAGE", 3)
     with retentive.open("sqlite://") as opened:
         store = opened.store()
         for number in range(10):
             store.write(f"/memories/{'ab'[number % 2]}", str(number))
 
         def check(snapshot: Snapshot) -> None:
-            found = ReachedSnapshot(snapshot, ("/memories/a",))
+            found = within(snapshot, ("/memories/a",))
             wanted = [one for one in snapshot.versions(oldest_first=oldest_first) if one.path == "/memories/a"]
             assert len(wanted) == 5
             for limit in (None, 0, 1, 4, 5, 9):
@@ -105,12 +91,12 @@ def test_a_walk_of_an_overlay_is_a_part_of_its_listing(kind: str) -> None:
 
         def overlay(snapshot: Snapshot) -> Snapshot:
             if kind == "trusted":
-                return TrustedSnapshot(snapshot, settings, None)
+                return Filtered(snapshot, Assessment(snapshot, settings, None).shows, history=False)
             if kind == "reached":
-                return ReachedSnapshot(snapshot, ("/memories/a!", "/memories/c", "/memories/0"))
+                return within(snapshot, ("/memories/a!", "/memories/c", "/memories/0"))
             if kind == "past":
                 return Past(snapshot, end + "~")
-            return ProposedSnapshot(snapshot, pending(snapshot))
+            return with_proposals(snapshot, pending(snapshot))
 
         def check(snapshot: Snapshot) -> int:
             found = overlay(snapshot)

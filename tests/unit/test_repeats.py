@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import retentive
 from retentive import InvalidInput, MemoryStore, Mounts, tool_result
-from retentive.engine.idempotency import KEPT_S, KIND
+from retentive.engine.repeats import KEPT_S, KIND
 from retentive.errors import OutcomeUnknown
 from retentive.storage.contract import Transaction
 from retentive.storage.sqlite.backend import SqliteBackend

@@ -19,7 +19,7 @@ from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.cli.parameters import decoded
 from retentive.cli.performed import CHANGE, Done, end, perform_text
-from retentive.engine.command_handlers import ABSENT, check_free
+from retentive.engine.handlers import ABSENT, check_free
 from retentive.engine.operation import AuditOnly
 from retentive.engine.queries import get_entry, read_fact
 from retentive.errors import NotFound, Refused, RetentiveError

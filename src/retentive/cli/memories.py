@@ -11,7 +11,7 @@ from retentive.cli import output
 from retentive.cli.location import Location
 from retentive.cli.parameters import line_range, revision_option
 from retentive.cli.performed import MEMORIES, VIEW, Done, end, memory_object, perform, version_read
-from retentive.engine.command_handlers import RunView
+from retentive.engine.handlers import RunView
 from retentive.engine.operation import ReadOperation
 from retentive.engine.queries import list_memories, load
 from retentive.engine.rendering import rendered
@@ -22,7 +22,6 @@ from retentive.store import MemoryStore, core_of
 from retentive.values.commands import View, parse
 from retentive.values.listing import human_size
 from retentive.values.paths import ROOT
-from retentive.values.text import LineCounts
 
 if TYPE_CHECKING:
     from retentive.history.revisions import Revision
@@ -162,7 +161,7 @@ def _past_view(store: MemoryStore, given: dict[str, object], at: Revision) -> Do
     except Refused as refusal:
         return Done(core_of(store).refused("view.as_of", refusal), changes=None)
     assert isinstance(command, View)
-    operation = RunView(command, LineCounts())
+    operation = RunView(command)
     core = core_of(store)
     outcome = core.run(_at(at, operation), core.invocation())
     if outcome.error is not None and not isinstance(outcome.error, Refused):

@@ -10,18 +10,17 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.engine.command_handlers import RunCommand, RunView, Viewed
+from retentive.engine.handlers import RunCommand, RunView, Viewed
 from retentive.engine.operation import Operation, Read
 from retentive.engine.rendering import Say, error_reply, paths_named, rendered
 from retentive.errors import Refused, RetentiveError
 from retentive.remote import remote_store
 from retentive.storage.contract import Memory, Snapshot
 from retentive.store import MemoryStore, core_of
-from retentive.values.commands import Append, Delete, View, Write, parse
+from retentive.values.commands import Append, View, Write, parse
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Recorded
 from retentive.values.replies import Reply
-from retentive.values.text import LineCounts
 
 if TYPE_CHECKING:
     from retentive.remote.store import RemoteStore
@@ -60,8 +59,8 @@ def perform(store: MemoryStore, if_version: str | None = None, /, **given: objec
     except Refused:  # `execute` writes the audit entry of a malformed call
         return Done(store.execute(given), changes=None if given["command"] == "view" else ())
     if isinstance(command, View):
-        return run(store, RunView(command, LineCounts()))
-    return run(store, RunCommand(command, isinstance(command, Delete), if_version))
+        return run(store, RunView(command))
+    return run(store, RunCommand(command, if_version))
 
 
 def perform_text(

@@ -272,7 +272,7 @@ def _start(found: Window, changes: LiveChanges) -> Position:
 
 def _room_of(store: MemoryStore) -> tuple[str, tuple[str, ...]]:
     """Return the key of a room. Streams share a room if their callers may see the same paths of the same store."""
-    return store.id, core_of(store).reach
+    return store.id, core_of(store).scope
 
 
 def _row(store_id: str, version: Version) -> str:

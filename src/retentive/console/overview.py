@@ -94,12 +94,12 @@ def read_row(info: StoreInfo, store: MemoryStore, today: date) -> StoreRow:
 
     def work(snapshot: Snapshot) -> tuple[Version | None, tuple[int, ...]]:
         newest = next(iter(snapshot.versions(limit=1)), None)
-        return newest, () if core.reach else tuple(changes_of_days(snapshot, days))
+        return newest, () if core.scope else tuple(changes_of_days(snapshot, days))
 
     try:
         last, counts = core.peek(Read("list", work))
         settings = store.settings()
-        waiting = 0 if core.reach else number_waiting(store)
+        waiting = 0 if core.scope else number_waiting(store)
         return StoreRow(info, last, fullness(info, settings), waiting, counts, settings.audit)
     except (Locked, Damaged) as error:
         return StoreRow(info, problem=error.code)

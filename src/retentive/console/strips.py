@@ -98,7 +98,7 @@ def strip_of(store: MemoryStore, moment: datetime | None = None) -> Strip | None
     Returns None for an API key that is limited to some paths, because the strip counts the changes at all paths.
     """
     core = core_of(store)
-    if core.reach:
+    if core.scope:
         return None
     days = last_days(DAYS, datetime.fromtimestamp(core.clock(), UTC).date())
     counts = core.peek(Read("list", lambda snapshot: changes_of_days(snapshot, days)))

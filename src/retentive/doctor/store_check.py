@@ -10,8 +10,8 @@ from functools import partial
 from typing import TypeAlias, get_args
 
 from retentive.engine import events
-from retentive.engine.idempotency import KIND as REPEAT
 from retentive.engine.listings import HISTORY, PRUNED
+from retentive.engine.repeats import KIND as REPEAT
 from retentive.engine.trust.overlay import CONFIRMED
 from retentive.errors import Damaged, InvalidInput, NotFound, Refused, UnknownSchema
 from retentive.history.clocks import CLOCK, Sighting

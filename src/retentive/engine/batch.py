@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from retentive.engine.command_handlers import CommandResult, RunCommand
 from retentive.engine.context import StoreContext
-from retentive.engine.guarded_writer import GuardedWriter
-from retentive.engine.operation import WriteOperation
+from retentive.engine.guard import Guard
+from retentive.engine.handlers import CommandResult, RunCommand
+from retentive.engine.operation import Outcome, Plan, Write
+from retentive.engine.pending import Pending
 from retentive.errors import InvalidInput, Refused, RetentiveError
-from retentive.storage.contract import Transaction
-from retentive.values.commands import Append, Clear, Command, Create, Delete, View, Write, parse
+from retentive.storage.contract import Snapshot
+from retentive.values.commands import Append, Clear, Command, Create, View, parse
+from retentive.values.commands import Write as WriteCommand
 from retentive.values.records import Recorded
 
 MAX_BATCH = 100
@@ -26,10 +29,15 @@ class BatchStep:
     result: CommandResult
     recorded: tuple[Recorded, ...]
 
+    @property
+    def version_id(self) -> str:
+        """Newest version of the memory after the command."""
+        return self.recorded[-1].version_id if self.recorded else self.result.version_id
+
 
 @dataclass(frozen=True, slots=True)
-class Batch(WriteOperation[list[BatchStep]]):
-    """Run commands in order, in one transaction. Each command sees the changes of the commands before it.
+class Batch(Write[list[BatchStep]]):
+    """Run commands in order, as one change. Each command sees the changes of the commands before it.
 
     If a command is refused, nothing changes. The `position` of the `Refused` error is the index of that command.
     """
@@ -37,39 +45,47 @@ class Batch(WriteOperation[list[BatchStep]]):
     name = "batch"
     for_paths = True
     commands: tuple[RunCommand, ...]
-    may_use_reserve: bool = False
 
     @property
     def allowed_when_archived(self) -> bool:  # type: ignore[override]  # depends on the commands
         """True if all commands only delete."""
         return all(each.allowed_when_archived for each in self.commands)
 
+    only_removes = allowed_when_archived
+
     def paths(self) -> tuple[str, ...]:
         """Return the canonical paths in the commands."""
         return tuple(dict.fromkeys(path for each in self.commands for path in each.paths()))
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> list[BatchStep]:
-        """Run the commands."""
-        steps: list[BatchStep] = []
-        for position, each in enumerate(self.commands):
-            before = len(writer.recorded)
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[list[BatchStep]]:
+        """Decide each command over the changes of the commands before it."""
+        after = Pending(view)
+        results: list[tuple[CommandResult, int]] = []
+        for position, command in enumerate(self.commands):
             try:
-                result = each.apply(tx, writer)
+                plan = command.decide(after, guard)
             except Refused as refusal:
                 refusal.position = position
                 raise
-            steps.append(BatchStep(result, tuple(writer.recorded[before:])))
-        return steps
+            after.add(plan.changes)
+            results.append((plan.result, len(plan.changes)))
 
-    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the ids of the versions that each command recorded. A repeated request needs them."""
-        return {"steps": [[each.result.version_id, each.recorded] for each in result]}
+        def steps(_: Snapshot, recorded: Sequence[Recorded]) -> Plan[list[BatchStep]]:
+            left = iter(recorded)
+            return Plan([BatchStep(result, tuple(islice(left, count))) for result, count in results])
 
-    def again(self, kept: Mapping[str, Any], tx: Transaction) -> list[BatchStep]:
-        """Rebuild the results of the first run from `kept`, without the notes and snippets for replies."""
+        return Plan([], after.changes, afterwards=steps)
+
+    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
+        """Return the version and the number of changes of each command."""
+        return {"steps": [[each.version_id, len(each.recorded)] for each in outcome.value()]}
+
+    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> list[BatchStep]:
+        """Rebuild the results of the first run, without the notes and snippets for replies."""
+        left = iter(recorded)
         return [
-            BatchStep(CommandResult(version_id=version_id), tuple(Recorded(*each) for each in recorded))
-            for version_id, recorded in kept["steps"]
+            BatchStep(CommandResult(version_id=version_id), tuple(islice(left, count)))
+            for version_id, count in facts["steps"]
         ]
 
 
@@ -90,7 +106,7 @@ def batch_of(context: StoreContext, commands: Sequence[object]) -> Batch:
             raised = context.raised(error) if isinstance(error, Refused) else error
             raised.position = position
             raise raised from None
-    return Batch(tuple(made), may_use_reserve=all(each.may_use_reserve for each in made))
+    return Batch(tuple(made))
 
 
 def _run_command(given: object) -> RunCommand:
@@ -103,7 +119,7 @@ def _run_command(given: object) -> RunCommand:
     command = given if isinstance(given, Command) else parse_for_applications(given)
     if isinstance(command, View | Clear):
         raise InvalidInput(f"the command {command.name} cannot be part of a batch")
-    return RunCommand(command, isinstance(command, Delete), if_version)
+    return RunCommand(command, if_version)
 
 
 def parse_for_applications(raw: object) -> Command:
@@ -116,4 +132,4 @@ def parse_for_applications(raw: object) -> Command:
         return parse(raw)
     checked = parse({**raw, "command": "create"})
     assert isinstance(checked, Create)
-    return (Write if name == "write" else Append)(checked.path, checked.file_text)
+    return (WriteCommand if name == "write" else Append)(checked.path, checked.file_text)

@@ -21,7 +21,6 @@ from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Invocation, RequestKey
 from retentive.values.replies import REPLIES, Replies
 from retentive.values.settings import DEFAULTS, Settings, from_text
-from retentive.values.text import LineCounts
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,7 +44,7 @@ class StoreContext(ABC):
     integration = "python"
     exact = False
     request: RequestKey | None = None
-    reach: tuple[str, ...] = ()
+    scope: tuple[str, ...] = ()
     """Patterns of the paths that the caller may see and change; empty if the caller is not limited."""
     after_write: Callable[[], None] | None = None
     """Function that is called after each write of an open location, to do a piece of its maintenance."""
@@ -75,13 +74,17 @@ class StoreContext(ABC):
         self.replies = replies
         self.actor = actor
         self.clock = clock
-        self.lines = LineCounts()
-        self.listings = KnownListings()
+        self._listings = KnownListings()
         self.accesses = accesses or Accesses(backend, clock=clock)
         self.usual_invocation = Invocation(integration=self.integration)
         """Invocation for a call that names no actor, tool_use id, source or session."""
         self.known_settings: tuple[str | None, Settings | None] = (None, None)
         """Text of the stored settings when they were last read, and the effective settings that follow from it."""
+
+    @property
+    def listings(self) -> KnownListings | None:
+        """Cache of directory listings. None for plain files, which may change without a new version."""
+        return None if capabilities.directory_of(self.backend, self.info) is not None else self._listings
 
     def again(
         self,
@@ -91,15 +94,15 @@ class StoreContext(ABC):
         actor: Actor | None = None,
         exact: bool = False,
         request: RequestKey | None = None,
-        reach: tuple[str, ...] = (),
+        scope: tuple[str, ...] = (),
         hides_history: bool | None = None,
         api_key_id: str = "",
     ) -> Self:
-        """Return a context for the same memory store, with other pinned settings, integration, actor, request or reach.
+        """Return a context for the same memory store, with other pinned settings, integration, actor, request or scope.
 
         If `exact` is true, a text is either stored unchanged or refused: the mode `redact` acts like `reject`. In
         addition, `create` never overwrites a memory. `request` identifies the client request that runs the operations.
-        `reach` contains the patterns of the paths that the caller may see and change. With `hides_history`, memories
+        `scope` contains the patterns of the paths that the caller may see and change. With `hides_history`, memories
         that are hidden from the caller are hidden in the history too. `api_key_id` is recorded with the changes.
         """
         other = copy(self)
@@ -109,7 +112,7 @@ class StoreContext(ABC):
         other.integration = integration or self.integration
         other.usual_invocation = Invocation(integration=other.integration)
         other.request = request or self.request
-        other.reach = reach or self.reach
+        other.scope = scope or self.scope
         other.hides_history = self.hides_history if hides_history is None else hides_history
         other.api_key_id = api_key_id or self.api_key_id
         other.known_settings = (None, None)

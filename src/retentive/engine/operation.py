@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from retentive.errors import Conflict, InvalidInput, NotFound, Refused, RetentiveError
+from retentive.storage.contract import UNCHANGED, Actor, Change, Metadata, Snapshot
 from retentive.values.records import Recorded
 
 if TYPE_CHECKING:
+    from retentive.engine.events import EventType
+    from retentive.engine.guard import Guard
     from retentive.engine.guarded_writer import GuardedWriter
-    from retentive.storage.contract import Snapshot, Transaction
+    from retentive.storage.contract import Transaction
     from retentive.values.paths import MemoryPath
     from retentive.values.settings import Settings
 
@@ -45,6 +48,7 @@ class Operation(ABC, Generic[R_co]):
       must read only memories and versions, and only through the snapshot or transaction that it gets.
     - `sees_all`: if true, the operation reads the stored state. This includes the memories that are hidden from the
       actor, but not the proposed changes.
+    - `is_filtered`: if true, the operation itself leaves out what the caller may not see.
     """
 
     __slots__ = ()
@@ -54,6 +58,7 @@ class Operation(ABC, Generic[R_co]):
     first_path: str | None = None
     for_paths: bool = False
     sees_all: bool = False
+    is_filtered: bool = False
 
     def paths(self) -> tuple[str, ...]:
         """Return the canonical paths of the operation for the audit log.
@@ -194,6 +199,90 @@ class WriteOperation(Operation[R_co]):
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Plan(Generic[R]):
+    """What an operation decided: its result, the changes, and other effects. The road records them at once.
+
+    - `changes`: made by the guard, in order. Change number 3 makes the memory `pending.3` for later changes.
+    - `authors`: author of each change, if it is not the actor of the call.
+    - `records`: kind, key and value of records of the store. The value None removes the record.
+    - `settings`, `properties`: new texts of the store.
+    - `redact`, `prune`: ids of versions.
+    - `event`: type of the event to record, and the ids that it lists.
+    - `afterwards`: function that is called with the store after the changes and with their ids. It returns the result
+      and the other effects, as a plan without changes, if they depend on what was recorded.
+    """
+
+    result: R
+    changes: Sequence[Change] = ()
+    authors: Sequence[Actor | None] | None = None
+    records: Sequence[tuple[str, str, str | None]] = ()
+    settings: Metadata = UNCHANGED
+    properties: Metadata = UNCHANGED
+    redact: Sequence[str] = ()
+    prune: Sequence[str] = ()
+    event: tuple[EventType, Sequence[str]] | None = None
+    afterwards: Callable[[Snapshot, Sequence[Recorded]], Plan[R]] | None = None
+
+
+class Write(Operation[R_co]):
+    """Operation that may change memories, history or settings. It decides purely; `write.py` records its plan.
+
+    - `only_removes`: if true, the operation may use the reserved space of a full disk.
+    - `under_review`: treatment of the operation if its actor is under review. The changes become a proposal
+      (`propose`), the operation is refused (`refuse`), or it runs as usual (`skip`).
+    - `allowed_when_archived`: if true, the operation also runs on an archived store, because it only removes memories
+      or because it changes no memory.
+    - `is_command`: if true, the tool_use id of a call identifies a repetition, as a request's key does.
+    - `incoming_text`: the text that the operation would store. A long one is examined before the lock is acquired.
+    """
+
+    __slots__ = ()
+    only_removes: bool = False
+    allowed_when_archived: bool = False
+    under_review: ClassVar[Literal["propose", "refuse", "skip"]] = "propose"
+    is_command: ClassVar[bool] = False
+    incoming_text: str = ""
+
+    @abstractmethod
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[R_co]:
+        """Return what to change, as the actor sees the store. Reads only, and may be called again. Raises `Refused`."""
+
+    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object] | None:
+        """Return ids and numbers from which `result_from` can rebuild the result for a repeated request.
+
+        They contain no texts and no paths. Return None if a repeated request may simply run the operation again,
+        because the second run changes nothing.
+        """
+        return None
+
+    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> R_co:
+        """Rebuild the result of an earlier run from the history, its facts, and the ids of what it recorded."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun(ReadOperation[R]):
+    """Run of a write that records nothing. The same guards and limits refuse it."""
+
+    for_paths = True
+    needs_external_edits = True
+    operation: Write[R]
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name of the operation with the suffix `.preview`."""
+        return f"{self.operation.name}.preview"
+
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths of the operation."""
+        return self.operation.paths()
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> R:
+        """Not used: `read.py` lets the operation decide."""
+        raise NotImplementedError
+
+
 @dataclass(slots=True, eq=False)
 class Outcome(Generic[R]):
     """Outcome of an operation: its result or error, and the ids of the recorded versions.
@@ -208,6 +297,11 @@ class Outcome(Generic[R]):
     recorded: Sequence[Recorded] = ()
     repeated: bool = False
     proposed: bool = False
+
+    @property
+    def version_id(self) -> str:
+        """Id of the version recorded last; empty if nothing was recorded."""
+        return self.recorded[-1].version_id if self.recorded else ""
 
     def value(self) -> R:
         """Return the result, or raise the error."""

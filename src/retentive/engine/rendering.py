@@ -6,8 +6,8 @@ from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import Any
 
-from retentive.engine.command_handlers import CommandResult, RunCommand, RunView, Viewed
 from retentive.engine.context import StoreContext
+from retentive.engine.handlers import CommandResult, RunCommand, RunView, Viewed
 from retentive.engine.operation import AuditOnly, Operation, Outcome
 from retentive.errors import Refused, RetentiveError
 from retentive.values.commands import (

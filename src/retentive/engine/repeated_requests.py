@@ -9,25 +9,15 @@ history.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from retentive.engine.attempt import Attempt, Proceed
-from retentive.engine.idempotency import MALFORMED, digest, other_request, parsed, remember, remembered
 from retentive.engine.operation import Outcome
+from retentive.engine.repeats import MALFORMED, other_request, parsed, remember, remembered
 from retentive.errors import InvalidInput
-from retentive.storage.contract import Snapshot, Transaction
-from retentive.values.records import Recorded, RequestKey
+from retentive.values.records import Recorded
 
 _MANY = 8  # a record lists the versions of at most this number of changes; larger results do not need the ids
-
-
-def request_key(caller: str, key: str, *parts: str) -> RequestKey:
-    """Build the `RequestKey` of a request, which contains only digests.
-
-    `caller` is the id of the client, and `key` is its idempotency key. `parts` are all parts of the request's content.
-    """
-    return RequestKey(digest("request", caller, key), digest(key, *parts))
 
 
 def once_per_request(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
@@ -68,24 +58,3 @@ def once_per_request(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     attempt.remembered, attempt.outcome = json.dumps(about, sort_keys=True, separators=(",", ":")), outcome
     remember(attempt.tx, request.key, attempt.remembered, now)
     return outcome
-
-
-def known_result(snapshot: Snapshot, request: RequestKey, now: float) -> Mapping[str, Any] | None:
-    """Return the result that `remember_result` recorded for a request, or None. Used for work outside the pipeline.
-
-    Raises `InvalidInput` if the idempotency key was used for another request.
-    """
-    record = remembered(snapshot, request.key, now)
-    if record is None:
-        return None
-    known = parsed(record)
-    if known.get("request") != request.digest:
-        raise other_request()
-    kept: Mapping[str, Any] = known["kept"]
-    return kept
-
-
-def remember_result(tx: Transaction, request: RequestKey, kept: Mapping[str, object], now: float) -> None:
-    """Record the result of a request for `known_result`."""
-    about = {"request": request.digest, "kept": kept, "changes": [], "time": now}
-    remember(tx, request.key, json.dumps(about, sort_keys=True, separators=(",", ":")), now)

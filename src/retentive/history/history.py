@@ -9,7 +9,7 @@ from typing import Unpack, cast
 
 from retentive.engine.context import StoreContext
 from retentive.engine.operation import RolledBack
-from retentive.engine.repeated_requests import request_key
+from retentive.engine.repeats import request_key
 from retentive.engine.trust.levels import Level
 from retentive.errors import InvalidInput, Refused
 from retentive.history import log as reads

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from retentive.engine.guarded_writer import GuardedWriter
 from retentive.engine.operation import ReadOperation, RolledBack, WriteOperation
+from retentive.engine.proposing import is_under_review
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.history.apply import RestoreOutcome, Step, carry_out, clashing, in_the_way, possible, steps
 from retentive.history.log import LogFilter
@@ -18,7 +19,6 @@ from retentive.history.past import Past, check_kept
 from retentive.history.plan import Conflict, Mode, Plan, known_paths, present_state, restored, state_of, undone
 from retentive.history.revisions import Number, Revision, check_zone, moment, named_change
 from retentive.history.versions import Predecessors, grouped, versions_in
-from retentive.review.stage import is_under_review
 from retentive.storage.contract import Memory, Snapshot, Transaction, Version
 from retentive.storage.lookup import locate
 from retentive.storage.paging import PAGE_VERSIONS, all_versions

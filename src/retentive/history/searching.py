@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from retentive.engine.operation import Read
+from retentive.engine.proposing import is_under_review
 from retentive.engine.trust.levels import QUARANTINED, Level
 from retentive.engine.trust.overlay import Assessment, SearchedLevels
 from retentive.errors import Damaged, InvalidInput
 from retentive.history.past import past_of
 from retentive.history.revisions import Named, as_revision, parse_time
 from retentive.review.proposals import AFTER, pending, text_key, text_of
-from retentive.review.stage import is_under_review
 from retentive.search.index import CORPORA, Corpus, all_documents, scanned
 from retentive.search.literal import Literal as LiteralQuery
 from retentive.search.literal import parse_literal
@@ -99,8 +99,8 @@ class StoreSearch:
             search = self if self.at is None else replace(self, at=as_revision(self.at, _now(context)))
             if context.hides_history and search.trust == QUARANTINED:
                 search = replace(search, shows=lambda _: False)
-            if context.reach:
-                search = replace(search, shows=partial(_is_shown, context.reach, search.shows))
+            if context.scope:
+                search = replace(search, shows=partial(_is_shown, context.scope, search.shows))
             run = _Run(search, parsed, snapshot, settings=settings, who=who, statistics=statistics, is_person=is_person)
             return run.results(corpus)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from retentive.engine.idempotency import is_api_id
+from retentive.engine.repeats import is_api_id
 from retentive.integrations import function_tool, search_tool
 from retentive.mcp import documents, past
 from retentive.mcp.answers import Arguments, ToolAnswer, answered, view_within_limit

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from retentive.engine.command_handlers import CommandResult
 from retentive.engine.guarded_writer import GuardedWriter, WriteRules
+from retentive.engine.handlers import CommandResult
 from retentive.engine.operation import WriteOperation
 from retentive.engine.rendering import OF_BACKENDS
 from retentive.engine.trust.overlay import HiddenMemories, TrustedSnapshot

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias, Unpack
 
-from retentive.engine.command_handlers import RunCommand, Viewed
+from retentive.engine.handlers import RunCommand, Viewed
 from retentive.engine.memories import Memories
 from retentive.engine.operation import AuditOnly
 from retentive.engine.queries import list_memories, load
@@ -160,7 +160,7 @@ class Mounts(Memories):
         core, inner = inside[0].core, inside[1]
         assert not isinstance(inner, View)
         call = core.invocation(actor, **origin)
-        written = core.written(RunCommand(inner, isinstance(inner, Delete), if_version), call)
+        written = core.written(RunCommand(inner, if_version), call)
         return replace(written, path=paths_of(command)[-1].text)
 
     def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
-from retentive.engine.command_handlers import CommandResult, RunCommand, RunView, Viewed
-from retentive.engine.guarded_writer import GuardedWriter
+from retentive.engine.guard import Guard
+from retentive.engine.handlers import CommandResult, RunCommand, RunView, Viewed
 from retentive.engine.operation import Operation, Outcome
 from retentive.engine.rendering import notes_of, paths_named, rendered
 from retentive.errors import (
@@ -34,6 +35,7 @@ from retentive.remote.location import STORES, RemoteLocation
 from retentive.remote.methods import exchange, no_route, pages, unsupported
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.remote.store import RemoteStore
+from retentive.storage.contract import State
 from retentive.values.commands import Append, Clear, Command, Delete, Rename, View, Write, parse, paths_of
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.provenance import Origin
@@ -43,13 +45,11 @@ from retentive.values.records import (
     Entry,
     Invocation,
     Memory,
-    Recorded,
     StoreInfo,
     Usage,
     as_actor,
 )
 from retentive.values.settings import DEFAULTS
-from retentive.values.text import LineCounts
 
 if TYPE_CHECKING:
     from retentive.history.history import History
@@ -63,12 +63,11 @@ _FASTER = (Conflict, AlreadyExists, NotADirectory)
 class HostedTree:
     """Copy of the memories that a command needs. The engine runs the command on it instead of on a storage snapshot."""
 
-    revision = 0
+    state = State(0, None, None, None, Usage(0, 0))  # the client does not know the size of the memory store
 
     def __init__(self) -> None:
         self.known: dict[str, Memory] = {}
         self.data: dict[str, bytes] = {}
-        self.changes: list[Change] = []
 
     def get(self, path: str) -> Entry:
         """Return the entry at a path."""
@@ -76,26 +75,10 @@ class HostedTree:
         below = any(each.startswith(f"{path}/") for each in self.known)
         return Entry(self.known.get(path), self.data.get(path), above, below)
 
-    def memories(self, under: str) -> Iterator[Memory]:
+    def list(self, under: str, *, limit: int | None = None) -> Iterator[tuple[Memory, None]]:
         """Return the memories below a path, in byte order of their paths."""
-        return (self.known[path] for path in sorted(self.known, key=str.encode) if path.startswith(f"{under}/"))
-
-    def walk(self, under: str, *, limit: int | None = None) -> Iterator[tuple[Memory, None]]:
-        """Yield the memories below a path, without their texts."""
-        return ((each, None) for _, each in zip(range(limit or len(self.known)), self.memories(under), strict=False))
-
-    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        """Return the path and the size of each memory below a path."""
-        return ((each.path, each.size_bytes) for each in self.memories(under))
-
-    def usage(self) -> Usage:
-        """Return a usage of zero. The client does not know the size of the memory store."""
-        return Usage(0, 0)
-
-    def record(self, changes: Sequence[Change], _: Actor | None) -> list[Recorded]:
-        """Keep the changes, to send them to the server later."""
-        self.changes += changes
-        return [Recorded("" if each.before is None else each.before.id, "") for each in changes]
+        paths = (path for path in sorted(self.known, key=str.encode) if path.startswith(f"{under}/"))
+        return ((self.known[path], None) for path in islice(paths, limit))
 
 
 class HostedStore(RemoteStore):
@@ -120,9 +103,9 @@ class HostedStore(RemoteStore):
         known = parsed_command(command)
         for _ in range(MAX_RUNS):
             tree = yield from self._tree(known)
-            operation, outcome = _run(known, tree, if_version)
+            operation, outcome, changes = _run(known, tree, if_version)
             try:
-                sent = yield from self._send(tree.changes)
+                sent = yield from self._send(changes)
             except _FASTER:
                 continue  # another client changed the memory; run the command on its new state
             except InvalidInput as error:  # the server refused the change, for example because the store is archived
@@ -327,22 +310,19 @@ def parsed_command(command: object) -> Command | Clear:
     return parse(command)
 
 
-def _run(command: Command | Clear, tree: HostedTree, if_version: str | None) -> tuple[Operation[Any], Outcome[Any]]:
+def _run(
+    command: Command | Clear, tree: HostedTree, if_version: str | None
+) -> tuple[Operation[Any], Outcome[Any], Sequence[Change]]:
     """Run a command on the memories in `tree`.
 
-    Return the operation and its outcome. A refusal is part of the outcome.
+    Return the operation, its outcome and the changes to make. A refusal is part of the outcome.
     """
     snapshot: Any = tree
-    if isinstance(command, View):
-        view = RunView(command, LineCounts())
-        try:
-            return view, Outcome(SETTINGS, view.apply(snapshot, SETTINGS))
-        except Refused as refusal:
-            return view, Outcome(SETTINGS, error=refusal)
-    change = RunCommand(command, if_version=if_version)
-    writer = GuardedWriter(snapshot, SETTINGS, None, TextExaminer(), Invocation())
+    operation = RunView(command) if isinstance(command, View) else RunCommand(command, if_version)
     try:
-        return change, Outcome(SETTINGS, change.apply(snapshot, writer))
+        if isinstance(operation, RunView):
+            return operation, Outcome(SETTINGS, operation.apply(snapshot, SETTINGS)), ()
+        plan = operation.decide(snapshot, Guard(SETTINGS, None, TextExaminer(), present=snapshot, call=Invocation()))
+        return operation, Outcome(SETTINGS, plan.result), plan.changes
     except Refused as refusal:
-        tree.changes.clear()
-        return change, Outcome(SETTINGS, error=refusal)
+        return operation, Outcome(SETTINGS, error=refusal), ()

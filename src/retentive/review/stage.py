@@ -7,20 +7,12 @@ from typing import Any
 from retentive.engine.attempt import Attempt, Proceed
 from retentive.engine.events import record_event
 from retentive.engine.operation import Outcome
+from retentive.engine.proposing import is_under_review, with_own_proposals
 from retentive.errors import PermissionDenied
 from retentive.storage.contract import Actor, Snapshot, now_us, sortable_id, to_datetime
-from retentive.values.patterns import matches_actor
 from retentive.values.settings import Settings
 
 PREFIX = "prop_"
-
-
-def is_under_review(settings: Settings, actor: Actor | None) -> bool:
-    """Return whether changes by the actor become proposals. Changes by an actor of the kind `job` never do."""
-    if not settings.review or (actor is not None and actor.kind == "job"):
-        return False
-    name = "" if actor is None else str(actor)
-    return any(matches_actor(pattern, name) for pattern in settings.review)
 
 
 def under_review(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
@@ -66,11 +58,5 @@ def _propose(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 
 def seen_by(actor: Actor | None, snapshot: Snapshot, settings: Settings) -> Snapshot:
-    """Return the snapshot as an actor sees it. For an actor under review, the actor's pending proposals are applied."""
-    if not is_under_review(settings, actor):
-        return snapshot
-    from retentive.review.overlay import ProposedSnapshot  # noqa: PLC0415 - rarely needed
-    from retentive.review.proposals import pending  # noqa: PLC0415 - rarely needed
-
-    own = [proposal for proposal in pending(snapshot) if proposal.actor == actor]
-    return ProposedSnapshot(snapshot, own) if own else snapshot
+    """Old name of `with_own_proposals`."""
+    return with_own_proposals(snapshot, settings, actor)

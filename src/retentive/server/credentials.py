@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from retentive.engine.repeated_requests import request_key
+from retentive.engine.repeats import request_key
 from retentive.errors import InvalidInput
 from retentive.server.calls import RouteCall
 from retentive.server.errors import forbidden, invalid

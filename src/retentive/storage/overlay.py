@@ -13,13 +13,76 @@ from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
-from typing import Unpack
+from typing import TypeVar, Unpack
 
-from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
+from retentive.storage.contract import Entry, Memory, Selection, Snapshot, State, Usage, Version
 from retentive.values.one_level import P, directory_of, one_level, path_after
 
 _MOST = 1_000  # memories in one batch of a walk
 _path = attrgetter("path")
+T = TypeVar("T")
+
+
+class Layer(Snapshot):
+    """Snapshot that shows the snapshot `inner` with differences. It delegates the nine reads to `inner`."""
+
+    def __init__(self, inner: Snapshot) -> None:
+        self._inner = inner
+
+    @property
+    def state(self) -> State:
+        return self._inner.state
+
+    def get(self, path: str) -> Entry:
+        return self._inner.get(path)
+
+    def find(self, memory_id: str) -> Memory | None:
+        return self._inner.find(memory_id)
+
+    def list(
+        self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        return self._inner.list(under, start=start, limit=limit, one_level=one_level, texts=texts)
+
+    def list_at(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version]:
+        return self._inner.list_at(before, under, start=start, limit=limit, one_level=one_level)
+
+    def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
+        return self._inner.versions(**selection)
+
+    def version(self, version_id: str) -> tuple[Version, bytes | None]:
+        return self._inner.version(version_id)
+
+    def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
+        return self._inner.records(kind, after=after, limit=limit)
+
+    def get_record(self, kind: str, key: str) -> str | None:
+        return self._inner.get_record(kind, key)
+
+    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:  # old, and goes
+        return ((memory, data or b"") for memory, data in self.list(under, texts=True))
+
+
+def shown(
+    read: Callable[[str, int], Iterable[T]],
+    item: Callable[[T], P],
+    shows: Callable[[P], bool],
+    start: str,
+    limit: int | None,
+) -> Iterator[T]:
+    """Yield at most `limit` of the items that `read(start, size)` reads page by page, without the hidden ones."""
+    left, size = limit, _MOST if limit is None else limit
+    while left is None or left > 0:
+        page = list(read(start, size))
+        for each in page:
+            if shows(item(each)) and left != 0:
+                yield each
+                left = None if left is None else left - 1
+        if len(page) < size:
+            return
+        start, size = path_after(item(page[-1]).path), min(2 * size, _MOST)
 
 
 class Overlay(Snapshot):

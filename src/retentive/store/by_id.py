@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from retentive.engine.command_handlers import CommandResult, taken
-from retentive.engine.guarded_writer import GuardedWriter
-from retentive.engine.operation import Read, WriteOperation
+from retentive.engine.guard import Guard
+from retentive.engine.handlers import CommandResult, taken
+from retentive.engine.operation import Outcome, Plan, Read, Write
 from retentive.engine.queries import read_fact
-from retentive.errors import InvalidInput, NotFound, Phrase, Refused
+from retentive.errors import InvalidInput, NotFound, Refused
 from retentive.history.past import Past, past_of
 from retentive.pipeline import StoreCore
-from retentive.storage.contract import Actor, Change, Entry, Memory, Snapshot, Transaction
+from retentive.storage.contract import Actor, Change, Entry, Memory, Snapshot
 from retentive.storage.lookup import locate
 from retentive.values.commands import check_file_path, check_text
 from retentive.values.paths import MemoryPath
 from retentive.values.provenance import Origin
-from retentive.values.records import Written
+from retentive.values.records import Recorded, Written
 from retentive.values.text import decoded
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateMemory(WriteOperation[CommandResult]):
+class UpdateMemory(Write[CommandResult]):
     """Replace the text of a memory, its path, or both in one version. None keeps the current text or path.
 
     If the memory already has the new text and path, nothing changes, and `if_sha256` is not compared with the hash.
@@ -43,54 +43,56 @@ class UpdateMemory(WriteOperation[CommandResult]):
         """Return the id of the memory for the audit entry."""
         return {"memory": self.memory_id}
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
-        """Record the change. Raises `NotFound` and `Refused`. The hash is checked first, then the new path."""
-        entry = _present(tx, self.memory_id, writer)
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[CommandResult]:
+        """Return the change. Raises `NotFound` and `Refused`. The hash is checked first, then the new path."""
+        entry = _present(view, self.memory_id, guard)
         assert entry.memory is not None
         old = MemoryPath.known(entry.memory.path)
         try:
-            return self._update(tx, writer, entry, entry.memory, old)
+            return self._update(view, guard, entry, entry.memory, old)
         except Refused as refusal:
             raise _about(refusal, self.path or old) from None
 
     def _update(
-        self, tx: Transaction, writer: GuardedWriter, entry: Entry, memory: Memory, old: MemoryPath
-    ) -> CommandResult:
-        writer.check(old)
+        self, view: Snapshot, guard: Guard, entry: Entry, memory: Memory, old: MemoryPath
+    ) -> Plan[CommandResult]:
+        guard.check(old)
         new = self.path or old
         text = None if self.text is None or self.text.encode() == entry.data else self.text
         if text is None and new == old:
-            return CommandResult(version_id=memory.version_id, memory=memory)
+            return Plan(CommandResult(version_id=memory.version_id, memory=memory))
         _check_hash(memory, self.if_sha256)
         if new != old:
-            writer.check_name(new)
-            writer.check(new)
-            _check_free(tx, new)
-        notes: tuple[Phrase, ...] = ()
-        if text is None:
-            writer.move([Change(memory, new.text)])
-        else:
-            notes = writer.put(entry, new, text).notes
-        after = tx.find(self.memory_id) or memory
-        return CommandResult(notes, version_id=after.version_id, memory=after)
+            guard.check_name(new)
+            guard.check(new)
+            _check_free(view, new)
+        guarded = None if text is None else guard.put(view, entry, new, text)
+        changes = guard.move(view, [Change(memory, new.text)]) if guarded is None else guarded.changes
+        notes = () if guarded is None else guarded.notes
 
-    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the id of the version after the update. A repeated request needs it."""
-        return {"version": result.version_id}
+        def result(after: Snapshot, _: Sequence[Recorded]) -> Plan[CommandResult]:
+            present = after.find(self.memory_id) or memory
+            return Plan(CommandResult(notes, version_id=present.version_id, memory=present))
 
-    def again(self, kept: Mapping[str, Any], tx: Transaction) -> CommandResult:
+        return Plan(CommandResult(notes), changes, afterwards=result)
+
+    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
+        """Return the id of the version after the update."""
+        return {"version": outcome.value().version_id}
+
+    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> CommandResult:
         """Return the result of the first run: the memory as it was right after the update."""
-        memory = past_of(tx, kept["version"]).find(self.memory_id)
-        return CommandResult(version_id=kept["version"], memory=memory)
+        memory = past_of(view, facts["version"]).find(self.memory_id)
+        return CommandResult(version_id=facts["version"], memory=memory)
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteMemory(WriteOperation[CommandResult]):
+class DeleteMemory(Write[CommandResult]):
     """Delete the memory that has the given id. If `if_sha256` is set, it must be the hash of the text."""
 
     name = "delete"
     for_paths = True
-    may_use_reserve = True
+    only_removes = True
     allowed_when_archived = True
     memory_id: str
     if_sha256: str | None = None
@@ -99,26 +101,26 @@ class DeleteMemory(WriteOperation[CommandResult]):
         """Return the id of the memory for the audit entry."""
         return {"memory": self.memory_id}
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
-        """Delete the memory. The result contains the last state of the memory. Raises `NotFound` and `Refused`."""
-        memory = _present(tx, self.memory_id, writer).memory
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[CommandResult]:
+        """Return the deletion. The result has the last state of the memory. Raises `NotFound` and `Refused`."""
+        memory = _present(view, self.memory_id, guard).memory
         assert memory is not None
         path = MemoryPath.known(memory.path)
         try:
-            writer.check(path)
+            guard.check(path)
             _check_hash(memory, self.if_sha256)
         except Refused as refusal:
             raise _about(refusal, path) from None
-        writer.delete([memory])
-        return CommandResult(version_id=writer.version_id, memory=memory)
+        return Plan(CommandResult(memory=memory), guard.delete(view, [memory]))
 
-    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the id of the version that records the deletion. A repeated request needs it."""
-        return {"version": result.version_id}
+    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
+        """Return the id of the version that records the deletion."""
+        return {"version": outcome.version_id}
 
-    def again(self, kept: Mapping[str, Any], tx: Transaction) -> CommandResult:
+    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> CommandResult:
         """Return the result of the first run: the last state of the memory."""
-        return CommandResult(version_id=kept["version"], memory=Past(tx, kept["version"]).find(self.memory_id))
+        memory = Past(view, facts["version"]).find(self.memory_id)
+        return CommandResult(version_id=facts["version"], memory=memory)
 
 
 def read_memory(memory_id: str) -> Read[tuple[Memory, str]]:
@@ -195,24 +197,24 @@ class ById:
         return self._core.written(DeleteMemory(memory_id, if_sha256), self._core.invocation(actor, **origin))
 
 
-def _present(snapshot: Snapshot, memory_id: str, writer: GuardedWriter | None = None) -> Entry:
-    """Return the entry of a memory. Raises `NotFound` if it does not exist, or is hidden from the actor of `writer`."""
+def _present(snapshot: Snapshot, memory_id: str, guard: Guard | None = None) -> Entry:
+    """Return the entry of a memory. Raises `NotFound` if it does not exist, or is hidden from the actor of `guard`."""
     memory = snapshot.find(memory_id)
     entry = Entry() if memory is None else locate(snapshot, memory.path)  # this also detects external edits
-    is_hidden = memory is not None and writer is not None and writer.hidden and writer.hidden.blocks(memory.path)
+    is_hidden = memory is not None and guard is not None and guard.hidden and guard.hidden.blocks(memory.path)
     if entry.memory is None or entry.memory.id != memory_id or is_hidden:
         raise NotFound(f"there is no memory {memory_id}")
     return entry
 
 
-def _check_free(tx: Transaction, path: MemoryPath) -> None:
+def _check_free(view: Snapshot, path: MemoryPath) -> None:
     if path.is_root:
         raise Refused("destination_exists", new_path=path.written)
-    entry = tx.get(path.text)
+    entry = view.get(path.text)
     if entry.exists:
-        raise taken("destination_exists", tx, path, entry, new_path=path.written)
+        raise taken("destination_exists", view, path, entry, new_path=path.written)
     if entry.above is not None:
-        raise taken("not_a_directory", tx, path, entry, ancestor=path.outward(entry.above))
+        raise taken("not_a_directory", view, path, entry, ancestor=path.outward(entry.above))
 
 
 def _check_hash(memory: Memory, if_sha256: str | None) -> None:

@@ -36,7 +36,7 @@ from retentive.values.replies import Replies
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from retentive.engine.operation import WriteOperation
+    from retentive.engine.operation import Write
     from retentive.history.removal import Removed
     from retentive.store.location_records import LocationRecords
 
@@ -262,7 +262,7 @@ class Retentive:
         )
 
     def _changed(
-        self, id_or_key: str, workspace: str, change: WriteOperation[Properties], actor: Actor | str | None
+        self, id_or_key: str, workspace: str, change: Write[Properties], actor: Actor | str | None
     ) -> StoreInfo:
         info = existing_store(self.backend, id_or_key, workspace=workspace)
         capabilities.unlock(self.backend, info)

@@ -8,7 +8,7 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from retentive.engine.command_handlers import RunCommand, RunView
+from retentive.engine.handlers import RunCommand, RunView
 from retentive.engine.memories import Memories
 from retentive.engine.operation import AuditOnly, Read
 from retentive.engine.queries import list_memories, load, read_version
@@ -16,7 +16,7 @@ from retentive.errors import InvalidInput, Refused
 from retentive.pipeline import StoreCore
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Memory, Snapshot, StoreInfo, Usage, Version, as_actor
-from retentive.values.commands import Clear, Command, Delete, View, command_name, parse
+from retentive.values.commands import Clear, Command, View, command_name, parse
 from retentive.values.names import plain_name
 from retentive.values.paths import ROOT
 from retentive.values.provenance import Origin, origin_of
@@ -148,8 +148,8 @@ class MemoryStore(Memories):
         except Refused as refusal:
             return core.reply(AuditOnly(command_name(command), refusal), invocation)
         if isinstance(known, View):
-            return core.reply(RunView(known, core.lines, core.listings), invocation)
-        return core.reply(RunCommand(known, isinstance(known, Delete)), invocation)
+            return core.reply(RunView(known, core.listings), invocation)
+        return core.reply(RunCommand(known), invocation)
 
     def clear(
         self,
@@ -162,7 +162,7 @@ class MemoryStore(Memories):
         """Delete all memories in one transaction. The arguments are those of `execute`."""
         core, who = self._core, _checked(actor, tool_use_id, run, **origin)
         invocation = Invocation(who, tool_use_id, core.integration, **origin, request=core.request, run=run)
-        return self._core.reply(RunCommand(Clear(), may_use_reserve=True), invocation)
+        return self._core.reply(RunCommand(Clear()), invocation)
 
     def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:
         return self._core.checking(name, actor)
@@ -170,7 +170,7 @@ class MemoryStore(Memories):
     def _written(self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin) -> Written:
         assert not isinstance(command, View)
         invocation = self._core.invocation(actor, **origin)
-        return self._core.written(RunCommand(command, isinstance(command, Delete), if_version), invocation)
+        return self._core.written(RunCommand(command, if_version), invocation)
 
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
@@ -424,7 +424,7 @@ def limited_to(store: MemoryStore, paths: tuple[str, ...]) -> MemoryStore:
 
     `paths` are patterns of these paths. If `paths` is empty, access is not limited.
     """
-    return store._again(store._core.again(reach=paths)) if paths else store  # noqa: SLF001 - as above
+    return store._again(store._core.again(scope=paths)) if paths else store  # noqa: SLF001 - as above
 
 
 def hiding_history(store: MemoryStore) -> MemoryStore:

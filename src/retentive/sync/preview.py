@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from retentive.engine.guarded_writer import WriteRules
+from retentive.engine.proposing import is_under_review
 from retentive.errors import Conflict, NotFound, PermissionDenied, RetentiveError
 from retentive.remote import remote_store
-from retentive.review.stage import is_under_review
 from retentive.storage.contract import Memory
 from retentive.store import core_of
 from retentive.sync import texts

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import IO, Any, Literal, TypeAlias, Unpack, cast, get_args
 
-from retentive.engine.command_handlers import check_free
 from retentive.engine.guarded_writer import GuardedWriter
+from retentive.engine.handlers import check_free
 from retentive.engine.operation import RolledBack, WriteOperation
 from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.remote import remote_store

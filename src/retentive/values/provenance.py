@@ -41,12 +41,24 @@ class Contributor(NamedTuple):
         return hashlib.blake2b(json.dumps(self).encode(), digest_size=8).hexdigest()
 
 
+class ContributorSet(NamedTuple):
+    """Set of contributions that the store records (`engine/contributors.py`). The first `size` entries count.
+
+    `first_size` is the number of entries that the set began with.
+    """
+
+    name: str
+    size: int
+    first_size: int
+
+
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """Origin of a version.
 
     The application passed `source` and `session` with the change. `flags` contains, for each flagged line, the line
-    number and the kind of the flag. `contributors` lists the contributions that the text builds on, newest last.
+    number and the kind of the flag. `contributors` lists the contributions that the text builds on, newest last. If
+    there are more than 16, it has only the newest, and `contributor_set` names all of them.
     `cause` names the undo or restore that made the version, such as `undo of r3`. If a request to a server made the
     change, `api_key_id` is the id of the API key of the request, unless the actor of the version is this API key.
     """
@@ -59,6 +71,7 @@ class Provenance:
     contributors: tuple[Contributor, ...] = ()
     cause: str = ""
     api_key_id: str = ""
+    contributor_set: ContributorSet | None = None
 
 
 NOTHING = Provenance()
@@ -77,11 +90,11 @@ class HasProvenance(Protocol):
 def provenance_of(recorded: HasProvenance) -> Provenance:
     """Return the provenance of a version, a memory or a proposed change; empty if none was recorded."""
     text = recorded.provenance_text
-    return NOTHING if text is None else _parsed(text)
+    return NOTHING if text is None else parse_provenance(text)
 
 
 @lru_cache(maxsize=4_096)
-def _parsed(text: str) -> Provenance:
+def parse_provenance(text: str) -> Provenance:
     """Parse a stored provenance. Return an empty one if the text is not valid."""
     try:
         given = json.loads(text)
@@ -89,8 +102,10 @@ def _parsed(text: str) -> Provenance:
         flags = tuple((int(line), str(kind)) for line, kind in given.get("flags", ()))
         by = tuple(Contributor(*map(str, each[:_FULL])) for each in given.get("by", ()))
         cause, key = str(given.get("cause", "")), str(given.get("key", ""))
-        return Provenance(integration, call, session, source, flags, by, cause, key)
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        named = given.get("set")
+        found = None if named is None else ContributorSet(str(named[0]), int(named[1]), int(named[2]))
+        return Provenance(integration, call, session, source, flags, by, cause, key, found)
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
         return NOTHING
 
 
@@ -102,7 +117,7 @@ def _stored(text: str) -> Sequence[Sequence[str]]:
             return cast("Sequence[Sequence[str]]", by)
     except (ValueError, TypeError, LookupError, RecursionError):
         pass
-    return _parsed(text).contributors  # another program wrote the value
+    return parse_provenance(text).contributors  # another program wrote the value
 
 
 def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:

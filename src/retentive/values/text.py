@@ -45,27 +45,6 @@ def count_lines(text: AnyStr) -> int:
     return text.count(newline) + (1 if text and not text.endswith(newline) else 0)
 
 
-class LineCounts:
-    """Cache of the line counts of large texts. Threads may share the cache.
-
-    A large text is viewed page by page. The cache avoids counting its lines again for each page.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[str, int] = {}
-
-    def count(self, version: str, data: bytes) -> int:
-        """Return the number of lines in the text of a version, from the cache if possible."""
-        if len(data) < _LARGE_BYTES:
-            return count_lines(data)
-        lines = self._known.get(version)
-        if lines is None:
-            if len(self._known) >= _MAX_COUNTED:
-                self._known.clear()
-            lines = self._known[version] = count_lines(data)
-        return lines
-
-
 def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lines: int | None = None) -> TextPage:
     """Return the numbered lines in `view_range`, limited to `max_chars` characters (0 = no limit).
 

@@ -342,30 +342,6 @@ def test_failures_of_storage_have_entries_too(failing: Failing) -> None:
     failing.close()
 
 
-@pytest.mark.parametrize("review", [(), ("session:*",)])
-def test_a_lost_commit_has_one_entry(review: tuple[str, ...], tmp_path: Path) -> None:
-    """The commit was executed, but its answer was lost, so the transaction runs again. One change has one entry."""
-
-    class RunsTwice(SqliteBackend):
-        def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-            super().write(store_id, work, may_use_reserve=may_use_reserve)
-            return super().write(store_id, work, may_use_reserve=may_use_reserve)
-
-    backend = RunsTwice(str(tmp_path / "memory.db"))
-    pins: dict[str, object] = {"audit": True, "review": review}
-    store = MemoryStore(backend, backend.create_store(key="k", name="k"), pins=pins)
-    for path in (A, B):
-        assert store.execute(create(path, "one\n"), actor="session:s", tool_use_id=path).is_error is False
-    assert store.execute(create(A, "one\n"), actor="session:s").code == "already_exists"
-    assert store.execute(VIEW, actor="session:s").is_error is False
-    assert seen(store) == [("create", "ok"), ("create", "ok"), ("create", "already_exists"), ("view", "ok")]
-    assert [entry.proposed for entry in store.audit.entries()] == [bool(review)] * 2 + [False] * 2
-    assert len(list(store.versions())) + len(store.review.pending()) == 2
-    found = store.audit.verify()
-    assert (found.problem, found.unaudited) == (None, ())
-    backend.close()
-
-
 def test_a_command_on_a_tree_is_in_the_log_of_each_affected_store(tmp_path: Path) -> None:
     """A command that only the tree can answer has an entry in each store concerned, with the paths of that store."""
     with opened("sqlite", tmp_path, audit=True) as place:

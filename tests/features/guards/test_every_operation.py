@@ -6,7 +6,7 @@ The operations are found in the code. One without a case in the table fails the 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +16,10 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, Mounts, Retentive
-from retentive.engine.guarded_writer import GuardedWriter
-from retentive.engine.operation import WriteOperation
+from retentive.engine.guard import Guard
+from retentive.engine.operation import Operation, Plan, Write, WriteOperation
 from retentive.errors import PermissionDenied, ReadOnly, RetentiveError
-from retentive.storage.contract import Change, Transaction
+from retentive.storage.contract import Change, Snapshot
 from retentive.storage.sealed.keys import KeyRing
 from retentive.transfer.import_files import Import
 from retentive.transfer.sources import DirectorySource
@@ -138,7 +138,7 @@ def limited() -> list[tuple[str, str]]:
 def operations() -> Iterator[str]:
     """Names of the concrete operations that write."""
     import_all()
-    kinds = list(WriteOperation.__subclasses__())
+    kinds: list[type[Operation[Any]]] = [*Write.__subclasses__(), *WriteOperation.__subclasses__()]
     while kinds:
         kind = kinds.pop()
         kinds += kind.__subclasses__()
@@ -177,7 +177,7 @@ def test_with_a_rule_an_operation_changes_nothing(name: str, rule: str, scene: S
 
 
 @dataclass(frozen=True, slots=True)
-class Unchecked(WriteOperation[None]):
+class Unchecked(Write[None]):
     """An operation that changes memories without asking first whether its actor may."""
 
     act: str
@@ -186,20 +186,23 @@ class Unchecked(WriteOperation[None]):
     def paths(self) -> tuple[str, ...]:
         return (A,)
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> None:
-        entry = tx.get(A)
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[None]:
+        return Plan(None, self.changes(view, guard))
+
+    def changes(self, view: Snapshot, guard: Guard) -> Sequence[Change]:
+        entry = view.get(A)
         assert entry.memory is not None
         match self.act:
             case "put":
-                writer.put(entry, MemoryPath.parse(A), "other")
+                return guard.put(view, entry, MemoryPath.parse(A), "other").changes
             case "delete":
-                writer.delete([entry.memory])
+                return guard.delete(view, [entry.memory])
             case "move to a protected path":
-                elsewhere = tx.get(B).memory
+                elsewhere = view.get(B).memory
                 assert elsewhere is not None
-                writer.move([Change(elsewhere, f"{A}.md")])
+                return guard.move(view, [Change(elsewhere, f"{A}.md")])
             case _:
-                writer.move([Change(entry.memory, "/memories/d/moved.md")])
+                return guard.move(view, [Change(entry.memory, "/memories/d/moved.md")])
 
 
 ACTS_OF_UNCHECKED = ("put", "delete", "move", "move to a protected path")

@@ -103,7 +103,6 @@ def test_no_number_of_edits_launders_a_planted_line(rule: dict[str, Any], store:
     assert store.search("planted", actor="session:reader").hits == ()
 
 
-@pytest.mark.xfail(strict=True, reason="until provenance has a table of its own in the core's new tables (step 4)")
 def test_provenance_grows_with_the_contributors_and_not_with_their_square() -> None:
     """Twice the edits of a shared memory, each by another session, have twice the provenance."""
     sizes = []

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from anthropic.lib.tools import ToolError
@@ -19,7 +18,7 @@ from retentive.review import proposals
 from retentive.review.proposals import AFTER, BEFORE, decision_of_version, decisions, forget_proposals
 from retentive.review.session import DecisionOutcome, Obstacle, Proposal
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Snapshot, Transaction
+from retentive.storage.contract import Actor, Snapshot
 from retentive.store import core_of
 from support.commands import create, delete, edit, rename, tree, view
 from support.places import EVERYWHERE, LASTING, opened
@@ -621,29 +620,6 @@ def test_a_restore_conflicts_with_a_newer_restore(store: MemoryStore) -> None:
     assert obstacles(store, ids) == [("created", A, f"{A} was restored by somebody else after the proposal")]
     assert obstacles(store, ids, force=True) == []
     assert tree(store) == {A: "one\n"}
-
-
-def test_a_repeated_commit_proposes_once(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each write is committed twice, as after an unknown outcome. For the second write, the proposal
-    is accepted between the two commits."""
-    write = store._core.backend.write
-    between: list[Callable[[], object]] = []
-
-    def twice(store_id: str, work: Callable[[Transaction], Any], *, may_use_reserve: bool = False) -> Any:
-        write(store_id, work, may_use_reserve=may_use_reserve)
-        monkeypatch.setattr(store._core.backend, "write", write)
-        for meanwhile in between:
-            meanwhile()
-        return write(store_id, work, may_use_reserve=may_use_reserve)
-
-    monkeypatch.setattr(store._core.backend, "write", twice)
-    assert said(store, create(text="one\n")) == f"File created successfully at: {A}\n{NOTE}"
-    assert [each.summary for each in store.review.pending()] == [f"created {A}"]
-    between.append(lambda: store.review.accept([each.id for each in store.review.pending()], actor=ANN))
-    monkeypatch.setattr(store._core.backend, "write", twice)
-    assert said(store, {"command": "insert", "path": A, "insert_line": 0, "insert_text": "0"}).endswith(NOTE)
-    assert store.review.pending() == []
-    assert tree(store) == {A: "0\none\n"}
 
 
 def test_a_repeated_call_under_review_proposes_once(store: MemoryStore) -> None:

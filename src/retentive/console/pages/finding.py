@@ -75,7 +75,7 @@ def search(visit: Visit) -> PageAnswer:
         values |= {
             "searching": steps_of(work, is_search=True),
             "is_waiting": True,
-            "waiting": 0 if core.reach else waiting,
+            "waiting": 0 if core.scope else waiting,
         }
     return HtmlPage("search.html", values, title=_title(asked), is_streamed=True)
 

@@ -53,7 +53,7 @@ def stats(visit: Visit) -> PageAnswer:
     recent = recent_changes(store, None)
     rows, oldest = _days(visit, recent)
     if visit.query.get("format") == "csv":
-        if core.reach:  # the versions were read without an audit entry
+        if core.scope:  # the versions were read without an audit entry
             core.result_of(AuditOnly("usage"))
         return _file(visit, rows, oldest)
     settings = store.settings()
@@ -79,7 +79,7 @@ def _days(visit: Visit, recent: RecentChanges) -> tuple[list[DayRow], Version | 
     """
     core = core_of(visit.store)
     days = last_days(DAYS, datetime.fromtimestamp(core.clock(), UTC).date())
-    if core.reach:
+    if core.scope:
         by_day = Counter(each.created_at.astimezone(UTC).date() for each in recent.versions)
         return [DayRow(day, by_day[day]) for day in days], recent.oldest
     counts = core.found(Read("usage", lambda snapshot: changes_of_days(snapshot, days)))

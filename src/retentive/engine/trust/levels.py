@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, cast
 
 from retentive.errors import InvalidInput
 from retentive.values.patterns import matches_actor
-from retentive.values.provenance import Contributor, HasProvenance, Provenance, provenance_of
+from retentive.values.provenance import Contributor
 from retentive.values.records import Version
 from retentive.values.settings import TRUST_LEVELS, Settings
 
@@ -78,26 +78,10 @@ def author_of(version: Version) -> Contributor:
     return Contributor("", actor, made.session, made.source)
 
 
-def unconfirmed_in(levels: Levels, provenance: Provenance, confirmed: Iterable[str]) -> list[Contributor]:
-    """Return the contributors in `provenance` that are neither trusted nor confirmed.
-
-    `confirmed` lists the marks (digests) of the confirmed contributions.
-    """
-    known = set(confirmed)
-    return [each for each in provenance.contributors if each.mark not in known and levels.of(each) != TRUSTED]
-
-
 def check_level(level: object) -> None:
     """Raise `InvalidInput` for an unknown level. None is allowed and means any level."""
     if level is not None and level not in LEVELS:
         raise InvalidInput(f"a trust level must be one of {', '.join(LEVELS)}")
-
-
-def has_source(found: HasProvenance, pattern: str | None) -> bool:
-    """Return whether any contributor to the text of `found` has a matching source. True if `pattern` is None."""
-    if pattern is None:
-        return True
-    return any(each.source and matches_actor(pattern, each.source) for each in provenance_of(found).contributors)
 
 
 def described(contributor: Contributor) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retentive.engine.batch import parse_for_applications
-from retentive.engine.command_handlers import CommandResult, RunCommand, RunView, Viewed
+from retentive.engine.handlers import CommandResult, RunCommand, RunView, Viewed
 from retentive.engine.operation import AuditOnly, Operation, Outcome, Read
 from retentive.engine.rendering import notes_of, paths_named, rendered
 from retentive.errors import Conflicting, Refused, RetentiveError
@@ -17,7 +17,7 @@ from retentive.server.keys import Scope
 from retentive.server.objects import api_path
 from retentive.storage.contract import Snapshot
 from retentive.store import core_of
-from retentive.values.commands import Clear, Delete, View, command_name
+from retentive.values.commands import Clear, View, command_name
 from retentive.values.provenance import origin_of
 from retentive.values.records import Invocation, Recorded, Written
 from retentive.values.replies import Reply
@@ -114,11 +114,11 @@ def _conflicting(found: Conflicting | None) -> Json:
 def _written(core: StoreCore, outcome: Outcome[CommandResult]) -> Json:
     """Return the fields of a response that describe the versions that a change recorded.
 
-    At most eight versions are stored for a repeated request, so its response lists at most eight versions.
+    At most 100 versions are stored for a repeated request, so its response lists none if there are more.
     """
     recorded = outcome.recorded
     last = recorded[-1] if recorded else Recorded("", "")
-    version_id = outcome.value().version_id or last.version_id
+    version_id = last.version_id or outcome.value().version_id
     return {
         **_ids(last.memory_id if len(recorded) == 1 else None, version_id),
         "change_count": len(recorded),
@@ -131,11 +131,11 @@ def _written(core: StoreCore, outcome: Outcome[CommandResult]) -> Json:
 def _operation(core: StoreCore, raw: object, name: object, if_version: str | None) -> Operation[Any]:
     """Return the operation for a command. Raises `Refused` if the command is invalid."""
     if name == "clear":
-        return RunCommand(Clear(), may_use_reserve=True)
+        return RunCommand(Clear())
     command = parse_for_applications(raw)
     if isinstance(command, View):
-        return RunView(command, core.lines, core.listings)
-    return RunCommand(command, isinstance(command, Delete), if_version)
+        return RunView(command, core.listings)
+    return RunCommand(command, if_version)
 
 
 def _changes(core: StoreCore, recorded: Sequence[Recorded]) -> list[Json]:

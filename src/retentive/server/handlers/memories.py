@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from retentive.engine.command_handlers import RunCommand
+from retentive.engine.handlers import RunCommand
 from retentive.engine.listings import ListedDirectory, ListingCursor, ListMemories
 from retentive.engine.operation import ReadOperation
 from retentive.engine.queries import load

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from retentive.engine.idempotency import KEPT_S, dated, other_request
+from retentive.engine.repeats import KEPT_S, dated, other_request
 from retentive.errors import Conflict
 from retentive.server.calls import Json, RouteAnswer, RouteCall
 from retentive.values.records import RequestKey

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import IO
 
 from retentive.engine.operation import AuditOnly
-from retentive.engine.repeated_requests import known_result, remember_result
+from retentive.engine.repeats import known_result, remember_result
 from retentive.errors import Damaged, NotFound, RetentiveError, UnknownSchema
 from retentive.server.calls import Json, RouteCall, Streamed
 from retentive.server.errors import forbidden, invalid

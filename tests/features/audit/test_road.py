@@ -1,32 +1,25 @@
-"""The pipeline: all writes go through it, its stages are in order, and every stage is necessary."""
+"""The road of writes: all writes take it, and each of its steps does its work."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import retentive
-from retentive import MemoryStore, pipeline
-from retentive.audit.stage import audited
-from retentive.engine.attempt import Attempt, Proceed
-from retentive.engine.guarded_writer import GuardedWriter
-from retentive.engine.idempotency import idempotent
-from retentive.engine.operation import Outcome
-from retentive.engine.repeated_requests import once_per_request, request_key
-from retentive.pipeline import STAGES, applied
-from retentive.review.stage import under_review
+from retentive import MemoryStore
+from retentive.engine.repeats import request_key
 from retentive.store import for_request
-from retentive.values.settings import DEFAULTS
 
 SOURCE = Path(retentive.__file__).parent
 BELOW = ("storage", "testing")
 """The backends with their wrappers, and the shipped tests of backends."""
 WRITERS = {
     "pipeline.py",
+    "engine/write.py",
+    "audit/entries.py",  # entries of reads, and of operations that failed in the storage
     "cli/location.py",  # an empty transaction, which takes over a directory of plain files
     "transfer/contents.py",  # copies of complete stores, including their logs
     "transfer/migrate.py",
@@ -53,8 +46,8 @@ def is_backend_write(call: ast.Call) -> bool:
     return call.func.attr == "write" and (len(call.args) == 2 or bool(names & {"work", "may_use_reserve"}))
 
 
-def test_only_the_pipeline_writes() -> None:
-    """`Backend.write` is called only by the pipeline and by the modules that copy complete stores."""
+def test_only_the_road_writes() -> None:
+    """`Backend.write` is called only by the road and by the modules that copy complete stores."""
     found = set[str]()
     for file in SOURCE.rglob("*.py"):
         name = file.relative_to(SOURCE).as_posix()
@@ -122,14 +115,6 @@ def test_callers_of_peek_are_known() -> None:
     }
 
 
-def test_the_stages_are_in_order() -> None:
-    """The audit stage comes first, so it sees the outcome of all stages.
-
-    Repeats come before the review, and guards last.
-    """
-    assert (audited, idempotent, once_per_request, under_review, applied) == STAGES
-
-
 def audits(store: MemoryStore) -> None:
     """Check that an operation on an audited store has an entry."""
     store.change_settings({"audit": True})
@@ -169,41 +154,15 @@ def guards(store: MemoryStore) -> None:
     assert list(store.versions()) == []
 
 
-NEEDED: dict[str, Callable[[MemoryStore], None]] = {
-    "audited": audits,
-    "idempotent": repeats,
-    "once_per_request": repeats_requests,
-    "under_review": proposes,
-    "applied": guards,
+STEPS: dict[str, Callable[[MemoryStore], None]] = {
+    "audit": audits,
+    "repeats": repeats,
+    "repeated requests": repeats_requests,
+    "review": proposes,
+    "guards": guards,
 }
 
 
-def test_every_stage_has_its_test() -> None:
-    assert list(NEEDED) == [stage.__name__ for stage in STAGES]
-
-
-@pytest.mark.parametrize("stage", NEEDED)
-def test_a_stage_does_its_work(stage: str, store: MemoryStore) -> None:
-    NEEDED[stage](store)
-
-
-def passing(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage that only calls the next stage."""
-    return proceed(attempt)
-
-
-def unguarded(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Last stage without the guards of the store."""
-    attempt.writer = GuardedWriter(attempt.tx, DEFAULTS, attempt.actor, attempt.examiner, attempt.invocation)
-    return Outcome(attempt.settings, attempt.operation.apply(attempt.tx, attempt.writer))
-
-
-@pytest.mark.parametrize("stage", NEEDED)
-def test_a_missing_stage_fails_its_test(stage: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the stage is replaced by one without its effect, the test of the stage fails."""
-    present = getattr(pipeline, stage)
-    idle = unguarded if present is applied else passing
-    monkeypatch.setattr(pipeline, "STAGES", tuple(idle if each is present else each for each in STAGES))
-    monkeypatch.setattr(pipeline, stage, idle)  # the last one is called directly if no other is needed
-    with pytest.raises(AssertionError):
-        NEEDED[stage](store)
+@pytest.mark.parametrize("step", STEPS)
+def test_each_step_of_the_road_does_its_work(step: str, store: MemoryStore) -> None:
+    STEPS[step](store)

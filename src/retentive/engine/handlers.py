@@ -1,0 +1,390 @@
+"""Handlers: one pure function for each command that changes memories, and the operation for views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from retentive.engine.guard import Guard, Guarded
+from retentive.engine.operation import Outcome, Plan, ReadOperation
+from retentive.engine.operation import Write as WriteOperation
+from retentive.engine.visibility import Assessment
+from retentive.errors import Conflicting, Damaged, NotFound, Phrase, Refused
+from retentive.storage.contract import Change, Entry, Memory, Snapshot
+from retentive.storage.lookup import locate
+from retentive.storage.overlay import Layer
+from retentive.values.commands import (
+    Append,
+    Clear,
+    Create,
+    Delete,
+    Insert,
+    Rename,
+    StrReplace,
+    View,
+    Write,
+    WriteCommand,
+    check_file_path,
+    check_text,
+    paths_of,
+)
+from retentive.values.listing import KnownListings, Listing, listing
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.records import PROPOSED_TEXT, Recorded
+from retentive.values.settings import Settings
+from retentive.values.text import TextPage, count_lines, decoded, insert, replace, snippet, view
+
+ABSENT: Final = ""
+"""Value of `if_version` if there must be no memory at the path."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommandResult:
+    """Result of a write command: the data that its reply needs in addition to the command.
+
+    `version_id` is the newest version before the command, or after it in the result of a repeated command.
+    `snippet` contains numbered lines of the text around character `at`.
+    """
+
+    notes: tuple[Phrase, ...] = ()
+    snippet: str | None = field(default=None, repr=False)
+    at: int = 0
+    version_id: str = ""
+    is_new: bool = False
+    """True if `write` or `append` created the memory."""
+    memory: Memory | None = None
+    """Only for changes by id: the memory after an update, or its last state before a deletion."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunCommand(WriteOperation[CommandResult]):
+    """Run a command that changes memories.
+
+    If `if_version` is set, the command runs only if the newest version of the memory has this id. `ABSENT` means that
+    there must be no memory at the path.
+    """
+
+    is_command = True
+    for_paths = True
+    command: WriteCommand
+    if_version: str | None = None
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name of the command in the tool protocol."""
+        return self.command.name
+
+    @property
+    def allowed_when_archived(self) -> bool:  # type: ignore[override]  # depends on the command
+        """True if the command only deletes."""
+        return isinstance(self.command, Delete | Clear)
+
+    only_removes = allowed_when_archived
+
+    @property
+    def incoming_text(self) -> str:  # type: ignore[override]  # depends on the command
+        """Text that the command would store, such as `file_text`; empty for commands without a text."""
+        field_name = _TEXT_OF.get(type(self.command))
+        return "" if field_name is None else str(getattr(self.command, field_name))
+
+    def paths(self) -> tuple[str, ...]:
+        """Return the canonical paths in the command."""
+        return tuple(path.text for path in paths_of(self.command))
+
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[CommandResult]:
+        """Run the handler of the command."""
+        if self.if_version is not None:
+            _check_version(view, guard, self.command, self.if_version)
+        return HANDLERS[type(self.command)](view, guard, self.command)
+
+    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
+        """Return the version, and those parts of the reply that cannot be taken from the repeated command."""
+        result: CommandResult = outcome.value()
+        notes = [[note.key, {k: v for k, v in note.values.items() if k != "path"}] for note in result.notes]
+        facts: dict[str, object] = {"version": outcome.version_id or result.version_id, "notes": notes}
+        if result.is_new:
+            facts["new"] = True
+        if result.snippet is not None:
+            facts["at"] = result.at
+        return facts
+
+    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> CommandResult:
+        """Rebuild the result of the first run from the repeated command, the history and the facts."""
+        path, version_id = paths_of(self.command)[-1].written, str(facts["version"])
+        notes = tuple(Phrase(key, {**values, "path": path}) for key, values in facts["notes"])
+        shown = _first_snippet(view, self.command, version_id, facts["at"]) if "at" in facts else None
+        return CommandResult(notes, shown, version_id=version_id, is_new=bool(facts.get("new")))
+
+
+def _first_snippet(view: Snapshot, command: WriteCommand, version_id: str, at: int) -> str | None:
+    """Rebuild the snippet of the first reply from the text that the first run wrote. None if it was removed later."""
+    inner = version_id.rpartition(".")[2]
+    try:
+        if version_id.startswith("prop_") and not inner.startswith("memver_"):
+            text = view.get_record(PROPOSED_TEXT, version_id)
+        else:
+            data = view.version(inner)[1]
+            text = None if data is None else decoded(data)
+    except NotFound:
+        return None
+    return None if text is None else snippet(text, at, len(getattr(command, "new_str", "")), max_chars=0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Viewed:
+    """Result of a view: a page of a memory, or the listing of a directory."""
+
+    memory: Memory | None = None
+    page: TextPage | None = None
+    listing: Listing | None = None
+    is_unconfirmed: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunView(ReadOperation[Viewed]):
+    """Run the command `view`. `listings` caches directory listings."""
+
+    name = "view"
+    for_paths = True
+    command: View
+    listings: KnownListings | None = None
+
+    def paths(self) -> tuple[str, ...]:
+        """Return the viewed path."""
+        return (self.command.path.text,)
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """Return the ids of the viewed memory and version for the audit entry, or `listed` for a directory."""
+        if result.memory is None:
+            return {"listed": True}
+        return {"read": [result.memory.id, result.memory.version_id]}
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> Viewed:
+        """Read the lines of a memory or list a directory. Raises `Refused` for a missing path or an invalid range."""
+        path = self.command.path
+        if not path.is_root:
+            entry = snapshot.get(path.text)
+            if entry.memory is not None:
+                page = page_of(self.command, entry, settings)
+                assessed = Assessment(snapshot, settings, None)
+                doubted = bool(settings.trust) and bool(assessed.open_contributors(entry.memory))
+                return Viewed(entry.memory, page, is_unconfirmed=doubted)
+            if not entry.below:
+                raise Refused("view_missing")
+        return Viewed(listing=self._listing(snapshot, path.text, settings.list_rows, path.outward(path.text)))
+
+    def _listing(self, snapshot: Snapshot, path: str, max_rows: int, shown: str) -> Listing:
+        """Return the listing of a directory, from the cache if no version was added since. An overlay has no cache."""
+        key = (snapshot.state.revision, path, max_rows, shown)
+        cache = None if isinstance(snapshot, Layer) else self.listings
+        known = None if cache is None else cache.get(*key)
+        if known is not None:
+            return known
+        sizes = ((memory.path, memory.size_bytes) for memory, _ in snapshot.list(path))
+        made = listing(path, sizes, max_rows=max_rows, shown=shown)
+        if cache is not None:
+            cache.add(made, *key)
+        return made
+
+
+def page_of(command: View, entry: Entry, settings: Settings) -> TextPage:
+    """Return the lines of the memory in `entry` that `command` requests.
+
+    Raises `Refused` for an invalid range, and `Damaged` for a text that is not UTF-8.
+    """
+    try:
+        return view(entry.data or b"", command.view_range, max_chars=settings.view_chars)
+    except UnicodeDecodeError:
+        raise Damaged("the stored text is not valid UTF-8") from None
+
+
+def check_free(entry: Entry) -> None:
+    """Raise `Refused` if the path of `entry` is a directory, or if it leads through a memory."""
+    if entry.below:
+        raise Refused("exists")
+    if entry.above is not None:
+        raise Refused("not_a_directory", ancestor=entry.above)
+
+
+def taken(key: str, snapshot: Snapshot, path: MemoryPath, entry: Entry, **values: object) -> Refused:
+    """Return the refusal with the reply `key` for a path that is not free.
+
+    Its attribute `conflicting` identifies the memory at the path, or else a memory above or below the path.
+    """
+    refusal, memory = Refused(key, **values), entry.memory
+    if entry.above is not None:
+        memory = snapshot.get(entry.above).memory
+    elif entry.below:
+        memory = next((each for each, _ in snapshot.list(path.text, limit=1)), None)
+    refusal.conflicting = None if memory is None else Conflicting(memory.id, memory.path)
+    return refusal
+
+
+_TEXT_OF: Mapping[type[WriteCommand], str] = {
+    Create: "file_text",
+    Insert: "insert_text",
+    StrReplace: "new_str",
+    Write: "text",
+    Append: "text",
+}
+
+
+def _check_version(view: Snapshot, guard: Guard, command: WriteCommand, if_version: str) -> None:
+    """Raise `Refused` unless `if_version` is the id of the newest version of the memory that the command changes."""
+    path = paths_of(command)[0]
+    guard.check(path)
+    entry = Entry(below=True) if path.is_root else view.get(path.text)
+    takes_directories = isinstance(command, Delete | Rename)
+    if entry.above is not None or (entry.below and not takes_directories):
+        return  # the handler raises a more exact error
+    if (ABSENT if entry.memory is None else entry.memory.version_id) != if_version:
+        raise Refused("changed_meanwhile")
+
+
+def _create(view: Snapshot, guard: Guard, command: Create) -> Plan[CommandResult]:
+    path = command.path
+    guard.check_name(path)
+    guard.check(path)
+    entry = Entry(below=True) if path.is_root else view.get(path.text)
+    if entry.below or (entry.memory is not None and not guard.settings.create_overwrites):
+        raise taken("exists", view, path, entry)
+    if entry.above is not None:
+        raise taken("not_a_directory", view, path, entry, ancestor=path.outward(entry.above))
+    stored = guard.put(view, entry, path, command.file_text)
+    return _plan(stored)
+
+
+def _plan(stored: Guarded, *, is_new: bool = False) -> Plan[CommandResult]:
+    return Plan(CommandResult(stored.notes, version_id=stored.version_id, is_new=is_new), stored.changes)
+
+
+def _write(view: Snapshot, guard: Guard, command: Write) -> Plan[CommandResult]:
+    check_text("text", command.text)
+    entry = _writable(view, guard, command.path)
+    stored = guard.put(view, entry, command.path, command.text)
+    return _plan(stored, is_new=entry.memory is None)
+
+
+def _append(view: Snapshot, guard: Guard, command: Append) -> Plan[CommandResult]:
+    check_text("text", command.text)
+    entry = _writable(view, guard, command.path)
+    text = decoded(entry.data) if entry.data else ""
+    stored = guard.put(view, entry, command.path, insert(text, count_lines(text), command.text))
+    return _plan(stored, is_new=entry.memory is None)
+
+
+def _writable(view: Snapshot, guard: Guard, path: MemoryPath) -> Entry:
+    """Return the entry at the path.
+
+    The entry has no memory if the path is free. Raises `Refused` if nothing may be written there.
+    """
+    check_file_path(path)
+    guard.check(path)
+    entry = Entry(below=True) if path.is_root else view.get(path.text)
+    if entry.memory is None:
+        guard.check_name(path)
+    if entry.below:
+        raise taken("exists", view, path, entry)
+    if entry.above is not None:
+        raise taken("not_a_directory", view, path, entry, ancestor=path.outward(entry.above))
+    return entry
+
+
+def _str_replace(view: Snapshot, guard: Guard, command: StrReplace) -> Plan[CommandResult]:
+    entry = _edited(view, guard, command.path, missing="edit_missing")
+    try:
+        text, at = replace(decoded(entry.data), command.old_str, command.new_str)
+    except Refused as refusal:
+        raise _harmless(refusal, guard) from None
+    stored = guard.put(view, entry, command.path, text, same=(at, len(text) - at - len(command.new_str)))
+    if stored.altered:
+        return _plan(stored)
+    shown = snippet(stored.text, at, len(command.new_str), max_chars=guard.settings.view_chars)
+    return Plan(CommandResult(stored.notes, shown, at, stored.version_id), stored.changes)
+
+
+def _harmless(refusal: Refused, guard: Guard) -> Refused:
+    """Mask the sensitive values in the `old_str` that a refusal contains."""
+    echoed = refusal.values.get("old_str")
+    if not isinstance(echoed, str):
+        return refusal
+    return Refused(refusal.key, **(refusal.values | {"old_str": guard.shown(echoed)}))
+
+
+def _insert(view: Snapshot, guard: Guard, command: Insert) -> Plan[CommandResult]:
+    entry = _edited(view, guard, command.path, missing="missing")
+    text = insert(decoded(entry.data), command.insert_line, command.insert_text)
+    stored = guard.put(view, entry, command.path, text)
+    return _plan(stored)
+
+
+def _edited(view: Snapshot, guard: Guard, path: MemoryPath, *, missing: str) -> Entry:
+    guard.check(path)
+    entry = Entry() if path.is_root else view.get(path.text)
+    if entry.memory is None:
+        raise Refused(missing)
+    return entry
+
+
+def _delete(view: Snapshot, guard: Guard, command: Delete) -> Plan[CommandResult]:
+    path = command.path
+    entry = Entry(below=True) if path.is_root else locate(view, path.text)
+    gone = guard.check_all(path, entry, view)
+    if path.is_root:
+        raise Refused("root_deleted")
+    if not entry.exists:
+        raise Refused("missing")
+    return Plan(CommandResult(), guard.delete(view, gone))
+
+
+def _rename(view: Snapshot, guard: Guard, command: Rename) -> Plan[CommandResult]:
+    old, new = command.old_path, command.new_path
+    guard.check_name(new)
+    source = Entry(below=True) if old.is_root else view.get(old.text)
+    moved = guard.check_all(old, source, view)
+    guard.check(new)
+    if old.is_root:
+        raise Refused("root_renamed")
+    if not source.exists:
+        raise Refused("missing", path=old.written)
+    _check_destination(view, command, source)
+    changes = [Change(memory, old.moved(memory.path, new)) for memory in moved]
+    if not all(guard.may_change(str(change.path)) for change in changes):
+        raise Refused("read_only", path=new.written)
+    if source.memory is None:  # a new directory name can form a sensitive value together with the names below it
+        for change in changes:
+            guard.check_name(new.leading_to(str(change.path)))
+    return Plan(CommandResult(), guard.move(view, changes))
+
+
+def _check_destination(view: Snapshot, command: Rename, source: Entry) -> None:
+    old, new = command.old_path, command.new_path
+    if source.memory is not None:
+        check_file_path(new)
+    if new.is_root or new == old:
+        raise Refused("destination_exists")
+    target = view.get(new.text)
+    if target.exists:
+        raise taken("destination_exists", view, new, target)
+    if source.memory is None and old.contains(new):
+        raise Refused("into_itself")
+    if target.above is not None:
+        raise taken("not_a_directory", view, new, target, ancestor=new.outward(target.above))
+
+
+def _clear(view: Snapshot, guard: Guard, _: Clear) -> Plan[CommandResult]:
+    return Plan(CommandResult(), guard.delete(view, guard.check_all(MemoryPath.known(ROOT), Entry(below=True), view)))
+
+
+HANDLERS: Mapping[type[WriteCommand], Callable[[Snapshot, Guard, Any], Plan[CommandResult]]] = {
+    Create: _create,
+    StrReplace: _str_replace,
+    Insert: _insert,
+    Delete: _delete,
+    Rename: _rename,
+    Write: _write,
+    Append: _append,
+    Clear: _clear,
+}
+"""Handler of each command."""

@@ -1,0 +1,134 @@
+"""Changes by actors under review: they become proposals, which their actor already sees applied."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from retentive.engine.events import record_event
+from retentive.engine.pending import NEW, Pending, Placed
+from retentive.errors import PermissionDenied, Refused
+from retentive.review.proposals import (
+    AFTER,
+    BEFORE,
+    Proposal,
+    ProposedChange,
+    ProposedOperation,
+    pending,
+    put_proposal,
+    text_key,
+    text_of,
+)
+from retentive.storage.contract import Actor, Change, Memory, Snapshot, Transaction
+from retentive.values.patterns import matches_actor
+from retentive.values.records import Recorded
+from retentive.values.settings import Settings
+from retentive.values.text import decoded
+
+
+def is_under_review(settings: Settings, actor: Actor | None) -> bool:
+    """Return whether changes by the actor become proposals. Changes by an actor of the kind `job` never do."""
+    if not settings.review or (actor is not None and actor.kind == "job"):
+        return False
+    name = "" if actor is None else str(actor)
+    return any(matches_actor(pattern, name) for pattern in settings.review)
+
+
+def with_own_proposals(snapshot: Snapshot, settings: Settings, actor: Actor | None) -> Snapshot:
+    """Return the snapshot as an actor sees it. For an actor under review, the actor's pending proposals are applied."""
+    if not is_under_review(settings, actor):
+        return snapshot
+    own = [proposal for proposal in pending(snapshot) if proposal.actor == actor]
+    return with_proposals(snapshot, own) if own else snapshot
+
+
+def with_proposals(snapshot: Snapshot, proposals: Iterable[Proposal]) -> Pending:
+    """Return the snapshot with proposals applied. A proposal that only renames a memory shows its current text."""
+    view = Pending(snapshot)
+    for proposal in proposals:
+        for number, change in enumerate(proposal.changes):
+            view.place(change.memory_id, _placed(snapshot, view, change, text_key(proposal.id, number), proposal.at))
+    return view
+
+
+def _placed(snapshot: Snapshot, view: Pending, change: ProposedChange, key: str, at: datetime) -> Placed:
+    if change.path is None:
+        return Placed(None)
+    if change.has_text:
+        size, digest = change.size_bytes or 0, change.sha256 or ""
+        times = change.created_at, at
+        memory = Memory(change.memory_id, change.path, size, digest, key, *times, None, change.provenance_text)
+        return Placed(memory, lambda: text_of(snapshot, AFTER, key, change.sha256).encode())
+    known = view.placed(change.memory_id)
+    if known is None:
+        present = snapshot.find(change.memory_id)
+        at_path = "" if present is None else present.path
+        known = Placed(present, lambda: snapshot.get(at_path).data or b"")
+    if known.memory is None:
+        return known
+    # Callers cache by version id, so the id must change whenever the current text changes.
+    inner = known.memory.version_id.rpartition(".")[2]
+    version_id = f"{key}.{inner}" if inner.startswith("memver_") else key
+    moved = replace(known.memory, path=change.path, version_id=version_id, updated_at=at, seal=None)
+    return replace(known, memory=moved)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposing:
+    """A proposal to record, with its texts: kind, key and value of each record."""
+
+    proposal: Proposal
+    texts: Sequence[tuple[str, str, str]]
+
+    def record(self, tx: Transaction) -> list[Recorded]:
+        """Record the proposal. Return the ids under which its actor sees the changes."""
+        put_proposal(tx, self.proposal)
+        for kind, key, text in self.texts:
+            tx.put_record(kind, key, text)
+        record_event(tx, "proposed", self.proposal.actor, [self.proposal.id])
+        key_of = partial(text_key, self.proposal.id)
+        return [Recorded(change.memory_id, key_of(number)) for number, change in enumerate(self.proposal.changes)]
+
+
+def proposing(view: Snapshot, changes: Sequence[Change], settings: Settings, empty: Proposal) -> Proposing:
+    """Return the proposal of `changes`. `empty` is it without them. Raises `Refused` if too many wait."""
+    waiting, actor, proposal_id, at = pending(view), empty.actor, empty.id, empty.at
+    own = sum(each.actor == actor for each in waiting)
+    limit, limit_each = settings.max_proposals, settings.max_proposals_each
+    if limit_each and own >= limit_each:
+        raise Refused("too_many_own_proposals", present=own, limit=limit_each)
+    if limit and len(waiting) >= limit:
+        raise Refused("too_many_proposals", present=len(waiting), limit=limit)
+    after = Pending(view)
+    proposed: list[ProposedChange] = []
+    texts: list[tuple[str, str, str]] = []
+    for number, change in enumerate(changes):
+        key, before = text_key(proposal_id, number), change.before
+        if change.origin is not None:
+            raise PermissionDenied("an actor under review cannot import versions")
+        digest = None
+        if change.data is not None:
+            digest = hashlib.sha256(change.data).hexdigest()
+            texts.append((AFTER, key, change.data.decode()))
+            if before is not None:
+                texts.append((BEFORE, key, decoded(after.get(before.path).data)))
+        if before is None:
+            memory_id = key if change.again is None else change.again.id
+            born = at if change.again is None else change.again.created_at
+            new = change.path, change.size_bytes, digest, None, born, change.provenance_text
+            proposed.append(ProposedChange("created", memory_id, None, *new))
+        else:
+            is_new = before.id.startswith(NEW)
+            memory_id = text_key(proposal_id, int(before.id.removeprefix(NEW))) if is_new else before.id
+            operation: ProposedOperation = (
+                "deleted" if change.path is None else "renamed" if digest is None else "modified"
+            )
+            born = at if is_new else before.created_at
+            made = change.path, change.size_bytes, digest, before.sha256, born, change.provenance_text
+            proposed.append(ProposedChange(operation, memory_id, before.path, *made))
+        after.add([change])
+    number = waiting[-1].number + 1 if waiting else 1
+    return Proposing(replace(empty, changes=tuple(proposed), number=number), texts)

@@ -1,0 +1,67 @@
+"""The road of every read: what the actor may see of one consistent state."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TypeVar
+
+from retentive.audit import entries
+from retentive.engine.context import StoreContext
+from retentive.engine.guard import guard_of, is_archived
+from retentive.engine.operation import REFUSALS, DryRun, Outcome, ReadOperation
+from retentive.engine.proposing import with_own_proposals
+from retentive.engine.trust.levels import is_used
+from retentive.engine.visibility import Assessment, Filtered, within
+from retentive.errors import Refused, RetentiveError
+from retentive.storage.contract import Snapshot
+from retentive.values.records import Invocation
+
+R = TypeVar("R")
+
+
+def read(store: StoreContext, operation: ReadOperation[R], call: Invocation, *, is_audited: bool = True) -> Outcome[R]:
+    """Run an operation that changes nothing, on one consistent state of a store.
+
+    A refusal is part of the outcome. A failure of the storage is raised. Safe from any thread. The audit entry, if the
+    store is audited, is written before this function returns; a step of a larger operation has no entry of its own.
+    """
+    who = call.actor or store.actor
+
+    def work(snapshot: Snapshot) -> Outcome[R]:
+        settings = store.settings_of(snapshot)
+        view = snapshot
+        try:
+            # A person's edits of plain files become versions first.
+            if operation.needs_external_edits:
+                store.record_external_edits(snapshot)
+
+            # What the actor sees: without hidden memories, with its own proposals, within the paths of its key.
+            if is_used(settings) and not operation.is_filtered and (store.hides_history or not operation.sees_all):
+                shows = Assessment(snapshot, settings, who).shows
+                view = Filtered(view, shows, history=store.hides_history)
+            if not operation.sees_all:
+                view = with_own_proposals(view, settings, who)
+            if not operation.is_filtered:
+                view = within(view, store.scope)
+
+            if not isinstance(operation, DryRun):
+                return Outcome(settings, operation.apply(view, settings))
+            if is_archived(snapshot) and not operation.operation.allowed_when_archived:
+                raise Refused("archived")
+            present = with_own_proposals(snapshot, settings, who)
+            guard = guard_of(store, present, settings, call, store.examiner)
+            return Outcome(settings, operation.operation.decide(within(present, store.scope), guard).result)
+        except REFUSALS as refusal:
+            return Outcome(settings, error=refusal)
+
+    try:
+        outcome = store.backend.read(store.id, work)
+    except RetentiveError as failure:
+        settings = store.known_settings[1]
+        if is_audited and settings is not None and settings.audit:
+            with suppress(RetentiveError):  # the caller gets the original error, not this one
+                entries.add_of_read(store, operation, call, Outcome(settings, error=failure))
+        raise
+    if is_audited and outcome.settings.audit:
+        entries.add_of_read(store, operation, call, outcome)
+    return outcome

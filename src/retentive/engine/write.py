@@ -1,0 +1,184 @@
+"""The road of every change: decide, then record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, TypeVar
+
+from retentive.audit import entries
+from retentive.engine import repeats
+from retentive.engine.context import StoreContext
+from retentive.engine.events import record_event
+from retentive.engine.guard import Guard, guard_of, is_archived
+from retentive.engine.operation import REFUSALS, Outcome, Plan, Write
+from retentive.engine.pending import NEW
+from retentive.engine.proposing import is_under_review, proposing, with_own_proposals
+from retentive.engine.visibility import within
+from retentive.errors import PermissionDenied, Refused, RetentiveError, StoreFull
+from retentive.redaction.examiner import AHEAD_CHARS, TextExaminer
+from retentive.review.proposals import Proposal
+from retentive.storage.contract import UNCHANGED, Actor, Change, Transaction, now_us, sortable_id, to_datetime
+from retentive.values.records import Invocation, Recorded, time_in_id
+
+R = TypeVar("R")
+CLOCK, BEHIND = "clock", "behind"
+"""Kind and key of the record of the last time of a host that writes far behind the history."""
+MAX_STEP_S = 7 * 86_400.0
+
+
+def write(store: StoreContext, operation: Write[R], call: Invocation) -> Outcome[R]:
+    """Run an operation that may change a store. What it changed is durable when this function returns.
+
+    A refusal is part of the outcome, and changes nothing. A failure of the storage is raised. Safe from any thread.
+    """
+    who = call.actor or store.actor
+    examiner = _examined_ahead(store, operation)
+    known_as = repeats.identities(operation, call, who, store.id)
+    at_us = now_us(store.clock)
+    empty = Proposal(sortable_id("prop_", at_us), who, to_datetime(at_us), (), 0)
+    latest: Outcome[R] | None = None  # of the transaction so far; None before its settings were read
+
+    def work(tx: Transaction) -> Outcome[R]:
+        nonlocal latest
+        settings = store.settings_of(tx)
+        latest, proposal = Outcome(settings), None
+
+        def finished(outcome: Outcome[R]) -> Outcome[R]:
+            nonlocal latest
+            latest = outcome
+            if settings.audit or store.settings_of(tx).audit:  # the operation may have turned the log on
+                entries.add(tx, store, operation, call, outcome)
+            return outcome
+
+        try:
+            # A command or request that ran before changes nothing, and gets its first result.
+            present = with_own_proposals(tx, settings, who)
+            known = repeats.find(tx, present, operation, known_as, settings=settings, now=store.clock())
+            if known is not None:
+                return finished(known)
+
+            # May this actor run this operation now?
+            waits = operation.under_review != "skip" and is_under_review(settings, who)
+            if waits and operation.under_review == "refuse":
+                raise PermissionDenied(
+                    f"changes by {who or 'an actor without a name'} need review, "
+                    f"but {operation.name} cannot be submitted for review"
+                )
+            if is_archived(tx) and not operation.allowed_when_archived:
+                raise Refused("archived")
+
+            # A person's edits of plain files become versions first.
+            if operation.needs_external_edits:
+                store.record_external_edits(tx)
+
+            # Decide, as the actor sees the store. Nothing has been recorded if this is refused.
+            present = with_own_proposals(tx, settings, who) if waits else tx
+            guard = guard_of(store, present, settings, call, examiner)
+            plan = operation.decide(within(present, store.scope), guard)
+            if waits and plan.changes:
+                proposal = proposing(present, plan.changes, settings, empty)
+        except REFUSALS as refusal:
+            return finished(Outcome(settings, error=refusal))
+
+        # Record the changes as versions, or as a proposal.
+        if proposal is None:
+            recorded = _record_changes(tx, plan, who)
+            _note_clock_behind(tx, recorded, store.clock())
+        else:
+            recorded = proposal.record(tx)
+            present = with_own_proposals(tx, settings, who)
+        if plan.afterwards is not None:
+            plan = plan.afterwards(within(present, store.scope), recorded)
+        _record_effects(tx, plan, guard, who)
+        outcome = Outcome(settings, plan.result, recorded=recorded, proposed=proposal is not None)
+        repeats.keep(tx, operation, known_as, outcome, store.clock())
+        return finished(outcome)
+
+    try:
+        outcome = store.backend.write(store.id, work, may_use_reserve=operation.only_removes)
+    except REFUSALS as refusal:  # by the storage, which rolled everything back
+        if latest is None:
+            raise  # the memory store was deleted
+        outcome = Outcome(latest.settings, error=refusal)
+        if outcome.settings.audit:
+            entries.add_alone(store, operation, call, outcome)
+    except RetentiveError as failure:
+        if latest is None or not latest.settings.audit:
+            raise
+        is_refused = latest.error is not None and isinstance(failure, StoreFull)
+        with suppress(RetentiveError):  # the caller gets the original error, not this one
+            entries.add_alone(store, operation, call, latest if is_refused else Outcome(latest.settings, error=failure))
+            if is_refused:
+                return latest  # the full disk only prevented the entry of a refusal, which changed nothing
+        raise
+    if store.after_write is not None:
+        store.after_write()
+    return outcome
+
+
+def _examined_ahead(store: StoreContext, operation: Write[Any]) -> TextExaminer:
+    """Return the examiner that finds sensitive values in the texts of an operation.
+
+    A long text is examined now, before the write lock is acquired, so that other writers need not wait for it.
+    """
+    settings, text = store.known_settings[1], operation.incoming_text
+    if settings is None or 0 < settings.max_memory_bytes < len(text) or len(text) < AHEAD_CHARS:
+        return store.examiner
+    return store.examiner.prepared(settings, text)
+
+
+def _record_changes(tx: Transaction, plan: Plan[Any], who: Actor | None) -> list[Recorded]:
+    """Record the changes of a plan as versions.
+
+    A memory that an earlier change of the plan made or changed is looked up, because it is not as it was decided upon.
+    """
+    recorded: list[Recorded] = []
+    authors = [who] * len(plan.changes) if plan.authors is None else plan.authors
+    pairs = zip(authors, plan.changes, strict=True)
+    for author, group in groupby(pairs, key=lambda pair: pair[0]):
+        waiting: list[Change] = []
+        changed = {each.memory_id for each in recorded}
+        for _, change in group:
+            before = change.before
+            if before is not None and (before.id.startswith(NEW) or before.id in changed):
+                recorded += tx.record(waiting, author)
+                waiting = []
+                is_new = before.id.startswith(NEW)
+                memory_id = recorded[int(before.id.removeprefix(NEW))].memory_id if is_new else before.id
+                change = replace(change, before=tx.find(memory_id))  # noqa: PLW2901 - the same change
+            waiting.append(change)
+            if before is not None:
+                changed.add(before.id)
+            if change.again is not None:
+                changed.add(change.again.id)
+        recorded += tx.record(waiting, author) if waiting else []
+    return recorded
+
+
+def _record_effects(tx: Transaction, plan: Plan[Any], guard: Guard, who: Actor | None) -> None:
+    if plan.settings is not UNCHANGED or plan.properties is not UNCHANGED:
+        tx.set_metadata(settings=plan.settings, properties=plan.properties)
+    if plan.redact:
+        tx.redact(plan.redact, who)
+    if plan.prune:
+        tx.prune(plan.prune)
+    for kind, key, value in (*guard.lineage.records, *plan.records):
+        tx.put_record(kind, key, value)
+    if plan.event is not None:
+        kind_of_event, ids = plan.event
+        record_event(tx, kind_of_event, who, ids)
+
+
+def _note_clock_behind(tx: Transaction, recorded: Sequence[Recorded], now: float) -> None:
+    """Record the clock time `now` if the version that was just recorded is far ahead of it.
+
+    A version gets a time after the newest one. After a version of a host that is ahead, it does not show the clock of
+    this host.
+    """
+    at_us = time_in_id(recorded[-1].version_id) if recorded else None
+    if at_us is not None and at_us / 1e6 - now > MAX_STEP_S:
+        tx.put_record(CLOCK, BEHIND, json.dumps({"seen": now}))

@@ -16,6 +16,7 @@ TWICE = {
     "Finding": "one of the doctor, one of `scan`",
     "Kind": "one of findings, one of sensitive values",
     "Operation": "the one of a version is what it did to its memory",
+    "Plan": "one of an operation, one of a restore",
     "Reader": "the one of the doctor reads a record",
     "Row": "one of a query, one of a table on a terminal",
     "Scanned": "one of `scan`, one of an examined text",
@@ -23,6 +24,7 @@ TWICE = {
     "State": "one of a memory store, one of a memory in a restore",
     "Step": "one of a restore, one of the demo",
     "View": "the one of redaction is a form of a text",
+    "Write": "a command, and an operation that may change a store",
 }
 """Names with two meanings. Remove a name from this table when one of the two is renamed; add none."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TypeVar
 
-from retentive.audit import entries
+from retentive.engine import audit
 from retentive.engine.context import StoreContext
 from retentive.engine.guard import guard_of, is_archived
 from retentive.engine.operation import REFUSALS, DryRun, Outcome, ReadOperation
@@ -60,8 +60,8 @@ def read(store: StoreContext, operation: ReadOperation[R], call: Invocation, *, 
         settings = store.known_settings[1]
         if is_audited and settings is not None and settings.audit:
             with suppress(RetentiveError):  # the caller gets the original error, not this one
-                entries.add_of_read(store, operation, call, Outcome(settings, error=failure))
+                audit.add_of_read(store, operation, call, Outcome(settings, error=failure))
         raise
     if is_audited and outcome.settings.audit:
-        entries.add_of_read(store, operation, call, outcome)
+        audit.add_of_read(store, operation, call, outcome)
     return outcome

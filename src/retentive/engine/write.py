@@ -9,8 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, TypeVar
 
-from retentive.audit import entries
-from retentive.engine import repeats
+from retentive.engine import audit, repeats
 from retentive.engine.context import StoreContext
 from retentive.engine.events import record_event
 from retentive.engine.guard import Guard, guard_of, is_archived
@@ -51,7 +50,7 @@ def write(store: StoreContext, operation: Write[R], call: Invocation) -> Outcome
             nonlocal latest
             latest = outcome
             if settings.audit or store.settings_of(tx).audit:  # the operation may have turned the log on
-                entries.add(tx, store, operation, call, outcome)
+                audit.add(tx, store, operation, call, outcome)
             return outcome
 
         try:
@@ -105,13 +104,13 @@ def write(store: StoreContext, operation: Write[R], call: Invocation) -> Outcome
             raise  # the memory store was deleted
         outcome = Outcome(latest.settings, error=refusal)
         if outcome.settings.audit:
-            entries.add_alone(store, operation, call, outcome)
+            audit.add_alone(store, operation, call, outcome)
     except RetentiveError as failure:
         if latest is None or not latest.settings.audit:
             raise
         is_refused = latest.error is not None and isinstance(failure, StoreFull)
         with suppress(RetentiveError):  # the caller gets the original error, not this one
-            entries.add_alone(store, operation, call, latest if is_refused else Outcome(latest.settings, error=failure))
+            audit.add_alone(store, operation, call, latest if is_refused else Outcome(latest.settings, error=failure))
             if is_refused:
                 return latest  # the full disk only prevented the entry of a refusal, which changed nothing
         raise

@@ -19,7 +19,7 @@ BELOW = ("storage", "testing")
 WRITERS = {
     "pipeline.py",
     "engine/write.py",
-    "audit/entries.py",  # entries of reads, and of operations that failed in the storage
+    "engine/audit.py",  # entries of reads, and of operations that failed in the storage
     "cli/location.py",  # an empty transaction, which takes over a directory of plain files
     "transfer/contents.py",  # copies of complete stores, including their logs
     "transfer/migrate.py",

@@ -18,7 +18,7 @@ from retentive.review import proposals
 from retentive.review.proposals import AFTER, BEFORE, decision_of_version, decisions, forget_proposals
 from retentive.review.session import DecisionOutcome, Obstacle, Proposal
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Snapshot
+from retentive.storage.contract import Actor, Snapshot, Transaction
 from retentive.store import core_of
 from support.commands import create, delete, edit, rename, tree, view
 from support.places import EVERYWHERE, LASTING, opened

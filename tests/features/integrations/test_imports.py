@@ -25,6 +25,7 @@ LAYERS: list[set[str]] = [
     {"storage"},
     {"redaction"},
     {"search"},
+    {"review.proposals", "audit.chain"},  # forms of records, which the road writes
     {"engine"},
     {"review"},
     {"audit"},

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from retentive import MemoryStore
-from retentive.engine import idempotency
+from retentive.engine import repeats
 from retentive.server.keys import id_in
 from retentive.server.table import ROUTES
 from retentive.store import core_of
@@ -77,7 +77,7 @@ def test_records_hold_no_text_and_no_path(api: Api, store: MemoryStore, at: str,
     store.create("/memories/other.md", "other")
     store.rename(A, "/memories/c.md")
     assert send(api, at, memory_id, "a-key-of-a-client").status == 200
-    records = core_of(store).read(lambda found: list(found.records(idempotency.KIND)))
+    records = core_of(store).read(lambda found: list(found.records(repeats.KIND)))
     assert records
     kept = json.dumps(records)
     assert not [each for each in ("secret", "/", ".md", "two", "a-key-of-a-client") if each in kept]
@@ -115,7 +115,7 @@ def test_a_refused_request_may_be_sent_again(api: Api, store: MemoryStore, at: s
 
 def test_a_key_ends_after_a_day(api: Api, store: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert create(api, at, "", "k").status == 200
-    monkeypatch.setattr(idempotency, "KEPT_S", 0.0)
+    monkeypatch.setattr(repeats, "KEPT_S", 0.0)
     assert create(api, at, "", "k").status == 409
 
 

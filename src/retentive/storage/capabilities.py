@@ -35,17 +35,6 @@ class PlainFiles(ABC):
         """Return the number of files in quarantine. These are tampered files of encrypted memory stores."""
 
 
-class Collectable(ABC):
-    """Capability of backends in which crashed writers can leave orphans: objects that nothing refers to."""
-
-    @abstractmethod
-    def collect(self, store_id: str, *, older_than_s: float) -> int:
-        """Delete the orphans of a store (objects that nothing refers to) if they are older than `older_than_s` seconds.
-
-        Returns the number of deleted objects. Other processes may write to the store meanwhile.
-        """
-
-
 class Purgeable(ABC):
     """Capability of backends in which overwritten and deleted bytes remain in logs or free pages until a purge."""
 
@@ -136,10 +125,11 @@ def quarantined(backend: Backend) -> int:
 def collect(backend: Backend, store_id: str, *, older_than_s: float) -> int:
     """Delete the orphans of a store (objects that nothing refers to) if they are older than `older_than_s` seconds.
 
-    Returns the number of deleted objects. It is 0 if the storage cannot have orphans.
+    Returns the number of deleted objects. It is 0 if the storage cannot have orphans, as in everything but object
+    storage.
     """
-    collectable = capability(backend, Collectable)  # type: ignore[type-abstract]
-    return 0 if collectable is None else collectable.collect(store_id, older_than_s=older_than_s)
+    collecting = getattr(below_encryption(backend), "collect", None)
+    return 0 if collecting is None else int(collecting(store_id, older_than_s=older_than_s))
 
 
 def purge(backend: Backend) -> bool:

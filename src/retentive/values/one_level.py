@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from operator import attrgetter
 from typing import Protocol, TypeVar
 
 _LEAST_BATCH = 16
@@ -64,3 +66,16 @@ def one_level(
         if len(batch) < wanted:
             return
         at_most = _LEAST_BATCH * 8 if found == wanted else _LEAST_BATCH if found > 1 else _BATCH_IN_LARGE
+
+
+def listed(found: Iterable[P], under: str, *, start: str, limit: int | None, is_level: bool) -> Iterator[P]:
+    """Return memories or versions in the order of their paths, as `Snapshot.list` and `Snapshot.list_at` do.
+
+    `found` has all memories or versions, in any order, and maybe others that are not below `under`.
+    """
+    below = sorted((each for each in found if each.path.startswith(f"{under}/")), key=attrgetter("path"))
+
+    def walk(at: str, size: int | None) -> Iterator[P]:
+        return islice(islice(below, bisect_left(below, at, key=attrgetter("path")), None), size)
+
+    return one_level(walk, under, start=start, limit=limit) if is_level else walk(start, limit)

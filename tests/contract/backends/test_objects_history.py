@@ -15,7 +15,7 @@ import pytest
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Change, Snapshot, Transaction, Version
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
-from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.ordered_map import Rebuild, Sizes
 from retentive.storage.objects.reachability import reachable
 from retentive.storage.objects.requests import ObjectLocation
 from retentive.storage.objects.snapshot import ObjectsSnapshot
@@ -23,7 +23,7 @@ from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.testing.backend_suite.opening import A, B, C, Opened
 from retentive.testing.backend_suite.sharing import together
 from retentive.values.paths import ROOT
-from retentive.values.records import Again
+from retentive.values.records import Again, time_in_id, to_datetime
 from support import servers
 
 from .objects import SMALL, Bottom, in_two_days, manifest_of, small
@@ -52,7 +52,7 @@ class Ticking:
 
 def id_of(prefix: str, time_us: int) -> str:
     """An id computed from the time alone. Each change of a store has a time of its own."""
-    return f"{prefix}{time_us:014x}"
+    return f"{prefix}{time_us:014x}{'0' * 18}"
 
 
 # -- comparison with SQLite ----------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def changing(chance: random.Random, snapshot: Snapshot) -> Work:
 
     def make_again(tx: Transaction) -> None:
         if again is not None and not tx.get(path).exists:
-            born = min(version.created_at for version in snapshot.versions(memory_id=again))
+            born = to_datetime(time_in_id(again) or 0)
             tx.record([Change(None, path, data, again=Again(again, born))], None)
 
     def note(tx: Transaction) -> None:
@@ -135,7 +135,7 @@ def all_there_is(snapshot: Snapshot) -> dict[str, Any]:
         "texts": list(snapshot.texts("/memories/a")),
         "sizes": list(snapshot.sizes(ROOT)),
         "usage": snapshot.usage(),
-        "heads": [sorted((one.id, one.path) for one in snapshot.as_of(bound)) for bound in [*bounds, "n"]],
+        "heads": [[(one.id, one.path) for one in snapshot.list_at(bound, ROOT)] for bound in [*bounds, "n"]],
         "bounded": [[one.id for one in snapshot.versions(after=low, before=high)] for low in bounds for high in bounds],
         "notes": list(snapshot.records("kind")),
         "each note": [snapshot.get_record("kind", str(number)) for number in range(40)],
@@ -182,7 +182,7 @@ def assert_all_is_named(url: str, store_id: str) -> None:
     bottom, manifest = Bottom(url), manifest_of(url, store_id)
     reach = reachable(manifest, small(url)._reader(store_id))
     for kind, names in (("pages", reach.pages), ("packs", reach.packs)):
-        there = {key.rpartition("/")[2] for key in bottom.listed(f"stores/{store_id}/{kind}")}
+        there = {"/".join(key.split("/")[-2:]) for key in bottom.listed(f"stores/{store_id}/{kind}")}
         assert there == names, kind
     assert reach.garbage == set()
     assert len(manifest.tree.refs) <= SMALL.fan_out
@@ -202,7 +202,9 @@ def test_bounded_reads_do_not_scan_the_rest(wire: Wire) -> None:
         assert found == [each for each in ids if low < each < high]
         assert len([one for one in wire.asked[asked:] if b"/pages/" in one.path]) <= 12
     asked = len(wire.asked)
-    assert [version.id for version in reader.read(store.id, lambda found: list(found.as_of(ids[3])))] == [ids[4]]
+    assert [version.id for version in reader.read(store.id, lambda found: list(found.list_at(ids[3], ROOT)))] == [
+        ids[4]
+    ]
     assert len(wire.asked) - asked <= 10  # the manifest and the nodes above three leaves
 
 
@@ -260,13 +262,18 @@ def test_a_concurrent_compaction_restores_nothing(url: str) -> None:
     """The pages of the compaction contain the state before the redaction. They are deleted and never used."""
     store = Opened(ObjectsBackend(ObjectLocation.parse(url), sizes=Sizes(log=10_000)))
     ids = a_secret_among_others(store, before=3, after=3)
-    other = small(url)
-    committer = other._committer
-    prepared = committer.prepare(other._manifests.now(store.id))
-    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
-    for name, (data, _) in prepared.written.items():  # the compaction was still writing one page
-        Bottom(url).put(f"stores/{store.id}/pages/{name}", data)
-    committer.use(store.id, prepared)
+    runs: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        if not runs:
+            store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
+        runs.append(1)
+        tx.put_record("kind", "key", "value")
+
+    other = Opened(small(url))
+    assert other.get(B).data == b"harmless"
+    other.backend.write(other.id, work)
+    assert len(runs) == 2
     assert SECRET.decode() not in everything(url)
     assert "secret-place" not in everything(url)
     assert store.get(B).data == b"harmless"
@@ -279,8 +286,8 @@ def test_the_next_purge_deletes_the_pages_of_a_crashed_compaction(url: str) -> N
     """
     store = Opened(ObjectsBackend(ObjectLocation.parse(url), sizes=Sizes(log=10_000)))
     ids = a_secret_among_others(store, before=3, after=3)
-    other = small(url)
-    prepared = other._committer.prepare(other._manifests.now(store.id))
+    old = manifest_of(url, store.id)
+    prepared = Rebuild(old.tree, old.log, pages=lambda refs: [], sizes=SMALL, generation=old.generation)
     store.backend.write(store.id, lambda tx: tx.redact(ids[1:2], PERSON))
     for name, (data, _) in prepared.written.items():
         Bottom(url).put(f"stores/{store.id}/pages/{name}", data)
@@ -480,7 +487,7 @@ def test_texts_of_failed_attempts_are_purged(url: str) -> None:
     texts: list[bytes] = []
     for _ in range(10):
         _write_before_another_commits(store, other, texts)
-    assert len(texts) == 40  # twenty writes, each of which ran twice
+    assert len(texts) > 30  # twenty writes, half of which ran again
     for one in (store, other):
         assert capabilities.purge(one.backend)
     assert len(Bottom(url).listed(f"stores/{store.id}/packs")) == len(store.versions()) == 21

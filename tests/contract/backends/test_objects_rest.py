@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
+from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Change, Snapshot, StoreInfo, Transaction, Usage, Version
 from retentive.storage.objects.backend import open_objects
 from retentive.testing.backend_suite.opening import A, B, Opened
@@ -178,17 +179,29 @@ def test_a_change_of_path_and_text_is_one_version(url: str) -> None:
     assert (fresh.get(B).data, fresh.get(A).exists, fresh.memory(B).id) == (b"longer", False, before.id)
 
 
-def test_one_of_two_compactions_of_a_log_is_used(url: str) -> None:
-    """The second compaction is discarded. Its pages lack the log entries that the first one moved into pages."""
-    backend = open_objects(url)
-    store = Opened(backend)
-    store.create({f"/memories/{number}": b"x" for number in range(9)})
-    manifest = manifest_of(url, store.id)
-    one, other = (manifest.rebuilt(SMALL, backend._reader(store.id).pages) for _ in range(2))
-    store.create({f"/memories/later/{number}": b"x" for number in range(9)})
-    longer = manifest_of(url, store.id)
-    assert longer.compacted(one).weight == 9
-    assert longer.compacted(one).compacted(other) == longer.compacted(one)
+def test_a_compaction_survives_a_lost_attempt(url: str) -> None:
+    """Another writer commits while a writer compacts. The compaction is used with the manifest of the other writer.
+
+    If the other writer has compacted too, only one of the two compactions is used.
+    """
+    other = Opened(open_objects(url))
+    for size in (1, 9):  # the second one is long enough to be compacted
+        store = Opened(small(url))
+        store.create({f"/memories/{size}/{number}": b"x" for number in range(9)})
+        runs: list[int] = []
+
+        def work(tx: Transaction, size: int = size, runs: list[int] = runs) -> None:
+            if not runs:
+                late = other if size == 1 else Opened(small(url))
+                late.create({f"/memories/late/{size}/{number}": b"x" for number in range(size)})
+            runs.append(1)
+            tx.record([Change(None, f"/memories/own/{size}", b"x")], None)
+
+        store.backend.write(store.id, work)
+        assert len(runs) == 2
+    fresh = Opened(small(url))
+    assert len(fresh.tree()) == len(fresh.versions()) == 9 + 9 + 1 + 9 + 2
+    assert list(capabilities.check(fresh.backend)) == []
 
 
 # -- several handles -----------------------------------------------------------------------------------------

@@ -20,11 +20,11 @@ from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
 from retentive.errors import InvalidInput, NotFound, RetentiveError
-from retentive.storage.capabilities import Checkable, Collectable, Purgeable
+from retentive.storage.capabilities import Checkable, Purgeable
 from retentive.storage.contract import Actor, Clock, NewId, Snapshot, Transaction
 from retentive.storage.findings import Finding, found
 from retentive.storage.objects import reachability
-from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer
+from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, commit_jobs
 from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reader import Cache, Gone, ObjectStorage, Reader
@@ -49,7 +49,7 @@ def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable
     return ObjectsBackend(ObjectLocation.parse(url), clock=clock, new_id=new_id)
 
 
-class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
+class ObjectsBackend(StoresBackend, Checkable, Purgeable):
     """Backend that keeps memory stores in object storage.
 
     Only the process that opened the backend may use it. In a forked child, every call raises `InvalidInput`.
@@ -70,10 +70,10 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
         self._storage = ObjectStorage(self._requests, Cache(), clock, new_id, sizes or Sizes())
         self._reader = partial(Reader, storage=self._storage)
         self._manifests = ManifestSwap(self._storage, Cache())
-        self._committer = Committer(self._storage, self._manifests)
         self._side_records = SideRecords(self._storage, self._manifests.live)
         self._queues: WeakValueDictionary[str, WriteQueue[StoreJob]] = WeakValueDictionary()
-        self._running: set[str] = set()
+        self._sweeps_due: dict[str, list[str]] = {}  # stores whose garbage should be erased, each with its marks
+        self._written: set[str] = set()  # stores in which commits may have left replaced records and pages
         self._lock = threading.Lock()
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
@@ -95,37 +95,23 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         self._begin(store_id)
+        self._written.add(store_id)
         queue = self._queue(store_id)
-        if store_id in self._running:
-            self._committer.rehearse(store_id, work)
         try:
             return cast("T", queue.submit(StoreJob(store_id, work, may_use_reserve=may_use_reserve)))
         finally:
-            self._clean_up(store_id, queue)
-
-    def _clean_up(self, store_id: str, queue: WriteQueue[StoreJob]) -> None:
-        """Compact the log and erase removed texts, if an earlier commit scheduled this.
-
-        Other writers of this process wait only while the compaction is committed.
-        """
-        with suppress(RetentiveError):  # the change is committed; if this fails, other writers or `purge` do it
-            held = self._committer.compactions_due.pop(store_id, None)
-            if held is not None:
-                prepared = self._committer.prepare(held)
-                with queue.paused():
-                    self._committer.use(store_id, prepared)
-            marks = self._committer.sweeps_due.pop(store_id, None)
+            marks = self._sweeps_due.pop(store_id, None)
             if marks is not None:
-                self._sweep(store_id, pages=bool(marks))
-                self._requests.delete(marks)
+                with suppress(RetentiveError):  # the change is committed; if this fails, other writers or `purge` do it
+                    self._sweep(store_id, pages=bool(marks))
+                    self._requests.delete(marks)
 
     def _sweep(self, store_id: str, *, pages: bool) -> None:
-        """Erase the texts that are recorded as garbage, and delete the orphans of this process.
+        """Erase the texts that are recorded as garbage.
 
         If `pages` is true, also delete all pages that compactions have replaced.
         """
         reader = self._reader(store_id)
-        self._requests.delete(self._committer.take_orphans(store_id))
         for _ in self._requests.attempts(BUSY):
             manifest = self._manifests.live(store_id).manifest
             try:
@@ -184,9 +170,10 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
         """
         self._begin()
         marks = reachability.marks_of(self._requests)
-        for store_id in sorted({*marks, *self._committer.orphans}):
+        for store_id in sorted({*marks, *self._written}):
             with suppress(NotFound):
                 self._purge_store(store_id)
+            self._written.discard(store_id)
             self._requests.delete(marks.get(store_id, []))
         return True
 
@@ -194,7 +181,7 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
         if self._manifests.now(store_id).manifest.erased is not None:
             self._clear(store_id)
             return
-        self.write(store_id, lambda tx: cast("ObjectsTransaction", tx).compact_log())
+        self.write(store_id, lambda tx: cast("ObjectsTransaction", tx).compact())
         # The fence changes the tag, so a commit in progress fails. The next attempt of that commit writes its own mark.
         with self._queue(store_id).paused():
             self._manifests.fence(store_id)
@@ -218,8 +205,6 @@ class ObjectsBackend(StoresBackend, Checkable, Collectable, Purgeable):
             return self._queues.setdefault(store_id, WriteQueue(partial(self._run_batch, store_id)))
 
     def _run_batch(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
-        self._running.add(store_id)
-        try:
-            self._committer.run(store_id, jobs)
-        finally:
-            self._running.discard(store_id)
+        marks = commit_jobs(self._manifests, self._reader(store_id), jobs)
+        if marks is not None:
+            self._sweeps_due.setdefault(store_id, []).extend(marks)

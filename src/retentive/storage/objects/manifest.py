@@ -6,8 +6,7 @@ manifest and a pack, which has the new texts. Compaction moves the log into the 
 log meanwhile. The new tree can be used with these edits too, so the writers need not wait for a compaction.
 
 Object storage has no queue. The first writer that replaces the manifest wins (`manifest_swap.py`), and the attempts of
-other writers fail. To avoid failed attempts, writers take turns (`turns.py`). For this purpose, the manifest has the
-ids of the latest commits.
+other writers fail. The manifest has the ids of the latest commits, so that writers see how many others there are.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import NamedTuple, cast
 
 from retentive.errors import Damaged
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo, to_datetime
-from retentive.storage.objects.ordered_map import Pages, Rebuild, Sizes, Tree
+from retentive.storage.objects.ordered_map import Rebuild, Tree
 from retentive.storage.objects.records import (
     GARBAGE,
     MEMORY,
@@ -55,8 +54,7 @@ class Manifest:
     """One state of a memory store.
 
     `generation` is the number of compactions so far. `tree` is the root of the tree of pages with the memories,
-    versions and records. `log` has the edits that are not in the tree yet. `has_gaps` is true if a memory can be absent
-    although its newest version is not a deletion. An example is a history that was imported with gaps.
+    versions and records. `log` has the edits that are not in the tree yet.
     """
 
     id: str
@@ -70,7 +68,6 @@ class Manifest:
     commits: tuple[str, ...] = ()
     tree: Tree = field(default_factory=Tree)
     log: Edits = field(default_factory=dict, repr=False)
-    has_gaps: bool = False
     erased: tuple[int, str | None] | None = None  # time and actor of the erasure
     workspace: str = DEFAULT_WORKSPACE
     properties: str | None = None
@@ -95,18 +92,11 @@ class Manifest:
         others = len(self.log) - memories + sum(len(value or "") for value in edits.values()) // _CHARS_OF_ROW
         return max(memories, others)
 
-    def rebuilt(self, sizes: Sizes, pages: Pages) -> Rebuild:
-        """Apply all edits of the log to the tree. Upload the new pages of the result before you use its tree."""
-        return Rebuild(self.tree, self.log, pages=pages, sizes=sizes, generation=self.generation)
-
     def compacted(self, rebuild: Rebuild) -> Manifest:
         """Return this state with the tree of `rebuild`, which was made from this state or an earlier one.
 
-        The edits that this tree includes are removed from the log. If another writer has compacted the log since
-        `rebuild` was made, this state is returned unchanged.
+        The edits that this tree includes are removed from the log. The generation must still be that of `rebuild`.
         """
-        if self.generation != rebuild.generation:
-            return self
         missing = object()
         log = {key: value for key, value in self.log.items() if rebuild.edits.get(key, missing) != value}
         return replace(self, generation=self.generation + 1, tree=rebuild.tree, log=log)

@@ -6,7 +6,6 @@ tree refers to a page by the lowest key that is in the page now, so no trace of 
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -137,13 +136,12 @@ def _index(refs: Sequence[Ref], key: str) -> int:
 class Rebuild:
     """Result of applying edits to a tree: the new tree and its new pages. Pages without edits are reused.
 
-    `written` has the new pages and their bytes, by name. `began` is the time when this object was made. The new pages
-    are uploaded later. `generation` is the number of compactions of the store so far.
+    `written` has the new pages and their bytes, by name. They are uploaded later. `generation` is the number of
+    compactions of the store so far.
     """
 
     def __init__(self, tree: Tree, edits: Edits, *, pages: Pages, sizes: Sizes, generation: int) -> None:
         self.edits = edits
-        self.began = time.time()
         self._pages = pages
         self._sizes = sizes
         self.generation = generation

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -23,7 +24,7 @@ from retentive.storage.objects.manifest import MANIFESTS, Manifest
 from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, ObjectStorage, Reader, by_pack, pack_of, without
-from retentive.storage.objects.records import GARBAGE, MapValue, Ref, check_name, is_obsolete, text_in, unpack
+from retentive.storage.objects.records import GARBAGE, is_obsolete, text_in, unpack
 from retentive.storage.objects.requests import Missing, Requests, together
 from retentive.storage.objects.side_records import SIDE
 from retentive.storage.objects.snapshot import ObjectsSnapshot
@@ -36,33 +37,15 @@ _MARKS = "purging"
 
 @dataclass(slots=True)
 class Reach:
-    """Names of the objects that are reachable from a manifest.
+    """Objects that are reachable from a manifest, as `kind/name`. `garbage` are packs that contain texts to erase."""
 
-    `generation` is the number of compactions before this manifest. `garbage` has the names of packs that contain texts
-    to erase.
-    """
-
-    generation: int
     pages: set[str] = field(default_factory=set)
     packs: set[str] = field(default_factory=set)
     garbage: set[str] = field(default_factory=set)
 
-    def add(self, items: Iterable[tuple[str, MapValue | None]]) -> None:
-        """Add the names of the packs to which `items` refer. `items` are keys and values of the map."""
-        for key, value in items:
-            if value is not None and key.startswith(GARBAGE):
-                self.garbage.add(pack_of(key[1:]))
-            elif value is not None and (text := text_in(value)):
-                self.packs.add(pack_of(text))
-
-    def is_known(self, name: str) -> bool:
-        """Return True if an object is reachable or is a side record. `name` has the form `kind/name`."""
-        kind, _, rest = name.partition("/")
-        return kind == SIDE or rest in self.pages or rest in self.packs or rest in self.garbage
-
-    def passed(self, names: Iterable[str]) -> list[str]:
-        """Return those pages of `names` to which neither this manifest nor a later one can refer."""
-        return [name for name in names if name not in self.pages and is_obsolete(name, self.generation)]
+    def has(self, name: str) -> bool:
+        """Return True if an object is reachable or contains side records."""
+        return name in self.pages or name in self.packs or name in self.garbage or name.startswith(SIDE)
 
 
 def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damaged: list[str] | None = None) -> Reach:
@@ -71,26 +54,26 @@ def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damage
     By default, a page that cannot be read raises `Damaged`. If the caller passes a list `damaged`, such a page is
     skipped. Its name is added to the list if the page exists but is damaged.
     """
-    reach = Reach(manifest.generation)
-    reach.add(manifest.log.items())
-    refs: Sequence[Ref] = manifest.tree.refs
+    reach, items = Reach(), list(manifest.log.items())
+    refs = manifest.tree.refs
     for depth in range(manifest.tree.depth, -1, -1):
-        reach.pages.update(ref.name for ref in refs)
-        below: list[Ref] = []
-        step = AHEAD if damaged is None else 1
+        reach.pages.update(f"{PAGES}/{ref.name}" for ref in refs)
+        step, pages = AHEAD if damaged is None else 1, []
         for start in range(0, len(refs) if depth or values else 0, step):
             try:
-                pages = reader.pages(refs[start : start + step])
+                pages += reader.pages(refs[start : start + step])
             except Damaged as error:
                 if damaged is None:
                     raise
-                damaged += [] if isinstance(error, Gone) else [refs[start].name]
-                continue
-            for page in pages:
-                below += page.refs
-                items = zip(page.keys, page.values, strict=True)
-                reach.add(item for item in items if item[0] not in manifest.log)
-        refs = below
+                damaged += [] if isinstance(error, Gone) else [f"{PAGES}/{refs[start].name}"]
+        for page in pages:
+            items += [item for item in zip(page.keys, page.values, strict=True) if item[0] not in manifest.log]
+        refs = tuple(ref for page in pages for ref in page.refs)
+    for key, value in items:
+        if value is not None and key.startswith(GARBAGE):
+            reach.garbage.add(f"{PACKS}/{pack_of(key[1:])}")
+        elif value is not None and (text := text_in(value)):
+            reach.packs.add(f"{PACKS}/{pack_of(text)}")
     return reach
 
 
@@ -104,7 +87,7 @@ def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int
     old = [name for name, at in reader.listed().items() if at < before and not name.startswith(SIDE)]
     if old:
         reach = reachable(manifests.fence(reader.store_id).manifest, reader)
-        old = [name for name in old if not reach.is_known(name)]
+        old = [name for name in old if not reach.has(name)]
         reader.storage.requests.delete([reader.key(name) for name in old])
     return len(old)
 
@@ -129,44 +112,43 @@ def examine(storage: ObjectStorage, manifests: ManifestSwap, before: datetime, *
             yield found("object_damaged", store_id, "its manifest")
 
 
-def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime, *, quick: bool) -> Iterator[Finding]:
+def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime, *, quick: bool) -> list[Finding]:
     held = manifests.live(reader.store_id)
     for _ in range(_CHECKS):
         listed = reader.listed()
-        findings = list(_compare(held.manifest, reader, listed, before, quick=quick))
+        findings = _compare(held.manifest, reader, listed, before, quick=quick)
         known, held = held, manifests.live(reader.store_id)
         if held.tag == known.tag or not any(one.code == "object_missing" for one in findings):
             break
-    yield from findings
-    for name in (name for name in listed if name.startswith(SIDE)):
-        try:
-            data, _ = reader.storage.requests.get(reader.key(name))
-            unpack(SIDE, check_name(name, data))
-        except Missing:  # the object was merged into another part during the check
-            continue
-        except Damaged:
-            yield found("object_damaged", reader.store_id, f"{SIDE}/" + name.rpartition("/")[2])
+    return findings
 
 
 def _compare(
     manifest: Manifest, reader: Reader, listed: dict[str, datetime], before: datetime, *, quick: bool
-) -> Iterator[Finding]:
-    """Yield findings for missing and damaged objects of one store, and for orphans if there is no other finding.
+) -> list[Finding]:
+    """Return findings for missing and damaged objects of one store, and for orphans if there is no other finding.
 
     `listed` has the existing objects, each with the time of its last write. Orphans count only if they are older than
     `before`.
     """
     damaged = list[str]()
     reach = reachable(manifest, reader, damaged=damaged)
-    wrong = [found("object_damaged", manifest.id, f"{PAGES}/{name}") for name in damaged]
-    needed = {f"{PAGES}/{name}" for name in reach.pages} | {f"{PACKS}/{name}" for name in reach.packs}
-    wrong += [found("object_missing", manifest.id, name) for name in sorted(needed - listed.keys())]
-    packs = () if quick else sorted(name for name in reach.packs if f"{PACKS}/{name}" in listed)
-    wrong += [found("object_damaged", manifest.id, f"{PACKS}/{name}") for name in packs if not reader.is_whole(name)]
-    yield from wrong
-    orphans = sum(at < before and not reach.is_known(name) for name, at in listed.items())
+    wrong = [found("object_damaged", manifest.id, name) for name in damaged]
+    wrong += [
+        found("object_missing", manifest.id, name) for name in sorted((reach.pages | reach.packs) - listed.keys())
+    ]
+    packs = () if quick else sorted(reach.packs & listed.keys())
+    wrong += [found("object_damaged", manifest.id, name) for name in packs if not reader.is_whole(name)]
+    orphans = sum(at < before and not reach.has(name) for name, at in listed.items())
     if orphans and not wrong:
-        yield found("objects_left", manifest.id, f"{orphans} objects")
+        wrong.append(found("objects_left", manifest.id, f"{orphans} objects"))
+    for name in (name for name in listed if name.startswith(SIDE)):
+        with suppress(Missing):
+            try:
+                unpack(SIDE, reader.storage.requests.get(reader.key(name))[0])
+            except Damaged:
+                wrong.append(found("object_damaged", manifest.id, name))
+    return wrong
 
 
 def corrected(manifest: Manifest, reader: Reader) -> Manifest:
@@ -177,7 +159,7 @@ def corrected(manifest: Manifest, reader: Reader) -> Manifest:
     if manifest.erased is not None:
         return manifest
     snapshot = ObjectsSnapshot(manifest, reader)
-    sizes = [size for _, size in snapshot.sizes(ROOT)]
+    sizes = [memory.size_bytes for memory, _ in snapshot.list(ROOT)]
     newest = next(snapshot.versions(limit=1), None)
     revision = max(manifest.state.revision, 0 if newest is None else newest.revision)
     state = manifest.state._replace(revision=revision, memories=len(sizes), size_bytes=sum(sizes))
@@ -230,9 +212,14 @@ def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
     return key if left is None else None
 
 
-def delete_obsolete(manifest: Manifest, reader: Reader) -> None:
-    """Delete every page to which neither `manifest` nor a later manifest of the store can refer."""
-    there = [name.partition("/")[2] for name in reader.listed(PAGES)]
-    passed = reachable(manifest, reader, values=False).passed(there)
-    reader.storage.requests.delete([reader.key(PAGES, name) for name in passed])
-    reader.forget(passed)
+def delete_obsolete(manifest: Manifest, reader: Reader, names: Iterable[str] | None = None) -> None:
+    """Delete every page to which neither `manifest` nor a later manifest of the store can refer.
+
+    `names` are the pages to consider. By default, these are all pages of the store.
+    """
+    if names is None:
+        names = [name.partition("/")[2] for name in reader.listed(PAGES)]
+    reach = reachable(manifest, reader, values=False)
+    going = [each for each in names if not reach.has(f"{PAGES}/{each}") and is_obsolete(each, manifest.generation)]
+    reader.storage.requests.delete([reader.key(PAGES, name) for name in going])
+    reader.forget(going)

@@ -14,10 +14,10 @@ import threading
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple, cast
 
 from retentive.errors import Damaged, UnknownSchema
 from retentive.storage.contract import Clock, NewId
@@ -119,71 +119,31 @@ def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
 
 
 class NewTexts:
-    """Texts of a batch that is about to be committed. If the commit is tried again, uploaded texts are used again.
+    """Texts of one attempt to commit a batch, in the pack that the attempt will upload.
 
-    `pack` is the name of the pack for the texts that are not uploaded yet (`new`). `used` has the references of all
-    texts that the current attempt has added.
+    In one pack, equal texts get different references, unless they are empty. `texts` has the texts by reference.
     """
 
     def __init__(self) -> None:
         self.pack = os.urandom(10).hex()
-        self.new: dict[str, bytes] = {}
-        self.used: list[str] = []
+        self.texts: dict[str, bytes] = {}
         self._end = len(_HEAD)
-        self._written: dict[str, bytes] = {}
-        self._free = defaultdict[bytes, list[str]](list)
 
     def add(self, data: bytes) -> str:
-        """Add a text and return its reference.
-
-        In one attempt, equal texts get different references, unless they are empty.
-        """
-        if free := self._free[data]:
-            ref = free.pop()
-        else:
-            ref = ref_to(self.pack, self._end, data)
-            self._end += len(data)
-            if ref:
-                self.new[ref] = data
-        self.used.append(ref)
+        """Add a text and return its reference."""
+        ref = ref_to(self.pack, self._end, data)
+        self._end += len(data)
+        if ref:
+            self.texts[ref] = data
         return ref
 
-    def get(self, ref: str) -> bytes | None:
-        """Return the text of this batch to which `ref` refers, uploaded or not, or None if there is none."""
-        return self.new.get(ref) or self._written.get(ref)
-
-    def undo(self, mark: int) -> None:
-        """Discard all added texts, except the first `mark` texts in `used`."""
-        for ref in reversed(self.used[mark:]):
-            if ref in self.new:
-                self._end -= len(self.new.pop(ref))
-            elif ref:
-                self._free[self._written[ref]].append(ref)
-        del self.used[mark:]
+    def undo(self, count: int) -> None:
+        """Discard all texts except the first `count`."""
+        while len(self.texts) > count:
+            self._end -= len(self.texts.popitem()[1])
 
     def encoded(self) -> bytes:
-        return encode_pack({TextRef.parse(ref).offset: data for ref, data in self.new.items()})
-
-    def written(self) -> None:
-        """Record that the caller has uploaded the new texts. Texts that are added later go to another pack."""
-        self._written |= self.new
-        self.pack, self.new, self._end = os.urandom(10).hex(), {}, len(_HEAD)
-
-    def unused(self) -> tuple[list[str], list[str]]:
-        """Return the texts that earlier attempts have uploaded and the current attempt does not use, as two lists.
-
-        The first list has references to unused texts in packs that also contain used texts. The second list has the
-        names of packs that contain no used text.
-        """
-        used = set(self.used)
-        packs = by_pack(used)
-        unused = by_pack(ref for ref in self._written if ref not in used)
-        parts = [ref for pack in unused if pack in packs for ref in unused[pack]]
-        return parts, [pack for pack in unused if pack not in packs]
-
-
-NewPages: TypeAlias = dict[str, tuple[bytes, Page]]
-"""Pages to upload and their bytes, by name."""
+        return encode_pack({TextRef.parse(ref).offset: data for ref, data in self.texts.items()})
 
 
 class Gone(Damaged):
@@ -240,12 +200,11 @@ class ObjectStorage:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads pages and texts of one memory store, including `new_texts` and `new_pages`, which are not uploaded yet."""
+    """Reads pages and texts of one memory store, including the texts in `new_texts`, which are not uploaded yet."""
 
     store_id: str
     storage: ObjectStorage
-    new_texts: NewTexts | None = None
-    new_pages: NewPages | None = None
+    new_texts: Mapping[str, bytes] = field(default_factory=dict)
 
     def key(self, *names: str) -> str:
         """Return the object key of a page or pack. `names` are its kind (`PAGES` or `PACKS`) and its name.
@@ -264,14 +223,10 @@ class Reader:
 
     def pages(self, refs: Sequence[Ref]) -> list[Page]:
         """Read the pages to which `refs` refer, in parallel. Raises `Gone` or `Damaged`."""
-        found = {ref.name: self._known_page(ref.name) for ref in refs}
+        found = {ref.name: cast("Page | None", self.storage.cache.get((self.store_id, ref.name))) for ref in refs}
         missing = [name for name, page in found.items() if page is None]
         found |= zip(missing, together([partial(self._page, name) for name in missing]), strict=True)
         return [cast("Page", found[ref.name]) for ref in refs]
-
-    def _known_page(self, name: str) -> Page | None:
-        found = cast("Page | None", self.storage.cache.get((self.store_id, name)))
-        return self.new_pages[name][1] if found is None and self.new_pages and name in self.new_pages else found
 
     def _page(self, name: str) -> Page:
         data = self._get(PAGES, name)
@@ -284,15 +239,12 @@ class Reader:
         for name, (data, page) in pages.items():
             self.storage.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
 
-    def text(self, ref: str) -> bytes:
-        """Read the text to which `ref` refers.
-
-        This takes one request, or two requests if an erasure has moved the text in its pack.
-        """
-        return self.texts([ref])[0]
-
     def texts(self, refs: Sequence[str]) -> list[bytes]:
-        """Read the texts to which `refs` refer, in parallel. A pack with more than four of the texts is read whole."""
+        """Read the texts to which `refs` refer, in parallel.
+
+        A text takes one request, or two requests if an erasure has moved the text in its pack. A pack with more than
+        four of the texts is read whole.
+        """
         found = {ref: self._known(ref) for ref in refs}
         packs = by_pack(ref for ref, text in found.items() if text is None)
         many = [pack for pack, wanted in packs.items() if len(wanted) > _MANY]
@@ -313,8 +265,7 @@ class Reader:
     def _known(self, ref: str) -> bytes | None:
         if not ref:
             return b""
-        found = cast("bytes | None", self.storage.cache.get((self.store_id, ref)))
-        return self.new_texts.get(ref) if found is None and self.new_texts is not None else found
+        return self.new_texts.get(ref) or cast("bytes | None", self.storage.cache.get((self.store_id, ref)))
 
     def _range(self, ref: str) -> bytes:
         pack, offset, length, expected = TextRef.parse(ref)
@@ -327,10 +278,13 @@ class Reader:
             raise Gone("a text of the memory store was erased, truncated or modified")
         return found
 
-    def is_whole(self, pack: str) -> bool:
-        """Return False if the structure of a pack is damaged. A missing pack is not damaged. Texts are not verified."""
+    def is_whole(self, name: str) -> bool:
+        """Return False if the structure of the pack at `packs/name` is damaged. Texts are not verified.
+
+        A missing pack is not damaged.
+        """
         try:
-            self.keep_texts(self._whole(pack))
+            self.keep_texts(self._whole(name.rpartition("/")[2]))
         except Gone:
             return True
         except (Damaged, UnknownSchema):

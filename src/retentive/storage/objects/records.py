@@ -18,7 +18,8 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from retentive.errors import Damaged, UnknownSchema
-from retentive.storage.contract import Actor, Memory, Operation, Version, to_datetime
+from retentive.storage.contract import Actor, Operation, Version, to_datetime
+from retentive.values.records import time_in_id
 
 FORMAT = 1
 SPACES = GARBAGE, MEMORY, RECORD, VERSION = "g", "m", "r", "v"
@@ -33,15 +34,13 @@ class VersionRow(NamedTuple):
     """Row of one version in the map of a memory store.
 
     `memory` is the id of the memory. `text` is a reference to the text of the version; for an empty text, it is the
-    empty string. `born` is the time when the memory was created, and `at` is the time of the version, both in
-    microseconds. `first` is true if this version is known to be the first version of its memory.
+    empty string. `at` is the time of the version in microseconds.
     """
 
     id: str
     memory: str
     operation: Operation
     actor: str | None
-    born: int
     at: int
     revision: int
     path: str = ""
@@ -49,23 +48,21 @@ class VersionRow(NamedTuple):
     sha256: str | None = None
     seal: str | None = None
     text: str | None = None
-    first: bool = False
     redacted_at: int | None = None
     redacted_by: str | None = None
     provenance: str | None = None
 
-    def as_memory(self) -> Memory:
-        """Return the memory in its state after this version. The version must not be a deletion."""
-        born, at, seal = to_datetime(self.born), to_datetime(self.at), unsealed(self.seal)
-        return Memory(
-            self.memory, self.path, self.size or 0, self.sha256 or "", self.id, born, at, seal, self.provenance
-        )
+    @property
+    def is_first(self) -> bool:
+        """True if this version is known to be the first version of its memory: the memory got its id at this time."""
+        return time_in_id(self.memory) == self.at
 
     def as_version(self) -> Version:
         actor, by = (None if one is None else Actor.parse(one) for one in (self.actor, self.redacted_by))
         redacted = None if self.redacted_at is None else to_datetime(self.redacted_at)
         known = self.id, self.memory, self.operation, self.path, self.size, self.sha256, actor, to_datetime(self.at)
-        return Version(*known, self.revision, unsealed(self.seal), redacted, by, self.provenance)
+        seal = None if self.seal is None else b64decode(self.seal)
+        return Version(*known, self.revision, seal, redacted, by, self.provenance)
 
     def redacted(self, at: int, by: str | None) -> VersionRow:
         """Return a redacted copy of the row: without path, size, hash, text, seal and provenance.
@@ -109,11 +106,6 @@ def text_in(value: MapValue) -> str | None:
 def garbage(texts: Iterable[str | None]) -> dict[str, str | None]:
     """Return edits of the map that mark texts as garbage to erase later. `texts` are references to texts."""
     return {GARBAGE + text: "" for text in texts if text}
-
-
-def unsealed(seal: str | None) -> bytes | None:
-    """Return a seal as bytes. The map stores seals in base64."""
-    return None if seal is None else b64decode(seal)
 
 
 class Ref(NamedTuple):

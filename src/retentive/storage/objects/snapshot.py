@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from typing import Unpack, cast
 
@@ -12,8 +12,10 @@ from retentive.storage.contract import (
     Memory,
     Selection,
     Snapshot,
+    State,
     Usage,
     Version,
+    to_datetime,
     verified,
     verify_version,
 )
@@ -21,8 +23,10 @@ from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import Reader
 from retentive.storage.objects.records import GARBAGE, MEMORY, VERSION, Edits, MapValue, VersionRow, record_key, text_in
-from retentive.storage.sql.snapshot import below
+from retentive.values.one_level import listed
+from retentive.values.one_level import one_level as one_level_of
 from retentive.values.paths import ROOT, ancestors
+from retentive.values.records import time_in_id
 
 _TEXTS_AT_ONCE = 64
 _BYTES_AT_ONCE = 8 * 1024 * 1024
@@ -34,7 +38,7 @@ class ObjectsSnapshot(Snapshot):
 
     def __init__(self, manifest: Manifest, reader: Reader) -> None:
         self._manifest = manifest
-        self._state = manifest.state
+        self._totals = manifest.state
         self._reader = reader
         self._see(manifest.log)
 
@@ -44,70 +48,52 @@ class ObjectsSnapshot(Snapshot):
         self._map = OrderedMap(self._manifest.tree, overlay, self._reader.pages)
 
     @property
-    def revision(self) -> int:
-        return self._state.revision
-
-    @property
-    def seal(self) -> str | None:
-        return self._manifest.seal
-
-    @property
-    def settings(self) -> str | None:
-        return self._manifest.settings
-
-    @property
-    def properties(self) -> str | None:
-        return self._manifest.properties
-
-    def usage(self) -> Usage:
-        return Usage(self._state.memories, self._state.size_bytes)
+    def state(self) -> State:
+        manifest, totals = self._manifest, self._totals
+        usage = Usage(totals.memories, totals.size_bytes)
+        return State(totals.revision, manifest.settings, manifest.seal, manifest.properties, usage)
 
     def get(self, path: str) -> Entry:
         row = self._row_at(path)
         if row is not None:
-            memory = row.as_memory()
-            return Entry(memory, verified(self._reader.text(_text_of(row)), memory.sha256, memory.seal, memory.path))
+            memory, data = next(self._with_texts([row]))
+            return Entry(memory, data)
         ancestor = filter(None, self._map.get_all([MEMORY + one for one in ancestors(path)]))
         above = next((one.path for one in ancestor if isinstance(one, VersionRow)), None)
         return Entry(above=above, below=self._map.has_any(*_below(path)))
 
-    def memories(self, under: str) -> Iterator[Memory]:
-        return (row.as_memory() for row in self._present(under))
-
-    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        return ((row.path, row.size or 0) for row in self._present(under))
-
-    def walk(
-        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
-    ) -> Iterator[tuple[Memory, bytes | None]]:
-        low, high = _below(under)
-        found = self._map.values(max(low, MEMORY + start), high, ahead=1)
-        rows = cast("Iterator[VersionRow]", islice(found, limit))
-        return self._texts_of(rows) if texts else ((row.as_memory(), None) for row in rows)
-
-    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        return self._texts_of(self._present(under))
-
-    def _texts_of(self, rows: Iterable[VersionRow]) -> Iterator[tuple[Memory, bytes]]:
-        for group in _groups(rows):
-            texts = self._reader.texts(list(map(_text_of, group)))
-            for memory, data in zip(map(VersionRow.as_memory, group), texts, strict=True):
-                yield memory, verified(data, memory.sha256, memory.seal, memory.path)
-
     def find(self, memory_id: str) -> Memory | None:
-        recent = (row for row in self._overlay.values() if isinstance(row, VersionRow) and row.memory == memory_id)
-        chosen = max(recent, key=lambda row: row.id, default=None)
-        if chosen is not None and self._row_at(chosen.path) == chosen:
-            return chosen.as_memory()
-        if chosen is not None and chosen.operation == "deleted" and chosen.redacted_at is None:
-            return None
-        return next((row.as_memory() for row in self._present(ROOT) if row.memory == memory_id), None)
+        return next((self._memory(row) for row in self._present(ROOT) if row.memory == memory_id), None)
 
-    def _row_at(self, path: str) -> VersionRow | None:
-        return cast("VersionRow | None", self._map.get(MEMORY + path))
+    def list(
+        self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        def walk(at: str, size: int | None) -> Iterator[VersionRow]:
+            return islice(self._present(under, at), size)
 
-    def _present(self, under: str) -> Iterator[VersionRow]:
-        return cast("Iterator[VersionRow]", self._map.values(*_below(under)))
+        rows = one_level_of(walk, under, start=start, limit=limit) if one_level else walk(start, limit)
+        return self._with_texts(rows) if texts else ((self._memory(row), None) for row in rows)
+
+    def list_at(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version]:
+        found = listed(self._present_at(before, under), under, start=start, limit=limit, is_level=one_level)
+        return (row.as_version() for row in found)
+
+    def _present_at(self, before: str, under: str) -> Iterator[VersionRow]:
+        """Yield the newest version of each memory that existed before the version `before`, if it may be below `under`.
+
+        Reads the versions since then, and older ones only until it has found the memories that changed since then.
+        """
+        later = [*self._rows(before, None)]
+        changed = {row.memory for row in later}
+        yield from (row for row in self._present(under) if row.memory not in changed)
+        sought, older = changed - {row.memory for row in later if row.is_first}, self._rows("", before)
+        while sought and (row := next(older, None)) is not None:
+            if row.memory in sought:
+                sought.discard(row.memory)
+                if row.operation != "deleted" and row.redacted_at is None:
+                    yield row
 
     def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
         revision_of, memory_id, path = selection.get("revision_of"), selection.get("memory_id"), selection.get("path")
@@ -123,31 +109,45 @@ class ObjectsSnapshot(Snapshot):
         chosen = (row.as_version() for row in rows if path is None or row.path == path)
         return islice(chosen, selection.get("limit"))
 
-    def as_of(self, before: str) -> Iterator[Version]:
-        if self._manifest.has_gaps:
-            yield from super().as_of(before)
-            return
-        begun, changed = set[str](), set[str]()
-        for row in self._rows(before, None):
-            (begun if row.first else changed).add(row.memory)
-        for row in self._present(ROOT):  # memories without later versions
-            if row.id < before and row.memory not in changed | begun:
-                yield row.as_version()
-        sought, older = changed - begun, self._rows("", before)
-        while sought and (found := next(older, None)) is not None:
-            if found.memory in sought:
-                sought.discard(found.memory)
-                if found.operation != "deleted":
-                    yield found.as_version()
-
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
-        row = self._row(version_id)
+        row = cast("VersionRow | None", self._map.get(VERSION + version_id))
         if row is None:
             raise NotFound(f"there is no version {version_id}")
-        return verify_version(row.as_version(), None if row.text is None else self._reader.text(row.text))
+        return verify_version(row.as_version(), None if row.text is None else self._reader.texts([row.text])[0])
 
-    def _row(self, version_id: str) -> VersionRow | None:
-        return cast("VersionRow | None", self._map.get(VERSION + version_id))
+    def get_record(self, kind: str, key: str) -> str | None:
+        value = self._map.get(record_key(kind, key))
+        return None if value is None else self._contents([value])[0]
+
+    def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
+        return islice(self._records(record_key(kind, ""), after), limit)
+
+    def garbage(self) -> Sequence[str]:
+        """Return references to the texts that should be erased."""
+        return [key[1:] for chunk in self._map.chunks(GARBAGE, MEMORY) for key, _ in chunk]
+
+    def _row_at(self, path: str) -> VersionRow | None:
+        return cast("VersionRow | None", self._map.get(MEMORY + path))
+
+    def _present(self, under: str, start: str = "") -> Iterator[VersionRow]:
+        low, high = _below(under)
+        return cast("Iterator[VersionRow]", self._map.values(max(low, MEMORY + start), high, ahead=1))
+
+    def _memory(self, row: VersionRow) -> Memory:
+        """Return the memory whose newest version is `row`. It is as old as its id, or as its oldest version."""
+        born = time_in_id(row.memory)
+        if born is None:
+            versions = self._rows("", None, reverse=False)
+            born = next((each.at for each in versions if each.memory == row.memory), row.at)
+        return Memory.of(row.as_version(), to_datetime(born))
+
+    def _with_texts(self, rows: Iterable[VersionRow]) -> Iterator[tuple[Memory, bytes]]:
+        for group in _groups(rows):
+            if any(row.text is None for row in group):
+                raise Damaged("a text of the memory store is missing")
+            texts = self._reader.texts([row.text or "" for row in group])
+            for memory, data in zip(map(self._memory, group), texts, strict=True):
+                yield memory, verified(data, memory.sha256, memory.seal, memory.path)
 
     def _rows(self, least: str, before: str | None, *, reverse: bool = True) -> Iterator[VersionRow]:
         """Return the rows of the versions with `least <= id < before`, newest first.
@@ -157,25 +157,18 @@ class ObjectsSnapshot(Snapshot):
         high = _ALL_VERSIONS if before is None else VERSION + before
         return cast("Iterator[VersionRow]", self._map.values(VERSION + least, high, reverse=reverse, ahead=1))
 
-    def _of_revision(self, version_id: str) -> list[VersionRow]:
+    def _of_revision(self, version_id: str) -> Sequence[VersionRow]:
         """Return the rows of all versions that were committed together with the version `version_id`, newest first.
 
         In the order of ids, these versions are adjacent.
         """
-        row = self._row(version_id)
+        row = cast("VersionRow | None", self._map.get(VERSION + version_id))
         if row is None:
             return []
-        since = cast("Iterator[VersionRow]", self._map.values(VERSION + version_id, _ALL_VERSIONS, ahead=1))
-        newer = list(takewhile(lambda each: each.revision == row.revision, since))
-        older = takewhile(lambda each: each.revision == row.revision, self._rows("", version_id))
-        return [*reversed(newer), *older]
-
-    def get_record(self, kind: str, key: str) -> str | None:
-        value = self._map.get(record_key(kind, key))
-        return None if value is None else self._contents([value])[0]
-
-    def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
-        return islice(self._records(record_key(kind, ""), after), limit)
+        revision = row.revision
+        newer = takewhile(lambda each: each.revision == revision, self._rows(version_id, None, reverse=False))
+        older = takewhile(lambda each: each.revision == revision, self._rows("", version_id))
+        return [*reversed([*newer]), *older]
 
     def _records(self, start: str, after: str) -> Iterator[tuple[str, str]]:
         low = start + after + "\0" if after else start
@@ -184,35 +177,24 @@ class ObjectsSnapshot(Snapshot):
                 keys, values = zip(*chunk[at : at + _TEXTS_AT_ONCE], strict=True)
                 yield from zip((key.removeprefix(start) for key in keys), self._contents(values), strict=True)
 
-    def _contents(self, values: Iterable[MapValue]) -> list[str]:
+    def _contents(self, values: Iterable[MapValue]) -> Sequence[str]:
         """Return the values of records. `values` has their forms in the map: a long value is a reference to a pack."""
         found = [(str(value), text_in(value)) for value in values]
         texts = iter(self._reader.texts([text for _, text in found if text is not None]))
         return [value[1:] if text is None else next(texts).decode(errors="surrogatepass") for value, text in found]
-
-    def garbage(self) -> list[str]:
-        """Return references to the texts that should be erased."""
-        return [key[1:] for chunk in self._map.chunks(GARBAGE, MEMORY) for key, _ in chunk]
 
 
 def _of_memory(rows: Iterable[VersionRow], memory_id: str, *, until_first: bool) -> Iterator[VersionRow]:
     for row in rows:
         if row.memory == memory_id:
             yield row
-            if row.first and until_first:
+            if row.is_first and until_first:
                 return
 
 
 def _below(path: str) -> tuple[str, str]:
     """Return bounds `low` and `high`: the map keys of memories strictly below a path have `low <= key < high`."""
-    low, high = below(path)
-    return MEMORY + low, MEMORY + high
-
-
-def _text_of(row: VersionRow) -> str:
-    if row.text is None:
-        raise Damaged("a text of the memory store is missing")
-    return row.text
+    return f"{MEMORY}{path}/", f"{MEMORY}{path}0"  # "0" is the character after "/"
 
 
 def _groups(rows: Iterable[VersionRow]) -> Iterator[list[VersionRow]]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from itertools import islice
-from operator import attrgetter
 from typing import Unpack
 
 from retentive.errors import Damaged, InvalidInput, Refused
@@ -28,10 +25,7 @@ from retentive.storage.contract import (
     Version,
 )
 from retentive.storage.sealed.codec import StoreKeys, Unsealed
-from retentive.values.one_level import P
-from retentive.values.one_level import one_level as one_level_of
-
-_path = attrgetter("path")
+from retentive.values.one_level import listed
 
 
 class SealedSnapshot(Snapshot):
@@ -73,7 +67,7 @@ class SealedSnapshot(Snapshot):
     ) -> Iterator[tuple[Memory, bytes | None]]:
         if self._keys.seal_paths:  # the inner backend sorts by encrypted paths
             memories = (self.opened(memory)[0] for memory, _ in self._inner.list(self._keys.hidden(under)))
-            for memory in _in_order(memories, under, start=start, limit=limit, one_level=one_level):
+            for memory in listed(memories, under, start=start, limit=limit, is_level=one_level):
                 yield memory, self.version(memory.version_id)[1] if texts else None
             return
         found = self._inner.list(under, start=start, limit=limit, one_level=one_level, texts=texts)
@@ -89,7 +83,7 @@ class SealedSnapshot(Snapshot):
             return (self.opened_version(version)[0] for version in found)
         hidden = self._inner.list_at(before, self._keys.hidden(under))
         versions = (self.opened_version(version)[0] for version in hidden)
-        return _in_order(versions, under, start=start, limit=limit, one_level=one_level)
+        return listed(versions, under, start=start, limit=limit, is_level=one_level)
 
     def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
         path = selection.get("path")
@@ -205,16 +199,6 @@ class SealedTransaction(SealedSnapshot, Transaction):
             sealing=Sealing(None if data is None else len(data), keep),
             origin=None if origin is None else replace(origin, path=hidden),
         )
-
-
-def _in_order(found: Iterable[P], under: str, *, start: str, limit: int | None, one_level: bool) -> Iterator[P]:
-    """Return memories or versions below `under` as `Snapshot.list` does. `found` has all of them, in any order."""
-    every = sorted(found, key=_path)
-
-    def walk(at: str, size: int | None) -> Iterator[P]:
-        return islice(islice(every, bisect_left(every, at, key=_path), None), size)
-
-    return one_level_of(walk, under, start=start, limit=limit) if one_level else walk(start, limit)
 
 
 def _refused(refusal: Refused, real: Mapping[str, str]) -> Refused:

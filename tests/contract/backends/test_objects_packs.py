@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import threading
-import time
 from functools import partial
 from typing import cast
 
@@ -13,13 +12,13 @@ import pytest
 
 from retentive.errors import Damaged
 from retentive.storage import capabilities
-from retentive.storage.backoff import wait_until
 from retentive.storage.contract import Actor, Change, Snapshot, Transaction
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.storage.objects.reader import NewTexts, decode_pack, encode_pack, without
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import finish, start
 from support import servers
+from support.waiting import until
 
 from .objects import Bottom, small
 from .objects_dump import everything
@@ -63,7 +62,7 @@ def test_a_batch_of_writers_costs_two_puts(wire: Wire) -> None:
     assert started.wait(PATIENCE_S)
     workers += start([partial(store.backend.write, store.id, partial(follow, number=number)) for number in range(20)])
     queue = cast("ObjectsBackend", store.backend)._queue(store.id)
-    wait_until(lambda: len(queue._waiting) == 20, "the writers do not wait", deadline=time.monotonic() + PATIENCE_S)
+    until(lambda: len(queue._waiting) == 20)
     wire.asked.clear()
     go.set()
     finish(workers)

@@ -9,7 +9,6 @@ from functools import partial
 import pytest
 
 from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
-from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Change, Snapshot, StoreInfo, Transaction, Usage, Version
 from retentive.storage.objects.backend import open_objects
 from retentive.testing.backend_suite.opening import A, B, Opened
@@ -201,7 +200,7 @@ def test_a_compaction_survives_a_lost_attempt(url: str) -> None:
         assert len(runs) == 2
     fresh = Opened(small(url))
     assert len(fresh.tree()) == len(fresh.versions()) == 9 + 9 + 1 + 9 + 2
-    assert list(capabilities.check(fresh.backend)) == []
+    assert list(small(url).check()) == []
 
 
 # -- several handles -----------------------------------------------------------------------------------------

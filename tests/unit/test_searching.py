@@ -13,10 +13,9 @@ from retentive import InvalidInput, MemoryStore
 from retentive.errors import Damaged
 from retentive.history.searching import StoreSearch, number_to_index
 from retentive.search.index import CORPORA, Corpora, Corpus
-from retentive.search.literal import parse_literal
 from retentive.search.results import Results
 from retentive.storage.contract import Snapshot
-from retentive.store import core_of, search_once
+from retentive.store import core_of
 from support.commands import create, run
 from support.damage import sql
 from support.model import Model
@@ -79,7 +78,8 @@ def test_the_cache_matches_the_store(store: MemoryStore, seed: int) -> None:
 
 def anew(store: MemoryStore, query: str) -> Results:
     core = core_of(store)
-    return StoreSearch(query, limit=None, must_scan=True).run(core, None, core.found)
+    CORPORA.of(core.backend, core.id).renew_after_fork()  # drops the index
+    return StoreSearch(query, limit=None).run(core, None, core.found)
 
 
 @pytest.mark.parametrize("backend", LASTING)
@@ -96,23 +96,23 @@ def test_changes_of_another_process_are_found(backend: str, tmp_path: Path) -> N
         assert found(searching, "second") == []
 
 
-def test_an_index_of_a_later_state_is_not_used_where_rights_are_of_an_earlier_one(tmp_path: Path) -> None:
+def test_an_index_of_a_later_state_goes_back_to_an_earlier_one(tmp_path: Path) -> None:
     """Trust levels come from the snapshot: a memory that became hidden since would be shown at its old path."""
     corpus = Corpus()
     with opened("sqlite", tmp_path) as one, opened("sqlite", tmp_path) as other:
-        query = parse_literal("words")
         run(one.store(), create("/memories/a", "words"))
 
-        def work(earlier: Snapshot) -> tuple[object, list[str]]:
-            assert earlier.revision == 1  # a snapshot has the state of its first statement
+        def work(earlier: Snapshot) -> list[list[str]]:
+            assert earlier.state.revision == 1  # a snapshot has the state of its first statement
             run(other.store(), create("/memories/b", "words"))
-            other.store()._core.read(lambda later: corpus.search(later, query, limit=None))
-            answer = corpus.search(earlier, query, limit=None)
-            assert answer is not None
-            found = [hit.path for hit in answer[0].hits]
-            return corpus.search(earlier, query, limit=None, may_be_newer=False), found
+            later = other.store()._core.read(lambda snapshot: indexed(corpus, snapshot))
+            return [later, indexed(corpus, earlier)]
 
-        assert one.store()._core.read(work) == (None, ["/memories/b", "/memories/a"])
+        assert one.store()._core.read(work) == [["/memories/a", "/memories/b"], ["/memories/a"]]
+
+
+def indexed(corpus: Corpus, snapshot: Snapshot) -> list[str]:
+    return sorted(document.path for document in corpus.updated(snapshot)[0].documents.values())
 
 
 def test_external_edits_are_found(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_forked_process_does_not_wait_for_threads_it_lacks(tmp_path: Path) -> 
         run(store, create("/memories/a", "first"))
         assert found(store, "first") == ["/memories/a"]
         corpus = CORPORA.of(store._core.backend, store.id)
-        with corpus._lock:
+        with corpus.lock:
             child = os.fork()
             if child == 0:
                 signal.alarm(30)  # instead of waiting forever
@@ -165,38 +165,33 @@ def test_damaged_memories_are_named_and_the_others_found(tmp_path: Path, max_kep
         corpus = Corpus(max_kept_bytes=max_kept_bytes)
 
         def search() -> tuple[list[str], tuple[str, ...]]:
-            answer = store._core.read(lambda at: corpus.search(at, parse_literal("two"), limit=None))
-            assert answer is not None
-            return [hit.path for hit in answer[0].hits], answer[1]
+            def work(snapshot: Snapshot) -> tuple[list[str], tuple[str, ...]]:
+                return indexed(corpus, snapshot), corpus.updated(snapshot)[1]
+
+            return store._core.read(work)
 
         for path in ("/memories/a", "/memories/b", "/memories/c", "/memories/d/e"):
             run(store, create(path, "two"))
         statement = "UPDATE versions SET text = ? WHERE path = '/memories/b'"
         for damaged in (b"\xff", b"twoo", b""):
             sql(place_of("sqlite", tmp_path), statement, (damaged,))
-            assert search() == (["/memories/d/e", "/memories/c", "/memories/a"], ("/memories/b",))
+            assert search() == (["/memories/a", "/memories/c", "/memories/d/e"], ("/memories/b",))
             assert store.search("two", under="/memories/d").damaged == ()
             assert store.search("two").damaged == ("/memories/b",)
             with pytest.raises(Damaged, match="/memories/b "):
                 store.load("/memories/b")
         sql(place_of("sqlite", tmp_path), statement, (b"two",))
-        assert search() == (["/memories/d/e", "/memories/c", "/memories/b", "/memories/a"], ())
+        assert search() == (["/memories/a", "/memories/b", "/memories/c", "/memories/d/e"], ())
 
 
-def test_a_single_search_finds_the_same_as_an_index(tmp_path: Path) -> None:
-    """It reads the texts without building an index, and so does a search of a store over the bound."""
+def test_a_store_over_the_bound_is_searched_without_a_kept_index(tmp_path: Path) -> None:
     with opened("sqlite", tmp_path) as place:
         store = place.store()
         for number in range(20):
             run(store, create(f"/memories/{number}", f"text {number} " * 100))
-        once = search_once(store, "text 7", limit=None)
-        assert not CORPORA.of(store._core.backend, store.id).is_built
         small = Corpus(max_kept_bytes=1_000)
-        answer = store._core.read(lambda at: small.search(at, parse_literal("text 7"), limit=None))
-        assert answer is not None
-        assert answer[0].total == 2
-        assert once == store.search("text 7", limit=None)
-        assert once.hits[0].path == "/memories/7"
+        assert len(store._core.read(lambda snapshot: indexed(small, snapshot))) == 20
+        assert not small.is_built
 
 
 def test_indexes_of_stores_are_dropped_over_the_bound(tmp_path: Path) -> None:
@@ -209,10 +204,9 @@ def test_indexes_of_stores_are_dropped_over_the_bound(tmp_path: Path) -> None:
 
         def search(store: MemoryStore) -> int:
             corpus = corpora.of(store._core.backend, store.id)
-            answer = store._core.read(lambda at: corpus.search(at, parse_literal("two"), limit=None))
+            found = store._core.read(lambda snapshot: indexed(corpus, snapshot))
             corpora.trim(corpus)
-            assert answer is not None
-            return answer[0].total
+            return len(found)
 
         def built() -> list[bool]:
             return [corpora.of(store._core.backend, store.id).is_built for store in stores]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import click
@@ -10,9 +9,7 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.location import Location
 from retentive.cli.parameters import MEMORY_PATH, source_option, trust_option
-from retentive.remote import is_remote
 from retentive.search.results import Hit, Results
-from retentive.store import search_once
 from retentive.values.paths import ROOT
 
 
@@ -41,8 +38,7 @@ def search(location: Location, /, query: tuple[str, ...], *, limit: int, is_all:
     separated by tabs. If only the path of a memory matches, the number and the line are empty.
     """
     with location.existing() as store:
-        run = store.search if is_remote(store) else partial(search_once, store)
-        found = run(" ".join(query), limit=limit, mode="all" if is_all else "ranked", **where)
+        found = store.search(" ".join(query), limit=limit, mode="all" if is_all else "ranked", **where)
     is_cut = len(found.hits) < found.total
     total = f"{output.counted(found.total, 'memory')}."
     output.emit(
@@ -53,14 +49,10 @@ def search(location: Location, /, query: tuple[str, ...], *, limit: int, is_all:
         notes=[
             *([f"{len(found.hits)} of {found.total} memories; -n shows more."] if is_cut else []),
             *(["No memory contains the whole phrase; these contain words of it."] if found.relaxed else []),
-            *(_unknown(word, near) for word, near in found.unknown.items()),
+            *(f"No memory contains {word}." for word in found.unknown),
             *(f"The memory {path} is damaged and was not searched; run `retentive doctor`." for path in found.damaged),
         ],
     )
-
-
-def _unknown(word: str, near: tuple[str, ...]) -> str:
-    return f"No memory contains {word}." + (f" Similar words: {', '.join(near)}." if near else "")
 
 
 def _rows(hit: Hit) -> list[tuple[str, str, str]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -41,7 +41,7 @@ class SearchFound:
     hits: Sequence[FoundHit]
     total: int
     relaxed: bool = False
-    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unknown: Sequence[str] = ()
     problems: Sequence[tuple[StoreInfo, str]] = ()
 
 

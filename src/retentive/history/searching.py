@@ -16,11 +16,11 @@ from retentive.errors import Damaged, InvalidInput
 from retentive.history.past import past_of
 from retentive.history.revisions import Named, as_revision, parse_time
 from retentive.review.proposals import AFTER, pending, text_key, text_of
-from retentive.search.index import CORPORA, Corpus, all_documents, scanned
+from retentive.search.index import CORPORA, Corpus, all_documents, index_of
 from retentive.search.literal import Literal as LiteralQuery
-from retentive.search.literal import parse_literal
+from retentive.search.literal import parse_literal, search_literal
 from retentive.search.query import MODES, Query, parse_query
-from retentive.search.ranking import Admit, Doubts, Statistics
+from retentive.search.ranking import Admit, Statistics, search_index, statistics_of
 from retentive.search.results import Document, Hit, Results
 from retentive.storage.contract import Actor, Snapshot, as_actor
 from retentive.storage.paging import all_versions
@@ -32,15 +32,11 @@ if TYPE_CHECKING:
     from retentive.engine.context import StoreContext
 
 _OF_PEOPLE = ("python", "cli")  # integrations whose callers may see the proposals of all actors
-_ATTEMPTS = 20  # the index must not be newer than the snapshot; after this many attempts, all texts are read
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSearch:
-    """Parameters of a search, as in `MemoryStore.search`. `is_single` is true if the process searches only once.
-
-    `must_scan` means that the search reads all texts instead of using the index.
-    """
+    """Parameters of a search, as in `MemoryStore.search`."""
 
     query: str
     mode: Literal["ranked", "all"] = "ranked"
@@ -52,8 +48,6 @@ class StoreSearch:
     source: str | None = None
     trust: Level | None = None
     limit: int | None = 20
-    is_single: bool = False
-    must_scan: bool = False
     shows: Callable[[str], bool] | None = None
     """Function that returns whether a path is visible; None if all paths are visible."""
     progress: Callable[[int], None] | None = None
@@ -81,7 +75,7 @@ class StoreSearch:
         self,
         context: StoreContext,
         actor: Actor | str | None,
-        ask: Callable[[Read[Results | None]], Results | None],
+        ask: Callable[[Read[Results]], Results],
         *,
         statistics: Statistics | None = None,
     ) -> Results:
@@ -93,7 +87,7 @@ class StoreSearch:
         who = as_actor(actor) or context.actor
         is_person = context.integration in _OF_PEOPLE
 
-        def work(snapshot: Snapshot) -> Results | None:
+        def work(snapshot: Snapshot) -> Results:
             parsed = self._parsed(_now(context))  # here, so that a malformed query gets an entry in the audit log
             settings = context.settings_of(snapshot)
             search = self if self.at is None else replace(self, at=as_revision(self.at, _now(context)))
@@ -104,13 +98,8 @@ class StoreSearch:
             run = _Run(search, parsed, snapshot, settings=settings, who=who, statistics=statistics, is_person=is_person)
             return run.results(corpus)
 
-        for _ in range(_ATTEMPTS):
-            under = MemoryPath.known(self.under)
-            found = ask(Read("search", work, under, needs_external_edits=True, sees_all=True, is_filtered=True))
-            if found is not None:
-                break
-        else:
-            found = replace(self, must_scan=True).run(context, actor, ask, statistics=statistics)
+        under = MemoryPath.known(self.under)
+        found = ask(Read("search", work, under, needs_external_edits=True, sees_all=True, is_filtered=True))
         CORPORA.trim(corpus)
         return found
 
@@ -123,7 +112,8 @@ class StoreSearch:
 
         def work(snapshot: Snapshot) -> Statistics:
             languages = context.settings_of(snapshot).search_languages
-            return corpus.statistics(snapshot, parsed, languages=languages, progress=self.progress)
+            with corpus.lock:
+                return statistics_of(corpus.updated(snapshot, languages, self.progress)[0], parsed)
 
         found = ask(Read("search", work, needs_external_edits=True, sees_all=True, is_filtered=True))
         CORPORA.trim(corpus)
@@ -163,8 +153,7 @@ class _Run:
         self._settings, self._who, self._statistics = settings, who, statistics
         self._languages = settings.search_languages
 
-    def results(self, corpus: Corpus) -> Results | None:
-        """Return the results. None if the index is newer than the snapshot, so that the search must run again."""
+    def results(self, corpus: Corpus) -> Results:
         search, query = self._search, self._query
         is_proposed = isinstance(query, Query) and query.is_proposed
         if is_proposed + search.history + (search.at is not None) > 1:
@@ -175,39 +164,37 @@ class _Run:
             return _first_versions(self._scan(self._versions(), limit=None), search.limit)
         snapshot = self._snapshot if search.at is None else past_of(self._snapshot, search.at)
         levels = self._levels(snapshot)
-        if search.at is not None or search.must_scan or (search.is_single and not corpus.is_built):
+        if search.at is not None:
             documents, damaged = all_documents(snapshot)
             shown = [each for each in documents if search.shows is None or search.shows(each.path)]
             return self._completed(self._scan(shown, levels), levels, damaged)
-        is_doubtful = levels is not None and not levels.is_limited
-        filtering = None if is_doubtful else levels
-        found = corpus.search(
-            snapshot,
-            query,
-            limit=search.limit,
-            languages=self._languages,
-            admit=self._admit(filtering),
-            sees=self._sees(filtering),
-            statistics=self._statistics,
-            may_be_newer=levels is None,
-            progress=search.progress,
-            counted=None if search.shows is None else self._sees(None),
-            doubts=Doubts(levels.rules, levels.is_doubted, levels.admits) if levels and is_doubtful else None,
-        )
-        return None if found is None else self._completed(found[0], levels, found[1])
+        with corpus.lock:
+            return self._indexed(corpus, levels)
+
+    def _indexed(self, corpus: Corpus, levels: SearchedLevels | None) -> Results:
+        search, query = self._search, self._query
+        index, damaged = corpus.updated(self._snapshot, self._languages, search.progress)
+        admit, sees = self._admit(levels), self._sees(levels)
+        if isinstance(query, LiteralQuery):
+            documents = [each for each in index.documents.values() if admit is None or admit(each)]
+            return self._completed(search_literal(query, documents, limit=search.limit), levels, damaged)
+        statistics = self._statistics
+        if statistics is None and search.shows is not None:
+            statistics = statistics_of(index, query, self._sees(None))
+        found = search_index(index, query, limit=search.limit, statistics=statistics, admit=admit, sees=sees)
+        return self._completed(found, levels, damaged)
 
     def _scan(
         self, documents: Iterable[Document], levels: SearchedLevels | None = None, *, limit: int | None = -1
     ) -> Results:
-        return scanned(
-            list(documents),
-            self._query,
-            self._search.limit if limit == -1 else limit,
-            self._languages,
-            admit=self._admit(levels),
-            sees=self._sees(levels),
-            statistics=self._statistics,
-        )
+        """Search texts that are in no index of the process."""
+        limit = self._search.limit if limit == -1 else limit
+        admit, query = self._admit(levels), self._query
+        if isinstance(query, LiteralQuery):
+            return search_literal(query, [each for each in documents if admit is None or admit(each)], limit=limit)
+        index = index_of(list(documents), self._languages)
+        sees = self._sees(levels)
+        return search_index(index, query, limit=limit, statistics=self._statistics, admit=admit, sees=sees)
 
     def _levels(self, snapshot: Snapshot) -> SearchedLevels | None:
         search, settings = self._search, self._settings

@@ -12,8 +12,9 @@ from retentive import aio
 from retentive.engine.listings import ListedMemory
 from retentive.errors import Conflict, Damaged, InvalidInput, Refused
 from retentive.search.analysis import normal
-from retentive.search.index import scanned
+from retentive.search.index import index_of
 from retentive.search.query import Query, check_text
+from retentive.search.ranking import search_index
 from retentive.search.results import Document
 from retentive.storage.contract import Actor, Memory
 from retentive.store import MemoryStore
@@ -135,7 +136,7 @@ def ranked(store: MemoryStore, query: str, texts: Iterable[tuple[Memory, str]]) 
     documents = [
         Document(memory.path, text.encode("utf-8", "replace"), memory.updated_at, memory.id) for memory, text in texts
     ]
-    found = scanned(documents, Query(normal(query)), None, store.settings().search_languages)
+    found = search_index(index_of(documents, store.settings().search_languages), Query(normal(query)))
     return [(hit.path, hit.score) for hit in found.hits if hit.lines]
 
 

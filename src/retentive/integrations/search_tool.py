@@ -175,10 +175,7 @@ def _next(results: Results, shown: int) -> list[str]:
 
 def _unknown(results: Results) -> list[str]:
     """Line that lists words of the query that occur in no memory."""
-    said = [
-        f"{visible(word[:_NAMED_CHARS])} (similar: {', '.join(near)})" if near else visible(word[:_NAMED_CHARS])
-        for word, near in list(results.unknown.items())[:_MOST_NAMED]
-    ]
+    said = [visible(word[:_NAMED_CHARS]) for word in results.unknown[:_MOST_NAMED]]
     rest = len(results.unknown) - len(said)
     more = f" and {rest} more words" if rest > 1 else " and 1 more word" if rest else ""
     return [f"[In no memory: {', '.join(said)}{more}]"] if said else []

@@ -24,7 +24,7 @@ def body(query: str, mode: str, under: str, *, regex: bool, limit: int | None, *
 def results(answer: JsonBody, limit: int | None) -> Results:
     """Return the results in the answer to a search."""
     hits = tuple(_hit(each) for each in answer["data"][:limit])
-    unknown = {word: tuple(near) for word, near in answer["unknown_words"].items()}
+    unknown = tuple(answer["unknown_words"])
     damaged = tuple(objects.tool_path(path) for path in answer["damaged_paths"])
     return Results(hits, answer["total"], damaged, unknown, answer["relaxed"])
 

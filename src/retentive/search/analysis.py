@@ -1,29 +1,26 @@
-"""Text analysis for ranked search: split a text into words, and reduce words to stems.
+"""Text analysis for ranked search: split a text into words, and words into tokens.
 
 A word is a run of letters, marks, digits and `_`. This follows UAX 29 without its rules for apostrophes and dots,
 because those rules would keep `l'équipe` and `main.py` as single words. Chinese, Japanese, Korean, Thai, Lao, Khmer and
-Burmese text is split into overlapping pairs of characters instead. Words are compared without regard to compatibility
-forms (NFKC) and case.
-
-Terms in this package: a *surface* is a word as it is written in a text, or a pair of characters. A *folded* word is in
-lower case (Unicode case folding). A *key* is a folded word without accents. The index stores surfaces. Stemming a word
-takes 40 us in Python, so only the few surfaces that may match a query are stemmed.
+Burmese text is split into overlapping pairs of characters instead, and so are emoji. A token is a stem without accents,
+in lower case; compatibility forms (NFKC) are equal. An identifier has a token for each of its parts and one for all.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
+from collections.abc import Iterable
+from functools import cache
 from typing import Protocol
 
 import snowballstemmer
 
+from retentive.search.dates import dates
 from retentive.search.stopwords import LATIN, stop_words
 
 _MARKS = (
-    r"\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    r"\u00ad\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     r"\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u08d3-\u08e1\u08e3-\u0963"
     r"\u0971-\u0df3\u0f35-\u0f84\u135d-\u135f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f"
 )
@@ -32,7 +29,9 @@ _DENSE = (  # scripts that are written without spaces between words, and Hangul,
     r"\u3005-\u3007\u3041-\u3096\u3099\u309a\u309d\u309e\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e"
     r"\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7fb\uf900-\ufaff"
     r"\U0001b000-\U0001b16f\U00020000-\U000323af"
+    r"\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\U0001f000-\U0001faff"  # arrows, symbols and emoji
 )
+_DIGIT = re.compile(r"[0-9]")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 _WORD = re.compile(rf"[^\W{_DENSE}][^\W{_DENSE}{_MARKS}]*(?:[{_MARKS}]+[^\W{_DENSE}]*)*")
 DENSE_RUN = re.compile(rf"[{_DENSE}]+")
@@ -51,7 +50,6 @@ _SCRIPTS = (  # first character, last character, language of the stemmer
 )
 LANGUAGES = frozenset(snowballstemmer.algorithms()) - {"porter", "dutch_porter"}
 _OTHER_SCRIPTS = frozenset({"nepali", "persian", "serbian", "yiddish"})  # used only if `search_languages` names them
-_CHANGED = frozenset("aeiouy")  # a stemmer may replace the last letter of a word by one of these: happy -> happi
 _MIN_STEMMED = 4  # characters; shorter words are their own stems
 
 
@@ -64,26 +62,20 @@ def normal(text: str) -> str:
     return text if text.isascii() or unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
 
 
-def surfaces(text: str) -> list[str]:
-    """Return the surfaces of a text: its words as written, and the character pairs of scripts without spaces.
-
-    A surface that occurs several times is repeated. The order is undefined.
-    """
+def words_of(text: str) -> list[str]:
+    """Return the words of a text as written, and the character pairs of scripts without spaces, in their order."""
     if text.isascii():
         return text.encode().translate(_SPACED).decode().split()
     text = normal(text)
     data = text.encode(errors="surrogatepass").translate(_SPACED)
     letters = set(data.translate(None, _ASCII).decode(errors="surrogatepass"))
-    if not any(map(_is_split, letters)):  # four times as fast as the regular expressions below
-        text = data.decode(errors="surrogatepass")
-        for each in letters:
-            if not each.isalnum():
-                text = text.replace(each, " ")
-        return text.split()
-    found: list[str] = _WORD.findall(text)
-    for run in DENSE_RUN.findall(text):
-        found += pairs(run)
-    return found
+    if any(map(_is_split, letters)):
+        return [word for word, _, _ in spans(text)]
+    text = data.decode(errors="surrogatepass")  # four times as fast as the regular expressions
+    for each in letters:
+        if not each.isalnum():
+            text = text.replace(each, " ")
+    return text.split()
 
 
 @cache
@@ -91,40 +83,39 @@ def _is_split(letter: str) -> bool:
     return _SPLIT.match(letter) is not None
 
 
-def pairs(run: str) -> list[str]:
+def _pairs(run: str) -> list[str]:
     """Return the overlapping character pairs of a run, followed by its last character alone."""
     return [run[at : at + 2] for at in range(len(run) - 1)] + [run[-1]]
 
 
 def spans(text: str) -> list[tuple[str, int, int]]:
-    """Return the surfaces of a text in NFKC, each with its start and end position, in the order of the text."""
+    """Return the words of a text, as `words_of` does, each with its start and end position in the text."""
     if text.isascii():
         return [(match[0], *match.span()) for match in _ASCII_WORD.finditer(text)]
     found: list[tuple[str, int, int]] = []
     for match in _TOKEN.finditer(text):
         start, token = match.start(), match.group()
         if is_dense(token):
-            found += [(piece, start + at, start + at + len(piece)) for at, piece in enumerate(pairs(token))]
+            found += [(piece, start + at, start + at + len(piece)) for at, piece in enumerate(_pairs(token))]
         else:
             found.append((token, start, match.end()))
     return found
 
 
-def is_dense(surface: str) -> bool:
-    """Return whether a surface belongs to a script that is split into pairs of characters."""
-    return not surface.isascii() and DENSE_RUN.match(surface) is not None
+def is_dense(word: str) -> bool:
+    """Return whether a word belongs to a script that is split into pairs of characters."""
+    return not word.isascii() and DENSE_RUN.match(word) is not None
 
 
-@lru_cache(maxsize=65_536)
-def parts(surface: str) -> tuple[str, ...]:
-    """Return the folded words that a surface stands for, such as the parts of an identifier.
+def parts(word: str) -> tuple[str, ...]:
+    """Return the folded words that a word stands for, such as the parts of an identifier.
 
     An ordinary word stands for itself. An identifier such as `parseDate` or `max_size` stands for each of its parts,
     and for all its parts as one word: `parsedate` or `maxsize`.
     """
-    if surface.islower() and "_" not in surface and surface.isascii():
-        return (surface,)
-    pieces = [piece.casefold() for piece in _PART.split(surface) if piece]
+    if word.islower() and "_" not in word and word.isascii():
+        return (word,)
+    pieces = [piece.casefold() for piece in _PART.split(word) if piece]
     if len(pieces) < 2:
         return tuple(pieces)
     return ("".join(pieces), *dict.fromkeys(pieces))
@@ -136,55 +127,53 @@ def _stemmer(language: str) -> _Stemmer:
     return stemmer
 
 
-@lru_cache(maxsize=65_536)
-def stem(word: str, language: str) -> str:
-    """Return the stem of a folded word.
+def token(word: str, language: str) -> str:
+    """Return the token of a folded word: its stem without accents.
 
-    If the stem does not begin with the same letters as the word, the word itself is returned, because `prefixes` could
-    not find such a stem.
+    `language` is the language of the words in Latin script; other scripts have a stemmer of their own, or none.
     """
-    if len(word) < _MIN_STEMMED or (not word.isalpha() and word.isascii()):
-        return word
-    found = _stemmer(language).stemWord(word)
-    return found if key(word).startswith(_shared(found)) else word
+    if len(word) >= _MIN_STEMMED and (word.isalpha() or not word.isascii()):
+        stemmer = _language_of(word, language)
+        word = word if stemmer is None else _stemmer(stemmer).stemWord(word)
+    return _plain(word)
 
 
-@lru_cache(maxsize=65_536)
-def key(word: str) -> str:
-    """Return the key of a folded word in an index: the word without accents and without the Arabic article."""
+def _plain(word: str) -> str:
+    """Return a folded word without accents, soft hyphens and the Arabic article, and with one letter i."""
     if word.isascii():
         return word
     letters = "".join(each for each in unicodedata.normalize("NFD", word) if not unicodedata.combining(each))
+    letters = letters.replace("\u00ad", "").replace("ı", "i")
     return letters[2:] if letters.startswith("ال") and len(letters) > _MIN_STEMMED else letters
 
 
-def _shared(stemmed: str) -> str:
-    found = key(stemmed)
-    return found[:-1] if found[-1:] in _CHANGED and len(found) > 3 else found
-
-
-def languages_of(word: str, latin: Sequence[str]) -> Sequence[str]:
-    """Return the languages whose stemmers apply to the script of a word. For Latin script, these are `latin`."""
+def _language_of(word: str, latin: str) -> str | None:
     first = word[0]
     if first < "ɐ":
+        return latin if latin not in _OTHER_SCRIPTS else None
+    if latin in _OTHER_SCRIPTS:
         return latin
-    named = [language for low, high, language in _SCRIPTS if low <= first <= high]
-    return [*named, *(language for language in latin if language in _OTHER_SCRIPTS)]
+    return next((language for low, high, language in _SCRIPTS if low <= first <= high), None)
 
 
-@lru_cache(maxsize=65_536)
-def stems(word: str, latin: tuple[str, ...]) -> frozenset[str]:
-    """Return the folded word and its stems in all languages that apply to it."""
-    return frozenset((word, *(stem(word, language) for language in languages_of(word, latin))))
+class WordTokens(dict[str, str]):
+    """WordTokens of each word in one language, separated by blanks. They are computed at the first use of a word."""
 
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self._language = language
 
-def prefixes(word: str, latin: tuple[str, ...]) -> list[str]:
-    """Return prefixes to look up in the sorted keys of an index. They find the words that share a stem with `word`.
+    def __missing__(self, word: str) -> str:
+        forms = (word,) if is_dense(word) else tuple(token(part, self._language) for part in parts(word))
+        found = self[word] = " ".join(forms)
+        return found
 
-    The key of each such word starts with one of these prefixes.
-    """
-    found = sorted({_shared(each) for each in stems(word, latin)})
-    return [each for at, each in enumerate(found) if not any(each.startswith(one) for one in found[:at])]
+    def of(self, text: str) -> str:
+        """Return the tokens of a text, and behind them those of its dates."""
+        found = [self[word] for word in words_of(text)]
+        if _DIGIT.search(text):
+            found += [each for date in dates(normal(text)) for each in date.tokens]
+        return " ".join(filter(None, found))
 
 
 def detected(words: Iterable[frozenset[str]]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Dates in texts, converted to one form, so that a search for `May 7` also finds `2023-05-07` and `07.05.2023`.
 
-The index stores up to three surfaces for each date: `@05-07` for the day and, if the year is known, `@2023-05-07` and
-`@2023-05`. They start with `@`, so no word of a text equals them.
+The index stores up to three tokens for each date: `§0507` for the day and, if the year is known, `§20230507` and
+`§202305`. They start with `§`, so no word of a text equals them.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _LINKS = ".,"  # characters that may follow the name of a month, as in `May, 7`
 
 
 class FoundDate(NamedTuple):
-    """A date in a text: its position, and the surfaces that the index stores for it, the most exact surface first."""
+    """A date in a text: its position, and its tokens, the most exact first."""
 
     start: int
     end: int
-    surfaces: tuple[str, ...]
+    tokens: tuple[str, ...]
 
 
 def dates(text: str) -> Iterator[FoundDate]:
@@ -104,7 +104,7 @@ def _date(start: int, end: int, year: str | None, month: str | int, day: str | N
         return None
     names = []
     if day is not None:
-        names = [f"@{number:02}-{int(day):02}"]
+        names = [f"§{number:02}{int(day):02}"]
     if year:
-        names = [*(f"@{year}-{name[1:]}" for name in names), f"@{year}-{number:02}", *names]
+        names = [*(f"§{year}{name[1:]}" for name in names), f"§{year}{number:02}", *names]
     return FoundDate(start, end, tuple(names)) if names else None

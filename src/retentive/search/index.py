@@ -1,47 +1,154 @@
-"""The search indexes of a process: one for each memory store that the process searches.
+"""Search indexes of a process, in memory: a full-text index of SQLite (FTS5) for each store that the process searches.
 
-Before each search, an index is updated from the versions that were written since the last search. Indexes are only in
-RAM: storing them on disk would double the time of a write and leave traces of redacted text. The index of an encrypted
-store contains plain text, which is only in this process.
+Before each search, an index is updated from the versions that were written since the last search. An index on disk
+would double the time of a write and leave traces of redacted text. The index of an encrypted store contains plain text,
+which is only in this process.
 
 The indexes of a process are limited in total size. When the limit is exceeded, the least recently used index is
-dropped. A store that alone exceeds the limit has no index, and each search reads all its texts.
+dropped. A store that alone exceeds the limit is indexed for each search.
 """
 
 from __future__ import annotations
 
-import logging
+import re
+import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import zlib
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import TypeAlias
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 from retentive.errors import Damaged
-from retentive.search.literal import Literal, search_literal
-from retentive.search.postings import Index, counted
-from retentive.search.query import Query
-from retentive.search.ranking import Admit, Doubts, Ranking, Statistics, statistics_of
-from retentive.search.results import Document, Results
-from retentive.search.scan import Scan
-from retentive.search.terms import terms_of
+from retentive.search.analysis import WordTokens, detected, words_of
+from retentive.search.results import Document
+from retentive.search.terms import Term
 from retentive.storage import forking
-from retentive.storage.contract import Backend, Memory, Snapshot
+from retentive.storage.contract import Backend, Memory, Snapshot, Usage
 from retentive.storage.paging import readable_texts
 from retentive.values.paths import ROOT
 from retentive.values.text import decoded
 
 MAX_KEPT_BYTES = 256 * 1024 * 1024
-"""Maximum bytes of text in all indexes of a process. The indexes take two to three times as many bytes of RAM."""
+"""Maximum bytes of text in all indexes of a process."""
+IN_PATH = 3  # a word in the path counts three times
+IN_HEADING = 1  # a word in a heading counts one more time
+_SAMPLE = 128  # approximate number of memories from which the languages of a store are detected
 _FEW = 0.2  # if more than this share of the memories has changed, the index is built again from all memories
-_LARGE = 2_000  # while an index is built, a message is logged after each so many memories
 _REPORTED = 500  # while an index is built, the caller is informed after each so many memories
-_log = logging.getLogger("retentive.search")
+_HEADING = re.compile(r"(#{1,6})[ \t]")
+_HIGHEST = chr(0x10FFFF)
 ReportIndexed: TypeAlias = "Callable[[int], None] | None"
 """Function called while an index is built, with the number of memories indexed so far. If it raises, building stops."""
 
 
+class Rows:
+    """Lines of an indexed text: the position of the first token of each line, and the level of each heading."""
+
+    __slots__ = ("headings", "starts")
+
+    def __init__(self, counts: Iterable[int], headings: dict[int, int]) -> None:
+        self.starts = array("I", accumulate(counts, initial=0))
+        """Positions; the last one is the number of tokens of the text."""
+        self.headings = headings
+
+
+class Index:
+    """Inverted index of documents in the given languages. Each document has a number, by which results name it."""
+
+    def __init__(self, languages: Sequence[str]) -> None:
+        self.languages = tuple(languages)
+        self.documents: dict[int, Document] = {}
+        self.rows: dict[int, Rows] = {}
+        self.numbers: dict[str, int] = {}
+        self.size = 0
+        self._last = 0
+        self._tokens = {language: WordTokens(language) for language in self.languages}
+        self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        finalize(self, self._database.close)
+        self._database.executescript(
+            "CREATE VIRTUAL TABLE words USING fts5(text, content='', columnsize=0, tokenize='ascii');"
+            "CREATE VIRTUAL TABLE places USING fts5vocab(words, 'instance')"
+        )
+
+    def add(self, document: Document) -> None:
+        """Add a document. Several may have the same memory id, such as the versions of a memory."""
+        self._last += 1
+        text, rows = self._analysed(document)
+        self._database.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (self._last, text))
+        self.documents[self._last], self.rows[self._last] = document, rows
+        self.size += len(document.data)
+        if document.memory_id:
+            self.numbers[document.memory_id] = self._last
+
+    def remove(self, memory_id: str) -> None:
+        """Remove the document of a memory, if there is one."""
+        number = self.numbers.pop(memory_id, None)
+        if number is not None:
+            document = self.documents.pop(number)
+            text, _ = self._analysed(document)
+            self._database.execute("INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)", (number, text))
+            self.size -= len(document.data)
+            del self.rows[number]
+
+    def _analysed(self, document: Document) -> tuple[str, Rows]:
+        """Return the tokens of a document, with its headings and path again behind the text, and its lines."""
+        tokens = self._tokens[self._language_of(document)]
+        lines = document.text.split("\n")
+        rows = [tokens.of(line) for line in lines]
+        headings = {at: len(level[1]) for at, line in enumerate(lines) if (level := _HEADING.match(line))}
+        counts = (row.count(" ") + 1 if row else 0 for row in rows)
+        again = [rows[at] for at in headings] * IN_HEADING + [tokens.of(document.path.removeprefix(ROOT))] * IN_PATH
+        return " ".join(filter(None, rows + again)), Rows(counts, headings)
+
+    def _language_of(self, document: Document) -> str:
+        if len(self.languages) == 1:
+            return self.languages[0]
+        found = detected([_words(document)])[0]
+        return found if found in self.languages else self.languages[0]
+
+    def tokens(self, word: str) -> list[str]:
+        """Return the tokens of a word in the languages of the index."""
+        return [each for tokens in self._tokens.values() for each in tokens[word].split()]
+
+    def counts(self, term: Term) -> dict[int, int]:
+        """Return how often each document with the term contains it. Words of the path and of headings count more."""
+        where, values = _matching(term)
+        sql = f"SELECT doc, count(*) FROM places WHERE {where} GROUP BY doc"
+        return dict(self._database.execute(sql, values).fetchall())
+
+    def places(self, term: Term, numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield the number and the position of each occurrence of a term in the documents with these numbers."""
+        where, values = _matching(term)
+        chosen = ", ".join(map(str, numbers))
+        yield from self._database.execute(f"SELECT doc, offset FROM places WHERE {where} AND doc IN ({chosen})", values)
+
+
+def _matching(term: Term) -> tuple[str, Sequence[str]]:
+    if term.is_character:
+        return "term >= ? AND term < ?", (term.text, term.text + _HIGHEST)
+    return f"term IN ({', '.join('?' * len(term.tokens))})", term.tokens
+
+
+def index_of(documents: Sequence[Document], languages: Sequence[str] = (), progress: ReportIndexed = None) -> Index:
+    """Index documents. Without `languages`, those of the texts in Latin script are detected in a sample."""
+    step = max(len(documents) // _SAMPLE, 1)
+    sample = (each for each in documents if step == 1 or zlib.crc32(each.memory_id.encode()) % step == 0)
+    index = Index(languages or detected(map(_words, sample)))
+    for number, document in enumerate(documents, 1):
+        index.add(document)
+        if progress is not None and number % _REPORTED == 0:
+            progress(number)
+    return index
+
+
+def _words(document: Document) -> frozenset[str]:
+    return frozenset(map(str.casefold, words_of(document.text)))
+
+
 class Corpus:
-    """Index of one memory store. Threads may share it; a lock lets one thread at a time use the index."""
+    """Index of one memory store. Threads may share it; one at a time uses it, in `with corpus.lock`."""
 
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self.max_kept_bytes = max_kept_bytes
@@ -53,217 +160,118 @@ class Corpus:
 
         A thread that exists only in the parent process may hold the lock.
         """
-        self._lock = threading.Lock()
-        self._drop()
+        self.lock = threading.Lock()
+        self._index: Index | None = None
+        self._newest = ""
+        self._usage: Usage | None = None
 
     def drop_if_idle(self) -> None:
         """Drop the index to free its memory, unless a thread is using it."""
-        if self._lock.acquire(blocking=False):
-            self._drop()
-            self._lock.release()
-
-    def _drop(self) -> None:
-        self._index, self._revision, self._newest = Index(), -1, ""
+        if self.lock.acquire(blocking=False):
+            self._index = None
+            self.lock.release()
 
     @property
     def size(self) -> int:
         """Bytes of text in the index."""
-        return self._index.size
+        return 0 if self._index is None else self._index.size
 
     @property
     def is_built(self) -> bool:
         """True after a search has built the index."""
-        return self._revision >= 0
+        return self._index is not None
 
-    def search(
-        self,
-        snapshot: Snapshot,
-        query: Query | Literal,
-        *,
-        limit: int | None,
-        languages: tuple[str, ...] = (),
-        admit: Admit | None = None,
-        sees: Admit | None = None,
-        statistics: Statistics | None = None,
-        may_be_newer: bool = True,
-        doubts: Doubts | None = None,
-        counted: Admit | None = None,
-        progress: ReportIndexed = None,
-    ) -> tuple[Results, tuple[str, ...]] | None:
-        """Search the memories of a store. Return the results and the paths of damaged memories.
+    def updated(
+        self, snapshot: Snapshot, languages: Sequence[str] = (), progress: ReportIndexed = None
+    ) -> tuple[Index, tuple[str, ...]]:
+        """Return the index of the memories in a snapshot, and the paths of damaged memories. The caller has the lock.
 
-        Another thread may already have updated the index to a newer state than the snapshot. In this case, the
-        newer state is searched. If `may_be_newer` is False, None is returned instead. `admit` decides which memories
-        can be found. `sees` decides which memories the actor may see. `doubts` hides some of the memories that the
-        actor may see. `counted` decides which memories count for the rarity of words; by default, all do.
+        The reads, which may fail, come before the changes of the index.
         """
-        if doubts is not None and (self._is_too_large(snapshot) or not isinstance(query, Query)):
-            admit, sees, doubts = _both(admit, doubts.shows), _both(sees, doubts.shows), None
-        if self._is_too_large(snapshot):
-            documents, damaged = all_documents(snapshot)
-            documents = documents if counted is None else list(filter(counted, documents))
-            more = {"admit": admit, "sees": sees}
-            return scanned(documents, query, limit, languages, statistics=statistics, **more), damaged
-        with self._lock:
-            damaged = self._sync(snapshot, progress)
-            if self._revision > snapshot.revision and not may_be_newer:
-                return None
-            index = self._index
-            if isinstance(query, Query):
-                terms = terms_of(query, languages or index.languages())
-                hidden = frozenset(_hidden(index, doubts))
-                sees = sees if doubts is None else _both(sees, doubts.shows)
-                if statistics is None and counted is not None:
-                    statistics = statistics_of(index, terms, counted)
-                ranking = Ranking(index, terms, query, statistics=statistics, admit=admit, sees=sees, hidden=hidden)
-                return ranking.results(limit), damaged
-            documents = [each for each in index.documents if each is not None]
-        return scanned(documents, query, limit, admit=admit), damaged
-
-    def statistics(
-        self, snapshot: Snapshot, query: Query, *, languages: tuple[str, ...] = (), progress: ReportIndexed = None
-    ) -> Statistics:
-        """Return the statistics of the store for the terms of a query."""
-        if self._is_too_large(snapshot):
-            return Scan(all_documents(snapshot)[0], query, languages).statistics()
-        with self._lock:
-            self._sync(snapshot, progress)
-            return statistics_of(self._index, terms_of(query, languages or self._index.languages()))
-
-    def _is_too_large(self, snapshot: Snapshot) -> bool:
-        if snapshot.usage().size_bytes <= self.max_kept_bytes:
-            return False
-        self.drop_if_idle()
-        return True
-
-    # -- updates: the reads, which may fail, come before the changes of the index -------------------------------------
-
-    def _sync(self, snapshot: Snapshot, progress: ReportIndexed) -> tuple[str, ...]:
-        """Update the index to the state of the snapshot. Return the paths of damaged memories."""
         newest = next((version.id for version in snapshot.versions(limit=1)), "")
-        if self._revision >= snapshot.revision:
-            is_older = newest < self._newest if self._revision > snapshot.revision else newest == self._newest
-            if is_older or newest == self._newest:
-                return ()
-            self._newest = ""  # another history: the database was restored from a backup while it was open
+        usage = snapshot.state.usage
         damaged: tuple[str, ...] = ()
-        if not self._follow(snapshot):
-            damaged = self._compare(snapshot, progress)
-        if damaged:  # compare again in the next search: a repair does not change the revision of the store
-            self._revision, self._newest = -1, ""
-        else:
-            self._revision, self._newest = snapshot.revision, newest
-        return damaged
+        index = self._index
+        if index is None or (languages and index.languages != tuple(languages)):
+            index, damaged = _built(snapshot, languages, progress)
+        elif (newest, usage) != (self._newest, self._usage) and not self._follow(index, snapshot, newest):
+            index, damaged = _compared(index, snapshot, languages, progress)
+        # A repair of a damaged memory adds no version, so the next search must compare again.
+        self._newest, self._usage = ("", None) if damaged else (newest, usage)
+        self._index = index if usage.size_bytes <= self.max_kept_bytes else None
+        return index, damaged
 
-    def _follow(self, snapshot: Snapshot) -> bool:
-        """Apply the versions written since the last update.
-
-        Returns False if the index cannot be updated this way: too many memories changed, a text is damaged, or a memory
-        was erased. An erased memory leaves no version.
-        """
-        if not self._newest:
+    def _follow(self, index: Index, snapshot: Snapshot, newest: str) -> bool:
+        """Apply the versions since the last update. Returns False if the index does not have the memories then."""
+        few = int(len(index.numbers) * _FEW) + 1
+        if not self._newest or newest < self._newest:  # the database may have been restored from a backup
             return False
-        few = int(self._index.memories * _FEW) + 1
         changed = list(snapshot.versions(after=self._newest, limit=few + 1))
         if len(changed) > few:
             return False
-        ids = dict.fromkeys(version.memory_id for version in changed)
         try:
-            present = {each: memory for each in ids if (memory := snapshot.find(each)) is not None}
-            fresh = [document_of(each, snapshot.text(each.version_id) or b"") for each in present.values()]
+            present = [snapshot.find(each) for each in {version.memory_id for version in changed}]
+            fresh = [document_of(each, snapshot.version(each.version_id)[1]) for each in present if each is not None]
         except Damaged:
             return False
-        self._replace(ids, fresh)
-        return self._index.memories == snapshot.usage().memories
-
-    def _compare(self, snapshot: Snapshot, progress: ReportIndexed) -> tuple[str, ...]:
-        """Update the index: compare its memories with those of the snapshot. Return the paths of damaged memories."""
-        index = self._index
-        memories = {memory.id: memory for memory in snapshot.memories(ROOT)}
-        known = index.version_ids()
-        gone = [each for each in known if each not in memories]
-        stale = [each for each, memory in memories.items() if known.get(each) != memory.version_id]
-        if len(stale) > _FEW * len(memories):
-            fresh, damaged = all_documents(snapshot)
-            self._build(fresh, progress)
-            return damaged
-        damaged_paths: list[str] = []
-        documents: list[Document] = []
-        for each in stale:
-            try:
-                documents.append(document_of(memories[each], snapshot.text(memories[each].version_id) or b""))
-            except Damaged as error:
-                if error.is_outdated:
-                    raise
-                damaged_paths.append(memories[each].path)
-        self._replace([*gone, *stale], documents)
-        return tuple(sorted(damaged_paths))
-
-    def _build(self, documents: list[Document], progress: ReportIndexed) -> None:
-        index = Index()
-        for number, document in enumerate(documents, 1):
-            index.add(document, counted(document.path, document.text))
-            if progress is not None and number % _REPORTED == 0:
-                progress(number)
-            if number % _LARGE == 0:
-                _log.info("indexed %d of %d memories", number, len(documents))
-        self._index = index
-
-    def _replace(self, ids: Iterable[str], documents: list[Document]) -> None:
-        for each in ids:
-            self._index.remove(each)
-        for document in documents:
-            self._index.add(document, counted(document.path, document.text))
+        _replace(index, (version.memory_id for version in changed), fresh)
+        usage = snapshot.state.usage  # a memory that was erased leaves no version
+        return (len(index.numbers), index.size) == (usage.memories, usage.size_bytes)
 
 
-def _both(first: Admit | None, second: Admit) -> Admit:
-    return second if first is None else lambda document: first(document) and second(document)
+def _built(snapshot: Snapshot, languages: Sequence[str], progress: ReportIndexed) -> tuple[Index, tuple[str, ...]]:
+    documents, damaged = all_documents(snapshot)
+    return index_of(documents, languages, progress), damaged
 
 
-def _hidden(index: Index, doubts: Doubts | None) -> Iterator[int]:
-    if doubts is None:
-        return
-    for number in index.marked(doubts.key, doubts.is_doubted):
-        document = index.documents[number]
-        if document is not None and not doubts.shows(document):
-            yield number
+def _compared(
+    index: Index, snapshot: Snapshot, languages: Sequence[str], progress: ReportIndexed
+) -> tuple[Index, tuple[str, ...]]:
+    """Bring an index to the state of a snapshot, by the ids of the versions in both."""
+    memories = {memory.id: memory for memory, _ in snapshot.list(ROOT)}
+    known = {each: index.documents[number].version_id for each, number in index.numbers.items()}
+    stale = [memory for each, memory in memories.items() if known.get(each) != memory.version_id]
+    if len(stale) > _FEW * len(memories):
+        return _built(snapshot, languages, progress)
+    damaged: list[str] = []
+    fresh: list[Document] = []
+    for memory in stale:
+        try:
+            fresh.append(document_of(memory, snapshot.version(memory.version_id)[1]))
+        except Damaged as error:
+            if error.is_outdated:
+                raise
+            damaged.append(memory.path)
+    gone = known.keys() - memories.keys()
+    _replace(index, [*gone, *(memory.id for memory in stale)], fresh)
+    return index, tuple(sorted(damaged))
 
 
-def scanned(
-    documents: list[Document],
-    query: Query | Literal,
-    limit: int | None,
-    languages: tuple[str, ...] = (),
-    *,
-    admit: Admit | None = None,
-    sees: Admit | None = None,
-    statistics: Statistics | None = None,
-) -> Results:
-    """Search documents without an index."""
-    if isinstance(query, Query):
-        return Scan(documents, query, languages).results(limit, statistics=statistics, admit=admit, sees=sees)
-    return search_literal(query, [each for each in documents if admit is None or admit(each)], limit=limit)
+def _replace(index: Index, ids: Iterable[str], documents: Iterable[Document]) -> None:
+    for each in ids:
+        index.remove(each)
+    for document in documents:
+        index.add(document)
 
 
 def all_documents(snapshot: Snapshot) -> tuple[list[Document], tuple[str, ...]]:
     """Return all readable memories as documents, and the paths of the damaged memories."""
+    documents: list[Document] = []
     damaged: list[str] = []
-    return list(_documents(snapshot, damaged)), tuple(damaged)
-
-
-def _documents(snapshot: Snapshot, damaged: list[str]) -> Iterator[Document]:
     for memory, data in readable_texts(snapshot):
         try:
             if data is not None:
-                yield document_of(memory, data)
+                documents.append(document_of(memory, data))
                 continue
         except Damaged:  # the text is not UTF-8
             pass
         damaged.append(memory.path)
+    return documents, tuple(damaged)
 
 
-def document_of(memory: Memory, data: bytes) -> Document:
+def document_of(memory: Memory, data: bytes | None) -> Document:
     """Return the document for a memory. Raises `Damaged` if the bytes are not UTF-8."""
+    data = data or b""
     decoded(data, path=memory.path)
     return Document(memory.path, data, memory.updated_at, memory.id, memory.version_id, memory.provenance_text)
 

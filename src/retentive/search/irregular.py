@@ -5,6 +5,7 @@ Forms that are usually a different word or a name, such as `rose`, `bore` and `g
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 _FORMS = """\
@@ -33,6 +34,6 @@ def _families() -> dict[str, tuple[str, ...]]:
     return {form: family for family in families for form in family}
 
 
-def irregular_forms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+def irregular_forms(word: str, languages: Sequence[str]) -> tuple[str, ...]:
     """Return the folded word and, if English is one of the languages, its irregular forms."""
     return (word, *_families().get(word, ())) if "english" in languages else (word,)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from retentive.errors import InvalidInput
-from retentive.search.analysis import normal
+from retentive.search.analysis import normal, words_of
 from retentive.search.results import Document
 from retentive.values.paths import ROOT
 from retentive.values.patterns import check_path_pattern, covers, matches_actor
@@ -97,7 +97,7 @@ def parse_query(text: str, parse_time: ParseTime, *, within: Iterable[str] = ())
     rest = _PHRASE.sub(lambda found: _kept(signed["-" if found[1] == "-" else ""], found[1], found[2]), rest)
     words: dict[str, list[str]] = {"+": [], "-": []}
     rest = _SIGNED.sub(lambda found: _kept(words[found[1]], found[1], found[2]), rest)
-    if not re.search(r"\w", rest):
+    if not words_of(rest):
         raise InvalidInput("the query has only excluded words or operators; enter at least one word to find")
     return Query(
         normal(rest),

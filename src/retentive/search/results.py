@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import SupportsIndex, TypeAlias, overload
@@ -89,14 +89,14 @@ class Results:
 
     The hits can be iterated, counted (`len`) and indexed, also with a slice. `total` may be larger than their number.
     `damaged` has the paths of memories that could not be searched, because their texts are damaged. `unknown` has the
-    words of a ranked query that occur in no memory, each with similar words that do occur. `relaxed` is True if no
-    memory contains all phrases of the query; then the words of the phrases were searched instead.
+    words of a ranked query that occur in no memory. `relaxed` is True if no memory contains all phrases of the query;
+    then the words of the phrases were searched instead.
     """
 
     hits: tuple[Hit, ...]
     total: int
     damaged: tuple[str, ...] = ()
-    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
     relaxed: bool = False
 
     def __repr__(self) -> str:
@@ -116,13 +116,10 @@ class Results:
         return self.hits[at]
 
 
-def unknown_everywhere(found: Sequence[Results]) -> dict[str, tuple[str, ...]]:
-    """Return the query words that occur in no store, each with at most three similar words from the stores."""
-    if not found:
-        return {}
-    first, *others = (each.unknown for each in found)
-    shared = [word for word in first if all(word in each for each in others)]
-    return {word: tuple(dict.fromkeys(near for each in (first, *others) for near in each[word]))[:3] for word in shared}
+def unknown_everywhere(found: Sequence[Results]) -> tuple[str, ...]:
+    """Return the query words that occur in no store."""
+    first, *others = found or [Results((), 0)]
+    return tuple(word for word in first.unknown if all(word in each.unknown for each in others))
 
 
 _UNITS = (("year", 365 * 86_400), ("month", 30 * 86_400), ("day", 86_400), ("hour", 3_600), ("minute", 60))

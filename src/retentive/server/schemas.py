@@ -227,7 +227,7 @@ SCHEMAS: Mapping[str, JsonSchema] = {
         data=array(ref("search_result")),
         next_page={"type": "null"},
         total=NUMBER,
-        unknown_words=map_of(array(TEXT)),
+        unknown_words=array(TEXT),
         damaged_paths=array(TEXT),
         relaxed=FLAG,
     ),

@@ -7,7 +7,6 @@ from retentive.store.memory_store import (
     hiding_history,
     limited_to,
     recording_key,
-    search_once,
 )
 
-__all__ = ["MemoryStore", "core_of", "for_request", "hiding_history", "limited_to", "recording_key", "search_once"]
+__all__ = ["MemoryStore", "core_of", "for_request", "hiding_history", "limited_to", "recording_key"]

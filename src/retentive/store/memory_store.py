@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from retentive.engine.handlers import RunCommand, RunView
 from retentive.engine.memories import Memories
@@ -394,16 +394,6 @@ class MemoryStore(Memories):
         from retentive.history.scan import scan  # noqa: PLC0415 - see above
 
         return scan(self._core, actor, redact=redact, history=history, likely=likely, **origin).findings
-
-
-def search_once(store: MemoryStore, query: str, **options: Any) -> Results:
-    """Search like `MemoryStore.search`, but without building an index. Use it in a process that searches only once."""
-    from retentive.history.searching import StoreSearch  # noqa: PLC0415 - see above
-
-    core = core_of(store)
-    with core.checking("search"):
-        options["under"] = core.parsed(options.get("under", ROOT)).text
-    return StoreSearch(query, **options, is_single=True).run(core, None, core.found)
 
 
 def core_of(store: MemoryStore) -> StoreCore:

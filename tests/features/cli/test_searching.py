@@ -102,7 +102,7 @@ def test_json_has_the_spans_of_matches(location: str) -> None:
     with retentive.open(location) as opened:
         assert opened.store().load(hit["path"])[0].version_id == hit["version_id"]
     limited = json.loads(here(location, "search", "refund", "--json", "-n", "0").stdout)
-    assert limited == {"total": 3, "hits": [], "damaged": [], "unknown": {}, "relaxed": False}
+    assert limited == {"total": 3, "hits": [], "damaged": [], "unknown": [], "relaxed": False}
 
 
 @pytest.mark.parametrize("arguments", [(), ("",), ("--regex", "("), ("x", "--under", "/etc"), ("x", "--path", "notes")])

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from retentive import MemoryStore, Retentive
 from retentive.engine.trust.levels import LEVELS, TRUSTED
 from retentive.engine.trust.overlay import Assessment
-from retentive.history.searching import StoreSearch
 from retentive.review.trust import DoubtedMemory
-from retentive.search.results import Results
 from retentive.store import core_of
 from support.places import opened
 
@@ -57,10 +55,9 @@ def stores(draw: st.DrawFn) -> tuple[list[tuple[int, str, str, str | None]], dic
 def test_doubted_memories_are_those_of_a_look_at_each(
     place: Retentive, given: tuple[list[tuple[int, str, str, str | None]], dict[str, object], set[int]], limit: int
 ) -> None:
-    """By whatever patterns, in whatever characters, after confirmations, as a list or page by page; and in searches."""
+    """By whatever patterns, in whatever characters, after confirmations, as a list or page by page."""
     changes, chosen, confirmed = given
     store = place.store(f"s{next(_numbers)}")
-    ranked(store)  # an index that follows the changes
     for number, text, actor, source in changes:
         store.write(f"/memories/{number}.md", f"{text} {number}\n", actor=actor, source=source)
     store.change_settings(chosen)
@@ -75,17 +72,8 @@ def test_doubted_memories_are_those_of_a_look_at_each(
         assert len(page.items) <= limit
         pages += page.items
     assert pages == store.trust.doubted()
-    for who in (None, "user:b", "user:ann"):
-        assert ranked(store, who) == ranked(store, who, must_scan=True)
 
 
 def _looked_at(store: MemoryStore, assessed: Assessment) -> list[tuple[str, str]]:
     memories = core_of(store).read(lambda found: list(found.memories("/memories")))
     return [(each.path, assessed.level(each)) for each in memories if assessed.level(each) != TRUSTED]
-
-
-def ranked(store: MemoryStore, actor: str | None = None, *, must_scan: bool = False) -> Results:
-    """Results for words of which some are in all memories, and one is in none."""
-    core = core_of(store)
-    search = StoreSearch("apple pear -red aple", must_scan=must_scan)
-    return search.run(core, actor, lambda read: core.result_of(read, actor))

@@ -50,7 +50,7 @@ LAYERS: list[set[str]] = [
     {"__main__"},
 ]
 DRIVERS = {
-    "sqlite3": {"storage/sqlite/connection.py"},
+    "sqlite3": {"storage/sqlite/connection.py", "search/index.py"},
     "psycopg": {"storage/server/postgresql"},
     "pymysql": {"storage/server/mariadb.py"},
     "obstore": {"storage/objects"},

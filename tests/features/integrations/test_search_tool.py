@@ -36,13 +36,13 @@ TEXTS = {
 FOUND = """\
 3 of 3 memories, best first:
 
-/memories/refunds.md (score 0.17, changed just now)
+/memories/refunds.md (score 0.20, changed just now)
 4: refund
 5: refund
 6: refund
 [2 more lines match]
 
-/memories/team/rules.md (score 0.13, changed just now)
+/memories/team/rules.md (score 0.15, changed just now)
 1: Ask before a REFUND.\r
 
 /memories/team/refund/other.md (score 0.11, changed just now): only its path matches
@@ -175,7 +175,7 @@ def test_the_function_accepts_objects_and_json(store: MemoryStore) -> None:
 def test_the_number_of_omitted_matches_is_shown(store: MemoryStore, limit: object) -> None:
     assert search_reply(store, {"query": "refund", "path": "/memories/team/", "limit": limit}).text == (
         "1 of 2 memories below /memories/team, best first:\n\n"
-        "/memories/team/rules.md (score 0.13, changed just now)\n1: Ask before a REFUND.\r\n\n"
+        "/memories/team/rules.md (score 0.15, changed just now)\n1: Ask before a REFUND.\r\n\n"
         "[Next: view /memories/team/rules.md with view_range [1, 16], or without it.]\n"
         "[1 more. To see them, use more exact words, or a `path`, or a higher `limit`.]"
     )

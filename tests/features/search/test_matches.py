@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import retentive
 from retentive import MemoryStore
-from retentive.store import search_once
 from support.profiles import sized
 
 VOCABULARY = [
@@ -60,7 +59,7 @@ def place() -> Iterator[retentive.Retentive]:
 def test_a_memory_is_found_if_a_term_of_the_query_is_in_it(
     place: retentive.Retentive, texts: dict[str, str], query: str
 ) -> None:
-    """In the index, in a scan, in the versions, and at an earlier moment."""
+    """In the index, in the versions, and at an earlier moment."""
     store = place.store()
     store.clear()
     before = {each.id for each in store.versions()}
@@ -69,7 +68,6 @@ def test_a_memory_is_found_if_a_term_of_the_query_is_in_it(
     wanted = all_forms(query)
     expected = {f"/memories/{name}" for name, text in texts.items() if all_forms(f"{name} {text}") & wanted}
     assert paths(store, query) == expected
-    assert {hit.path for hit in search_once(store, query, limit=None).hits} == expected
     assert paths(store, query, at=store.versions(limit=1)[0].id) == expected
     hits = store.search(query, limit=None, history=True).hits
     assert {hit.path for hit in hits if hit.version_id not in before} == expected

@@ -47,11 +47,6 @@ def word(number: int) -> str:
     return f"z{vowels[number % 5]}{others[number % 6]}{vowels[number // 5 % 5]}{others[number // 6 % 6]}umo"
 
 
-def mistyped(known: str) -> str:
-    """The word with two letters swapped."""
-    return known[:-3] + known[-2] + known[-3] + known[-1]
-
-
 class Words:
     """Actions on a store, and the words that they made visible or hid."""
 
@@ -141,17 +136,16 @@ class Words:
 
 
 def shown(results: Results) -> set[str]:
-    """Words in results, in their snippets and among the similar words."""
+    """Words in results and in their snippets."""
     texts = [snippet.text for hit in results.hits for snippet in hit.snippets]
     texts += [heading for hit in results.hits for snippet in hit.snippets for heading in snippet.headings]
-    texts += [near for similar in results.unknown.values() for near in similar]
     return {known for text in texts for known in _WORD.findall(text)}
 
 
 def searches(words: Words, who: str) -> Iterator[tuple[Search, Results]]:
-    """Results of each kind of search, for all words at once, for mistyped words, and for a word of all memories."""
+    """Results of each kind of search, for all words at once and for a word of all memories."""
     store, every = words.store, list(words.authors)
-    every_word, wrong = "common " + " ".join(every), [*map(mistyped, every), " ".join(map(mistyped, every))]
+    every_word = "common " + " ".join(every)
     now, proposed = words.now(who), words.proposed(who)
     kinds = [
         Search(every_word, now, is_exact=True),
@@ -159,14 +153,7 @@ def searches(words: Words, who: str) -> Iterator[tuple[Search, Results]]:
         Search("common", now, {"mode": "all"}, is_exact=True),
         Search("common|" + "|".join(every), now, {"regex": True}, is_exact=True),
         Search(every_word, words.in_versions(who), {"history": True}),
-        Search(wrong[-1], words.in_versions(who), {"history": True}),
-        *(Search(each, now) for each in wrong),
-        *(Search(f"{each} is:proposed", proposed) for each in wrong[-1:]),
-        *(
-            Search(query, words.at(each.id, who), {"at": each.id})
-            for each in store.versions()[::3]
-            for query in (every_word, wrong[-1])
-        ),
+        *(Search(every_word, words.at(each.id, who), {"at": each.id}) for each in store.versions()[::3]),
     ]
     for kind in kinds:
         yield kind, store.search(kind.query, limit=None, actor=who, **kind.options)

@@ -55,9 +55,9 @@ def test_a_search_of_the_past(api: Api, store: MemoryStore, at: str) -> None:
     assert api.post(f"{at}/search", {"query": "Lisbon", "history": True, "at": first}).status == 400
 
 
-def test_unknown_words_have_similar_ones(api: Api, store: MemoryStore, at: str) -> None:
+def test_unknown_words_are_named(api: Api, store: MemoryStore, at: str) -> None:
     store.create(A, "Ann flew to Lisbon.\n")
-    assert api.post(f"{at}/search", {"query": "Lisbom"}).body["unknown_words"] == {"Lisbom": ["lisbon"]}
+    assert api.post(f"{at}/search", {"query": "Lisbom"}).body["unknown_words"] == ["Lisbom"]
 
 
 @pytest.mark.parametrize("query", ["", "x" * 5_000, 7, None])

@@ -52,7 +52,7 @@ def search_memories(
         "data": [_result(store, hit) for hit in found.hits],
         "next_page": None,
         "total": found.total,
-        "unknown_words": {word: list(near) for word, near in found.unknown.items()},
+        "unknown_words": list(found.unknown),
         "damaged_paths": [api_path(path) for path in found.damaged],
         "relaxed": found.relaxed,
     }

@@ -167,8 +167,7 @@ class RunView(ReadOperation[Viewed]):
             entry = snapshot.get(path.text)
             if entry.memory is not None:
                 page = page_of(self.command, entry, settings)
-                assessed = Assessment(snapshot, settings, None)
-                doubted = bool(settings.trust) and bool(assessed.open_contributors(entry.memory))
+                doubted = bool(settings.trust) and _is_doubted(snapshot, settings, entry.memory)
                 return Viewed(entry.memory, page, is_unconfirmed=doubted)
             if not entry.below:
                 raise Refused("view_missing")
@@ -186,6 +185,10 @@ class RunView(ReadOperation[Viewed]):
         if cache is not None:
             cache.add(made, *key)
         return made
+
+
+def _is_doubted(snapshot: Snapshot, settings: Settings, memory: Memory) -> bool:
+    return bool(Assessment(snapshot, settings, None).open_contributors(memory))
 
 
 def page_of(command: View, entry: Entry, settings: Settings) -> TextPage:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import IO, Any, Literal, TypeAlias, Unpack, cast, get_args
+from typing import IO, Any, Literal, TypeAlias, Unpack, get_args
 
-from retentive.engine.guarded_writer import GuardedWriter
+from retentive.engine.guard import Guard
 from retentive.engine.handlers import check_free
-from retentive.engine.operation import RolledBack, WriteOperation
-from retentive.errors import InvalidInput, Refused, RetentiveError
+from retentive.engine.operation import DryRun, Outcome, Plan, Write
+from retentive.engine.pending import Pending
+from retentive.errors import InvalidInput, Refused
 from retentive.remote import remote_store
-from retentive.storage.contract import Actor, Transaction
+from retentive.storage.contract import Actor, Snapshot
 from retentive.store import MemoryStore, core_of
 from retentive.transfer.archive_writer import TransferProgress, spool
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.sources import Item, Source, left_out
 from retentive.values.paths import ROOT, MemoryPath, is_editor_file, visible_path
 from retentive.values.provenance import Origin, origin_of
+from retentive.values.records import Recorded
 from retentive.values.replies import Replies
 from retentive.values.text import is_text
 
@@ -58,7 +60,7 @@ class ReadyFile:
 
 
 @dataclass(frozen=True, slots=True)
-class ImportFiles(WriteOperation[list[FileOutcome]]):
+class ImportFiles(Write[list[FileOutcome]]):
     """Write files as memories in one transaction.
 
     Every rule about writing applies. A refused file does not stop the others.
@@ -69,7 +71,6 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
     texts: IO[bytes] = field(repr=False)
     under: str
     overwrite: bool
-    dry_run: bool
     replies: Replies
     refused: tuple[tuple[ReadyFile, FileOutcome], ...] = ()  # files that storage has refused in this import
 
@@ -77,74 +78,65 @@ class ImportFiles(WriteOperation[list[FileOutcome]]):
         """Return the directory into which the files are imported."""
         return (self.under,)
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> list[FileOutcome]:
-        """Write the files, and return the outcome for each. A dry run raises `RolledBack` with these outcomes."""
-        outcomes = [*(one for _, one in self.refused), *(self._one(one, tx, writer) for one in self.files)]
-        if self.dry_run:
-            raise RolledBack(outcomes)
-        return outcomes
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[list[FileOutcome]]:
+        """Decide each file over the files before it, and return the outcome for each."""
+        after = Pending(view)
+        outcomes = [*(outcome for _, outcome in self.refused), *(self._one(one, after, guard) for one in self.files)]
+        return Plan(outcomes, after.changes)
 
-    def without(self, error: RetentiveError) -> ImportFiles | None:
-        """Return the same import without the file that storage refused."""
-        if not isinstance(error, Refused) or not self.files:
-            return None
-        at = str(error.values.get("path", ""))
-        bad = tuple(one for one in self.files if one.path.text == at) or self.files[:1]
+    def without(self, error: Refused) -> ImportFiles:
+        """Return the same import without the file that storage refused, or without all if the refusal is not of one."""
+        at, is_of_file = str(error.values.get("path", "")), error.key == "too_large_to_keep"
+        bad = tuple(one for one in self.files if one.path.text == at) or self.files[: 1 if is_of_file else None]
         files = tuple(one for one in self.files if one not in bad)
         refused = (*self.refused, *((one, _refused(one, error, self.replies)) for one in bad))
         return replace(self, files=files, refused=refused)
 
-    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
-        """Return the number, the outcome and the reason of each file, for the idempotency record.
-
-        The path of the file is removed from the reason.
-        """
+    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
+        """Return the number, the outcome and the reason of each file, without the path of the file."""
         files = (*(one for one, _ in self.refused), *self.files)
-        pairs = zip(files, result, strict=True)
+        pairs = zip(files, outcome.value(), strict=True)
         return {"files": [[one.number, _BECAME.index(it.became), *_without_path(it.why, one)] for one, it in pairs]}
 
-    def again(self, kept: Mapping[str, Any], tx: Transaction) -> list[FileOutcome]:
+    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> list[FileOutcome]:
         """Return the outcomes of the first attempt.
 
         The repeated request sends the files again. Names and paths are taken from these files.
         """
         files = {one.number: one for one in self.files}
         outcomes: list[FileOutcome] = []
-        for number, code, *parts in kept["files"]:
+        for number, code, *parts in facts["files"]:
             one, became = files[number], _BECAME[code]
             path = None if became in {"refused", "left"} else one.path.text
             outcomes.append(FileOutcome(one.name, path, became, _with_path(parts, one)))
         return outcomes
 
-    def _one(self, one: ReadyFile, tx: Transaction, writer: GuardedWriter) -> FileOutcome:
+    def _one(self, one: ReadyFile, view: Pending, guard: Guard) -> FileOutcome:
         path, text = one.path, one.text(self.texts)
         try:
-            if one.is_of_editor and tx.get(path.text).memory is None:
+            entry = view.get(path.text)
+            if one.is_of_editor and entry.memory is None:
                 return FileOutcome(one.name, None, "left", _OF_EDITOR)
-            writer.check_name(path)
-            writer.check(path)
-            entry = tx.get(path.text)
+            guard.check_name(path)
+            guard.check(path)
             if entry.memory is not None and entry.data == text.encode():
                 return FileOutcome(one.name, path.text, "same")
             if entry.memory is not None and not self.overwrite:
                 return FileOutcome(one.name, path.text, "exists")
             check_free(entry)
-            written = writer.put(entry, path, text)
+            guarded = guard.put(view, entry, path, text)
         except Refused as refusal:
-            if refusal.key == "too_large_to_keep":  # storage refused the text, and may have rolled back all changes
-                raise
             return _refused(one, refusal, self.replies)
-        notes = [self.replies.phrase(note.key, note.values) for note in written.notes if written.altered]
-        became: Became = "created" if entry.memory is None else "replaced"
-        if entry.data is not None and written.text.encode() == entry.data:
-            became = "same"
+        view.add(guarded.changes)
+        notes = [self.replies.phrase(note.key, note.values) for note in guarded.notes if guarded.altered]
+        became: Became = "created" if entry.memory is None else "replaced" if guarded.changes else "same"
         return FileOutcome(one.name, path.text, became, " ".join(notes) or None)
 
 
 class Import:
     """Import of files into the directory `under` of a memory store.
 
-    All files are written in one transaction. With `dry_run`, the transaction is rolled back at its end. The provenance
+    All files are written in one transaction. With `dry_run`, nothing is written. The provenance
     of each change has the `source` and the `session`. If changes by the actor need a review, the import
     becomes a proposal, and `is_proposed` is True after the run. For a memory store on a server, the actor is the actor
     of the requests.
@@ -222,14 +214,17 @@ class Import:
                 remote, ready, texts, self._under, overwrite=self._overwrite, dry_run=self._dry_run, **self._origin
             )
             return outcomes
-        operation = ImportFiles(ready, texts, self._under, self._overwrite, self._dry_run, self._store.replies)
+        operation = ImportFiles(ready, texts, self._under, self._overwrite, self._store.replies)
         core = core_of(self._store)
-        try:
-            outcome = core.run(operation, core.invocation(self._actor, **self._origin))
-            self.is_proposed = outcome.proposed
-            return outcome.value()
-        except RolledBack as dry:
-            return cast("list[FileOutcome]", dry.result)
+        call = core.invocation(self._actor, **self._origin)
+        if self._dry_run:
+            return core.run(DryRun(operation), call).value()
+        outcome = core.run(operation, call)
+        while operation.files and isinstance(outcome.error, Refused):  # storage refused a file; import the others
+            operation = operation.without(outcome.error)
+            outcome = core.run(operation, call)
+        self.is_proposed = outcome.proposed
+        return outcome.value()
 
 
 _OF_EDITOR = "a temporary or backup file of an editor"

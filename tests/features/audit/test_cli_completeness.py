@@ -324,8 +324,8 @@ def test_a_sweep_that_prunes_leaves_one_entry(scene: Scene) -> None:
         assert swept.versions_pruned == json.loads(list(store.audit.export())[-1])["pruned"]
 
 
-def test_an_import_leaves_one_entry_if_storage_refuses_files(scene: Scene) -> None:
-    """SQLite is limited to texts of 30,000 bytes here. The files below this size are imported."""
+def test_an_import_leaves_an_entry_for_each_file_that_storage_refuses(scene: Scene) -> None:
+    """SQLite is limited to texts of 30,000 bytes here. The files below this size are imported in the last attempt."""
     for name in ("a.md", "c.md"):
         (scene.directory / "files" / name).write_text("x" * 40_000)
     with retentive.open(scene.at, audit=True, sweep=False) as place:
@@ -335,12 +335,13 @@ def test_an_import_leaves_one_entry_if_storage_refuses_files(scene: Scene) -> No
         place.backend._writer.connection._raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 30_000)  # type: ignore[attr-defined]
         outcomes = list(Import(store, under="/memories/in").run(DirectorySource(str(scene.directory / "files"))))
         assert sorted(outcome.became for outcome in outcomes) == ["created", "refused", "refused"]
-        (entry,) = list(store.audit.entries())[before:]
-        assert (entry.operation, entry.outcome, entry.change_count) == ("import", "ok", 1)
+        entries = [(entry.operation, entry.outcome, entry.change_count) for entry in store.audit.entries()][before:]
+        assert entries == [("import", "too_large", 0), ("import", "too_large", 0), ("import", "ok", 1)]
         assert store.read("/memories/in/f.md") == "imported"
         (scene.directory / "files" / "f.md").unlink()
         assert len(list(Import(store, under="/memories/in").run(DirectorySource(str(scene.directory / "files"))))) == 2
-        assert len(list(store.audit.entries())) == before + 3  # `text` has an entry too
+        outcomes = [entry.outcome for entry in store.audit.entries()][before + 3 :]
+        assert outcomes == ["ok", "too_large", "too_large", "ok"]  # `text` has an entry too
 
 
 def test_opening_sweeps_without_an_entry_if_nothing_expires(scene: Scene) -> None:

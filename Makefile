@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run demo test test-sample test-long test-full test-clusters test-frameworks test-image test-file-systems \
 	test-extras test-lowest test-packages newest-python lint types audit fuzz format docs bundles release \
-	bench looks clean
+	bench clean
 
 # A server, and an agent that uses it. On a terminal the server goes on until Ctrl-C.
 run: $(DEMO)
@@ -118,10 +118,6 @@ docs: $(STAMP)
 	PYTHONPATH=src:tests $(BIN)/python -m docs.platforms
 	$(BIN)/python -m retentive.server.openapi > docs/openapi.new && mv docs/openapi.new docs/openapi.json
 	$(BIN)/python -m retentive.server.reference > docs/http.new && mv docs/http.new docs/http-api.md
-
-# New baselines for the pictures of the console, after a wanted change of its looks. Needs Chromium and DejaVu fonts.
-looks: $(STAMP)
-	RETENTIVE_LOOKS=renew RETENTIVE_PROFILE=long $(BIN)/python -m pytest tests/features/console/test_looks_browser.py
 
 # The documentation site, in dist/site; any server of static files can serve it.
 site: $(STAMP)

@@ -7,9 +7,9 @@ import gzip
 import hashlib
 import re
 import runpy
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
@@ -18,18 +18,10 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.console import live, rows
-from retentive.console.live import SIGNED_OUT, Live
-from retentive.console.rows import LiveRow, Position, WantedRows, Window
+from retentive.console import live
 from retentive.console.sessions import IDLE_S, InProcess, Sessions
 from retentive.console.visible import is_hidden
-from retentive.console.visits import LiveChanges
 from retentive.console.web import Console, console
-from retentive.engine.operation import Read
-from retentive.server.events import Hub
-from retentive.server.workers import Workers
-from retentive.storage.contract import Snapshot
-from retentive.store import core_of
 from support import hostile
 from support.console import Person, Seen
 from support.http_api import Api, serving
@@ -308,56 +300,6 @@ def test_signing_out_ends_the_streams_of_the_sign_in_at_once(gated: Gated) -> No
     other.close()
 
 
-def test_many_changes_are_one_message(gated: Gated) -> None:
-    """While a page pauses, all changes wait, and then come together."""
-    api, store, gate = gated.api, gated.store, gated.gate
-    person = Person(api)
-    store.create("/memories/first.md", "")
-    with person.streaming(f"/console/s/{store.id}/events?after=0") as stream:
-        first = stream.next()
-        assert first is not None
-        assert revisions(first.data) == ["1"]
-        store.change_settings({"max_memories": 500})
-        for number in range(30):
-            store.create(f"/memories/{number}.md", "")
-            if number % 10 == 9:  # wait until all of them have been read
-                with person.streaming(f"/console/s/{store.id}/events?after={number + 1}") as other:
-                    assert other.next() is not None
-        gate.set()
-        found = [stream.next(), stream.next()]
-    assert [(each and each.name) for each in found] == ["", "changed"]
-    assert found[0] is not None
-    assert revisions(found[0].data) == [str(number) for number in range(31, 1, -1)]
-    person.close()
-
-
-def test_a_send_has_at_most_three_messages_and_two_hundred_rows(store: MemoryStore) -> None:
-    """So with the pause of a second after it, and the end of a sign-in, a page gets at most four a second."""
-    assert live.GAP_S == 1.0
-    store.create("/memories/x.md", "")
-    versions = (replace(store.versions()[0], revision=number) for number in range(900, 400, -1))
-    lines = tuple(LiveRow(each, lambda version: f"row {version.revision}") for each in versions)
-    found = Window(900, lines, 400, (("1", "settings"), ("2", "proposed")))
-    sent = rows.messages(found, Position(0, ""), WantedRows(waiting=True), str)
-    assert [b"event: " in each for each in sent] == [False, True, True]
-    assert sent[0].count(b"data: row") == rows.ROWS
-    assert sent[0].endswith(b"data: row 701\ndata: None\n\n")
-    (only,) = rows.messages(found, Position(500, "2"), WantedRows(), str)
-    assert only.endswith(b"data: row 701\ndata: 200\n\n")
-    assert rows.messages(found, Position(900, "2"), WantedRows(waiting=True), str) == []
-
-
-@pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "a\rb", "a\n\nb\n", "\nid: 9\nevent: x", "a\u2028b\x0bc\x85d"])
-def test_each_line_of_a_message_is_data(text: str) -> None:
-    """Read by the rules of server-sent events, a text has its lines, and is no other field."""
-    raw = rows.message(7, text).decode()
-    lines = raw.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    assert lines[0] == "id: 7"
-    assert all(line.startswith("data: ") for line in lines[1:-2])
-    assert lines[-2:] == ["", ""]
-    assert "\n".join(line[6:] for line in lines[1:-2]) == text.replace("\r\n", "\n").replace("\r", "\n")
-
-
 def test_hostile_rows_have_no_element_or_field_of_a_payload(person: Person, api: Api) -> None:
     """Paths, actors, integrations and sessions of the corpus."""
     store = api.place.opened.store("hostile rows")
@@ -375,83 +317,6 @@ def test_hostile_rows_have_no_element_or_field_of_a_payload(person: Person, api:
     assert not [char for char in page.text if is_hidden(char)]
     assert len(revisions(found.data)) >= count
     assert page.body.count("window.pwned") >= 2 * count
-
-
-def test_fifty_pages_cost_one_reader(api: Api, store: MemoryStore) -> None:
-    """A change is read once or, at the start, a few times, and each page gets its row."""
-    workers, reads = Workers(), list[str]()
-    sessions = Sessions(api.place.keys, InProcess())
-    token = sessions.begin(api.place.keys.create("x").record)
-
-    def run(work: Callable[[], T]) -> Awaitable[T]:
-        reads.append(getattr(work, "func", work).__name__)
-        return workers.run(work)
-
-    async def watch() -> list[bytes]:
-        made = Live(Hub(run), run, sessions, sleep=lambda _: asyncio.sleep(0))
-        streams = [made.stream(LiveChanges(store, WantedRows(), 0), token) for _ in range(50)]
-        assert [await anext(each) for each in streams] == [live.CONNECTED] * 50
-        begun = await asyncio.gather(*map(anext, streams))
-        assert len({*begun}) == 1
-        reads.clear()
-        await asyncio.to_thread(store.create, "/memories/one.md", "")
-        found = await asyncio.gather(*map(anext, streams))
-        for each in streams:
-            await each.aclose()
-        return found
-
-    found = asyncio.run(watch())
-    workers.close()
-    assert all(b"/memories/one.md" in each for each in found)
-    assert reads.count("_read") <= 3
-
-
-def test_a_quiet_stream_has_comments_and_ends_with_the_sign_in(api: Api, store: MemoryStore) -> None:
-    """Without any change, too."""
-    workers = Workers()
-    sessions = Sessions(api.place.keys, InProcess())
-    token = sessions.begin(api.place.keys.create("x").record)
-
-    async def watch() -> list[bytes]:
-        made = Live(Hub(workers.run), workers.run, sessions, keep_alive_s=0.001, check_s=0.001)
-        stream = made.stream(LiveChanges(store, WantedRows(), revision_of(store)), token)
-        found = [await anext(stream), await anext(stream), await anext(stream)]
-        sessions.end(token)
-        return [*found, *[each async for each in stream if each != live.KEEP_ALIVE]]
-
-    assert asyncio.run(watch()) == [live.CONNECTED, live.KEEP_ALIVE, live.KEEP_ALIVE, SIGNED_OUT]
-    workers.close()
-
-
-def test_a_window_keeps_the_newest_changes(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its rows are those of one that is read anew, and a page that missed more gets the newest and a link."""
-    monkeypatch.setattr(rows, "KEPT", 3)
-
-    def window(before: Window | None = None) -> Window:
-        def work(snapshot: Snapshot) -> Window:
-            return rows.window(snapshot, str) if before is None else rows.moved(snapshot, before, str)
-
-        return core_of(store).peek(Read("feed", work))
-
-    shown, known = revision_of(store), window()
-    assert window(known) is known
-    for number in range(8):
-        store.create(f"/memories/{number}.md", "")
-        if number % 3 == 0:
-            store.change_settings({"max_memories": 100 + number})
-        if number == 5:
-            store.history.redact(store.versions(A)[-1].id)
-        if number % 2 == 0:
-            known = window(known)
-            assert known == window()
-    assert [each.version.revision for each in known.rows] == sorted(
-        (each.version.revision for each in known.rows), reverse=True
-    )
-    (sent,) = rows.messages(known, Position(shown, known.newest_event), WantedRows(), lambda count: f"note {count}")
-    assert sent.endswith(b"note None\n\n")
-    assert sent.count(b"<Version ") == 3
-    (sent,) = rows.messages(known, Position(known.complete_after, known.newest_event), WantedRows(), str)
-    assert b"None" not in sent.splitlines()[-2]
 
 
 def test_htmx_is_the_published_file_with_its_licence() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from retentive import MemoryStore, stats
+from retentive import MemoryStore
 from retentive.console import progress
 from retentive.console.pages import usage
 from retentive.console.searching import SearchAll
@@ -90,30 +90,6 @@ def test_a_closed_download_closes_its_file(person: Person, at: str, monkeypatch:
     assert closed.wait(END_S)
 
 
-def test_a_search_runs_beside_verifications_and_waits_for_other_searches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_searching", threading.BoundedSemaphore(1))
-    monkeypatch.setattr(progress, "GAP_S", 0)
-    may_end = threading.Event()
-
-    def held(report: progress.ReportDone) -> int:
-        report(1)
-        may_end.wait(END_S)
-        return 1
-
-    assert all(progress._running.acquire(timeout=END_S) for _ in range(progress.CALLS))
-    try:
-        first = progress.steps_of(held, is_search=True)
-        assert next(first).done == 1
-        monkeypatch.setattr(progress, "SEARCH_WAIT_S", 0)
-        assert [step.problem for step in progress.steps_of(lambda _: 2, is_search=True)] == ["overloaded"]
-        monkeypatch.setattr(progress, "SEARCH_WAIT_S", END_S)
-        may_end.set()
-        assert [step.result for step in progress.steps_of(lambda _: 2, is_search=True)] == [2]
-        assert [step.result for step in first] == [1]
-    finally:
-        progress._running.release(progress.CALLS)
-
-
 @pytest.mark.parametrize("steps_of", [progress.steps_of, progress.only_step_of])
 def test_an_unexpected_error_is_shown_and_logged(
     steps_of: Callable[[Callable[[progress.ReportDone], None]], Iterator[progress.ProgressStep[None]]],
@@ -127,19 +103,3 @@ def test_an_unexpected_error_is_shown_and_logged(
     assert [step.problem for step in steps_of(work)] == ["internal_error"]
     assert "a call of a console page failed: LookupError < test_long_calls.py" in caplog.text
     assert "a text" not in caplog.text
-
-
-def test_the_use_of_memories_is_counted_with_progress(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of the function ends the call."""
-    monkeypatch.setattr(stats, "PROGRESS_MEMORIES", 2)
-    for number in range(5):
-        store.create(f"/memories/many/{number}.md", "x\n")
-    told: list[int] = []
-    assert stats.memory_use(store, progress=told.append).memories == 7
-    assert told == [0, 2, 4, 6]
-
-    def stop(_: int) -> None:
-        raise InterruptedError
-
-    with pytest.raises(InterruptedError):
-        stats.memory_use(store, progress=stop)

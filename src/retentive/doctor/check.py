@@ -202,8 +202,9 @@ def _check_store(
     """Yield the findings of a store. If `is_wrong`, the storage has reported a problem of the store."""
     problem = _problem_of_row(backend, info)
     if problem is not None:
-        if not is_wrong:  # otherwise the cause was reported
-            yield problem
+        if is_wrong and info.damage is not None:  # the cause was reported
+            return
+        yield problem
         if info.damage is None:
             return
         is_wrong = True

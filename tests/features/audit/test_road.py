@@ -90,7 +90,6 @@ def test_callers_of_peek_are_known() -> None:
     assert found == {
         "cli/completers.py",  # names to complete, while a person types a command
         "console/reads.py",  # the decision and the last view beside a memory, whose page has an entry
-        "doctor/check.py",  # a view, to find out whether commands can read the store
         "console/strips.py",  # numbers of changes on a page that has an entry
         "cli/performed.py",  # the versions that a command made, for its output
         "cli/undoing.py",  # the change to confirm, before it is undone

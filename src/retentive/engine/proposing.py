@@ -18,7 +18,7 @@ from retentive.review.proposals import (
     ProposedChange,
     ProposedOperation,
     pending,
-    put_proposal,
+    proposal_record,
     text_key,
     text_of,
 )
@@ -85,7 +85,7 @@ class Proposing:
 
     def record(self, tx: Transaction) -> list[Recorded]:
         """Record the proposal. Return the ids under which its actor sees the changes."""
-        put_proposal(tx, self.proposal)
+        tx.put_record(*proposal_record(self.proposal))
         for kind, key, text in self.texts:
             tx.put_record(kind, key, text)
         record_event(tx, "proposed", self.proposal.actor, [self.proposal.id])

@@ -25,7 +25,7 @@ from retentive.review.proposals import (
     ProposedChange,
     ProposedOperation,
     pending,
-    put_proposal,
+    proposal_record,
     text_key,
     text_of,
 )
@@ -222,7 +222,7 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
         start = len(self._proposal.changes)
         proposed = [self._change(change, number) for number, change in enumerate(changes, start)]
         self._proposal = replace(self._proposal, changes=(*self._proposal.changes, *proposed))
-        put_proposal(self._tx, self._proposal)
+        self._tx.put_record(*proposal_record(self._proposal))
         self._apply(self._proposal, start)
         self._place()
         key = partial(text_key, self._proposal.id)

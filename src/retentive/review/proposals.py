@@ -9,11 +9,10 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
 
 from retentive.errors import Damaged
-from retentive.storage.contract import Actor, Snapshot, Transaction, Version, to_datetime
+from retentive.storage.contract import Actor, Snapshot, Version, to_datetime
 from retentive.values.paths import ancestors, is_within
 from retentive.values.records import PROPOSED_TEXT, to_us
 from retentive.values.text import verified
@@ -21,6 +20,8 @@ from retentive.values.text import verified
 PROPOSAL, AFTER, BEFORE, REVIEWED = "proposal", PROPOSED_TEXT, "proposal.before", "reviewed"
 """Record kinds. The key of a text is the proposal id, a dot, and the number of the change in the proposal."""
 MAX_DECISIONS = 1_000
+RecordChange: TypeAlias = tuple[str, str, str | None]
+"""Kind, key and new value of a record. The value None removes the record."""
 
 ProposedOperation: TypeAlias = Literal["created", "modified", "deleted", "renamed"]
 ObstacleKind: TypeAlias = Literal[
@@ -138,14 +139,14 @@ def pending(snapshot: Snapshot) -> list[Proposal]:
     return sorted(found, key=lambda each: each.number)
 
 
-def put_proposal(tx: Transaction, proposal: Proposal) -> None:
-    """Store a proposal without its texts."""
+def proposal_record(proposal: Proposal) -> RecordChange:
+    """Return the record of a proposal, which has no texts."""
     changes = [asdict(change) | {"created_at": to_us(change.created_at)} for change in proposal.changes]
     value = {"actor": _name(proposal.actor), "at": to_us(proposal.at), "number": proposal.number, "changes": changes}
-    tx.put_record(PROPOSAL, proposal.id, json.dumps(value))
+    return PROPOSAL, proposal.id, json.dumps(value)
 
 
-def without_proposal(proposal: Proposal) -> list[tuple[str, str, str | None]]:
+def without_proposal(proposal: Proposal) -> list[RecordChange]:
     """Return the changes of records that remove a proposal and its texts."""
     return [(kind, key, None) for kind, key in ((PROPOSAL, proposal.id), *text_records(proposal))]
 
@@ -162,7 +163,7 @@ def text_records(proposal: Proposal) -> Iterator[tuple[str, str]]:
 
 def forget_proposals(
     view: Snapshot, bases: Collection[tuple[str, str | None]] = (), *, directory: str | None = None
-) -> list[tuple[str, str, str | None]]:
+) -> list[RecordChange]:
     """Return the changes of records that remove proposals after memories were redacted or erased.
 
     `bases` has pairs of the id of a memory and the hash of a text, or None. A proposal is removed if it changes this
@@ -201,23 +202,15 @@ def with_ids(proposal: Proposal, ids: Mapping[str, str]) -> Proposal:
     return replace(proposal, changes=tuple(changes))
 
 
-def put_decision(tx: Transaction, decision: Decision) -> None:
-    """Store a decision."""
-    value = {
-        "accepted": decision.accepted,
-        "actor": _name(decision.actor),
-        "by": _name(decision.by),
-        "at": to_us(decision.at),
-    }
-    if decision.revision:
-        value["revision"] = decision.revision
-    tx.put_record(REVIEWED, decision.proposal_id, json.dumps(value))
-
-
-def forget_decisions(tx: Transaction) -> None:
-    """Remove all stored decisions except the newest 1,000."""
-    for decision in decisions(tx)[MAX_DECISIONS:]:
-        tx.put_record(REVIEWED, decision.proposal_id, None)
+def decision_records(view: Snapshot, made: Sequence[Decision]) -> list[RecordChange]:
+    """Return the records of decisions. All stored decisions except the newest 1,000 are removed."""
+    known = decisions(view) if made else []
+    records: list[RecordChange] = [(REVIEWED, old.proposal_id, None) for old in known[MAX_DECISIONS - len(made) :]]
+    for each in made:
+        value = asdict(each) | {"actor": _name(each.actor), "by": _name(each.by), "at": to_us(each.at)}
+        del value["proposal_id"]
+        records.append((REVIEWED, each.proposal_id, json.dumps(value)))
+    return records
 
 
 def decisions(snapshot: Snapshot) -> list[Decision]:
@@ -276,7 +269,6 @@ def _given(change: ProposedChange) -> Iterator[tuple[str, str]]:
         yield from (("no directory", place) for place in ancestors(change.before))
 
 
-@lru_cache(maxsize=4_096)  # every command of an actor under review reads all pending proposals
 def parsed_proposal(key: str, value: str) -> Proposal:
     """Parse the record of a proposal. Raises `Damaged`."""
     try:
@@ -289,13 +281,12 @@ def parsed_proposal(key: str, value: str) -> Proposal:
         raise Damaged("the record of a proposal cannot be decoded") from None
 
 
-@lru_cache(maxsize=4_096)
 def parsed_decision(key: str, value: str) -> Decision:
     """Parse the record of a decision. Raises `Damaged`."""
     try:
         found = cast("dict[str, Any]", json.loads(value))
         names = _actor(found["actor"]), _actor(found["by"])
-        return Decision(key, bool(found["accepted"]), *names, to_datetime(found["at"]), int(found.get("revision", 0)))
+        return Decision(key, bool(found["accepted"]), *names, to_datetime(found["at"]), int(found["revision"]))
     except (ValueError, KeyError, TypeError):
         raise Damaged("the record of a review decision cannot be decoded") from None
 

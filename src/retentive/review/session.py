@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TypeAlias
 
 from retentive.engine.context import StoreContext
@@ -88,20 +87,8 @@ class Review:
         Accepting a proposal again has no effect. Raises `NotFound` for an unknown id, and `PermissionDenied` for an
         actor under review.
         """
-        if not partial:
-            return self._decide(ids, actor, proposed_by, is_accepted=True, merge=merge, force=force)
-        chosen = _ids(ids)
-        if chosen is None:
-            proposer = as_actor(proposed_by)
-            chosen = tuple(each.id for each in self.pending() if proposer is None or each.actor == proposer)
-        obstacles: list[Obstacle] = []
-        while True:
-            outcome = self._decide(chosen, actor, proposed_by, is_accepted=True, merge=merge, force=force)
-            obstacles += outcome.obstacles
-            stuck = {each.proposal_id for each in outcome.obstacles}
-            chosen = tuple(each for each in chosen if each not in stuck)
-            if not stuck or not chosen:
-                return replace(outcome, obstacles=tuple(obstacles))
+        options = {"merge": merge, "force": force, "partial": partial}
+        return self._decide(ids, actor, proposed_by, is_accepted=True, **options)
 
     def refuse(
         self, ids: Iterable[str] | None, *, actor: Actor | str | None, proposed_by: Actor | str | None = None
@@ -123,15 +110,13 @@ class Review:
         proposed_by: Actor | str | None,
         *,
         is_accepted: bool,
-        merge: bool = False,
-        force: bool = False,
+        **options: bool,
     ) -> DecisionOutcome:
-        wanted = _ids(ids)
-        context = self._context
+        wanted, context = _ids(ids), self._context
         at = to_datetime(now_us(context.clock))
         with context.checking("review.accept" if is_accepted else "review.refuse", actor):
             proposer = as_actor(proposed_by)
-        operation = Decide(wanted, is_accepted, at, context.replies, merge, force, proposer)
+        operation = Decide(wanted, is_accepted, at, context.replies, proposed_by=proposer, **options)
         try:
             return context.result_of(operation, actor)
         except DecisionBlocked as blocked:

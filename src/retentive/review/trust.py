@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from retentive.engine.context import StoreContext
-from retentive.engine.events import record_event
-from retentive.engine.guarded_writer import GuardedWriter
-from retentive.engine.operation import Read, WriteOperation
+from retentive.engine.contributors import contributors_of
+from retentive.engine.guard import Guard
+from retentive.engine.operation import Outcome, Plan, Read, Write
 from retentive.engine.trust.levels import TRUSTED, Level, Levels, author_of, check_level, described, is_used
-from retentive.engine.trust.overlay import CONFIRMED, Assessment, marks_of
+from retentive.engine.visibility import CONFIRMED, Assessment, marks_of
 from retentive.errors import InvalidInput, NotFound, ReadOnly
-from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
+from retentive.review.proposals import RecordChange
+from retentive.storage.contract import Actor, Memory, Snapshot, Version
 from retentive.values.one_level import path_after
 from retentive.values.pages import ListPage
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.patterns import check_trust_pattern
-from retentive.values.settings import Settings, from_text
+from retentive.values.records import Recorded
+from retentive.values.settings import from_text
 
 _LOOKED_AT = 50_000
 """A page ends after about this many examined memories, even if it is not full."""
@@ -55,15 +57,7 @@ class Trust:
 
         Memories in quarantine are included. With `level`, only memories with this trust level are returned.
         """
-        with self._context.checking("trust.list"):
-            check_level(level)
-            target = self._context.parsed(under)
-
-        def work(snapshot: Snapshot) -> list[DoubtedMemory]:
-            search = _Search(snapshot, self._context.settings_of(snapshot), target.text, level)
-            return list(search.page("", None)[0])
-
-        return self._context.result_of(Read("trust.list", work, target, needs_external_edits=True, sees_all=True))
+        return list(self._page(under, level, "", None).items)
 
     def page(
         self, under: str = ROOT, *, level: Level | None = None, after: str = "", limit: int = 100
@@ -72,15 +66,27 @@ class Trust:
 
         A page ends after about 50,000 examined memories, so a page with few or no items can have a `next`.
         """
+        return self._page(under, level, after, limit)
+
+    def _page(self, under: str, level: Level | None, after: str, limit: int | None) -> ListPage[DoubtedMemory, str]:
         with self._context.checking("trust.list"):
             check_level(level)
-            if limit < 1:
+            if limit is not None and limit < 1:
                 raise InvalidInput(f"the limit must be at least 1, not {limit}")
             target = self._context.parsed(under)
 
         def work(snapshot: Snapshot) -> ListPage[DoubtedMemory, str]:
-            search = _Search(snapshot, self._context.settings_of(snapshot), target.text, level)
-            return ListPage(*search.page(after, limit))
+            settings = self._context.settings_of(snapshot)
+            assessed, doubted = Assessment(snapshot, settings, None), list[DoubtedMemory]()
+            memories = _memories(snapshot, target, after) if is_used(settings) else ()
+            for number, memory in enumerate(memories):
+                if limit is not None and (len(doubted) == limit or number == _LOOKED_AT):
+                    return ListPage(tuple(doubted), memory.path)
+                found = assessed.level(memory)
+                if found != TRUSTED and level in {None, found}:
+                    reasons = tuple(map(described, assessed.open_contributors(memory)))
+                    doubted.append(DoubtedMemory(memory.path, memory.id, found, reasons, memory.provenance.flags))
+            return ListPage(tuple(doubted))
 
         return self._context.result_of(Read("trust.list", work, target, needs_external_edits=True, sees_all=True))
 
@@ -120,49 +126,22 @@ class Trust:
         return bool(self._context.pins.get("read_only"))
 
 
-def _doubted(assessed: Assessment, memory: Memory) -> DoubtedMemory:
-    reasons = tuple(map(described, assessed.open_contributors(memory)))
-    return DoubtedMemory(memory.path, memory.id, assessed.level(memory), reasons, memory.provenance.flags)
-
-
-class _Search:
-    """Search for memories that are not trusted."""
-
-    def __init__(self, snapshot: Snapshot, settings: Settings, under: str, level: Level | None) -> None:
-        self._snapshot, self._under, self._level = snapshot, under, level
-        self._assessed, self._is_used = Assessment(snapshot, settings, None), is_used(settings)
-
-    def page(self, after: str, limit: int | None) -> tuple[tuple[DoubtedMemory, ...], str | None]:
-        """Return at most `limit` memories from the path `after` on. Also return the start of the next page, or None."""
-        memory = None if self._under == ROOT else self._snapshot.get(self._under).memory
-        if memory is not None or not self._is_used:
-            return tuple(self._chosen([] if memory is None else [memory])), None
-        found: list[DoubtedMemory] = []
-        start: str | None = after
-        left, size = _LOOKED_AT, _FIRST_BATCH
-        while start is not None and (limit is None or (len(found) < limit and left > 0)):
-            batch = [memory for memory, _ in self._snapshot.list(self._under, start=start, limit=size)]
-            found += self._chosen(batch)
-            start = path_after(batch[-1].path) if len(batch) == size else None
-            left, size = left - size, min(2 * size, _LARGEST_BATCH)
-        if limit is not None and len(found) > limit:
-            return tuple(found[:limit]), path_after(found[limit - 1].path)
-        return tuple(found), start
-
-    def _chosen(self, memories: Iterable[Memory]) -> Iterator[DoubtedMemory]:
-        for memory in memories:
-            found = _doubted(self._assessed, memory)
-            if found.level != TRUSTED and self._level in {None, found.level}:
-                yield found
-
-
-def _memories(snapshot: Snapshot, path: MemoryPath) -> Iterable[Memory]:
-    memory = None if path.is_root else snapshot.get(path.text).memory
-    return (found for found, _ in snapshot.list(path.text)) if memory is None else [memory]
+def _memories(view: Snapshot, path: MemoryPath, start: str = "") -> Iterator[Memory]:
+    """Yield the memory at a path, or the memories below it from the path `start` on, read page by page."""
+    memory = None if path.is_root else view.get(path.text).memory
+    if memory is not None:
+        yield memory
+        return
+    size = _FIRST_BATCH
+    while batch := [memory for memory, _ in view.list(path.text, start=start, limit=size)]:
+        yield from batch
+        if len(batch) < size:
+            return
+        start, size = path_after(batch[-1].path), min(2 * size, _LARGEST_BATCH)
 
 
 @dataclass(frozen=True, slots=True)
-class Confirm(WriteOperation[list[str]]):
+class Confirm(Write[list[str]]):
     """Record that a person trusts the current texts at or below a path."""
 
     name = "trust.confirm"
@@ -177,31 +156,32 @@ class Confirm(WriteOperation[list[str]]):
         """Return the facts for the audit entry: the number of confirmed memories."""
         return {"confirmed": len(result)}
 
-    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
+    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
         """Return the ids of the confirmed versions. A repeated request confirms no later text."""
-        return {"versions": [memory.version_id for memory in _memories(tx, self.path)]}
+        return {"versions": [memory.version_id for memory in _memories(after, self.path)]}
 
-    def again(self, kept: Mapping[str, Any], tx: Transaction) -> list[str]:
+    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> list[str]:
         """Return the paths of the memories as the first run confirmed them."""
-        return [tx.version(each)[0].path for each in kept["versions"]]
+        return [view.version(each)[0].path for each in facts["versions"]]
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> list[str]:
-        """Write the confirmations. Raises `NotFound` and `ReadOnly`."""
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[list[str]]:
+        """Return the confirmations. Raises `NotFound` and `ReadOnly`."""
         if self.is_read_only:
             raise ReadOnly("the memory store was opened read-only, so memories cannot be confirmed")
-        memories = list(_memories(tx, self.path))
+        memories = list(_memories(view, self.path))
         if not memories and not self.path.is_root:
             raise NotFound(f"there is no memory at {self.path.written}")
-        by = None if writer.actor is None else str(writer.actor)
+        by = None if guard.actor is None else str(guard.actor)
+        records: list[RecordChange] = []
         for memory in memories:
-            marks = sorted({each.mark for each in memory.provenance.contributors})
-            if marks and not marks_of(tx.get_record(CONFIRMED, memory.id)).issuperset(marks):
-                tx.put_record(CONFIRMED, memory.id, json.dumps({"marks": marks, "by": by, "at": self.now}))
-        return [memory.path for memory in memories]
+            marks = sorted({each.mark for each in contributors_of(view, memory)})
+            if marks and not marks_of(view.get_record(CONFIRMED, memory.id)).issuperset(marks):
+                records.append((CONFIRMED, memory.id, json.dumps({"marks": marks, "by": by, "at": self.now})))
+        return Plan([memory.path for memory in memories], records=records)
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeQuarantine(WriteOperation[bool]):
+class ChangeQuarantine(Write[bool]):
     """Add a pattern to the setting `quarantine`, or remove a pattern from it."""
 
     under_review = "refuse"
@@ -222,23 +202,21 @@ class ChangeQuarantine(WriteOperation[bool]):
         """
         return {"settings": ["quarantine"]}
 
-    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
+    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
         """Return whether the setting changed. A repeated request does not reverse a later change."""
-        return {"changed": result}
+        return {"changed": outcome.result}
 
-    def again(self, kept: Mapping[str, Any], tx: Transaction) -> bool:
+    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> bool:
         """Return the result of the first run."""
-        return bool(kept["changed"])
+        return bool(facts["changed"])
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> bool:
-        """Store the setting. Raises `ReadOnly`, and `InvalidInput` if the settings become too long."""
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[bool]:
+        """Return the new setting. Raises `ReadOnly`, and `InvalidInput` if the settings become too long."""
         if self.is_read_only:
             raise ReadOnly("the memory store was opened read-only, so its quarantine cannot be changed")
-        settings = from_text(tx.state.settings)
+        settings = from_text(view.state.settings)
         without = tuple(each for each in settings.quarantine if each != self.pattern)
-        was_there = without != settings.quarantine
-        if was_there == self.is_released:
-            changed = without if self.is_released else (*without, self.pattern)
-            tx.set_metadata(settings=settings.changed({"quarantine": changed}).to_text())
-            record_event(tx, "settings", writer.actor, ["quarantine"])
-        return was_there == self.is_released
+        if (without != settings.quarantine) != self.is_released:
+            return Plan(False)
+        changed = settings.changed({"quarantine": without if self.is_released else (*without, self.pattern)})
+        return Plan(True, settings=changed.to_text(), event=("settings", ["quarantine"]))

@@ -184,7 +184,7 @@ with retentive.open(place, clock=clock) as opened:
             said = str([hit.path for hit in store.search("texten").hits])
         elif command == "audit":
             kept = store._core.read(lambda found: list(found.records("audit")))
-            entries = [json.loads(value) for key, value in kept if not key.startswith("~")]
+            entries = [json.loads(value.splitlines()[0]) for key, value in kept if not key.startswith("~")]
             said = f"entries, of them views: {sum(one.get('operation') == 'view' for one in entries)}"
         else:
             said = store.execute(command, actor="session:other").text

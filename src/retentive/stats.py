@@ -13,7 +13,7 @@ from retentive.engine.guarded_writer import NEAR
 from retentive.engine.operation import ReadOperation
 from retentive.engine.trust.levels import described, is_used
 from retentive.engine.trust.overlay import Assessment
-from retentive.history.expiry_rules import days_left
+from retentive.history.expiry import days_left
 from retentive.redaction.examiner import TextExaminer
 from retentive.review.proposals import PROPOSAL
 from retentive.storage.contract import Memory, Snapshot, StoreInfo, Version
@@ -249,7 +249,9 @@ class ReadStats(ReadOperation[Stats]):
         size_bytes = sum(memory.size_bytes for memory in present)
         biggest = nlargest(TOP, present, key=lambda memory: memory.size_bytes)
         used = ((_used(memory, accessed), memory.path) for memory in present)
-        left = ((days_left(memory, accessed, settings, self.now), memory.path) for memory in present)
+        left = (
+            (days_left(memory, accessed.get(memory.id, 0.0), settings, self.now), memory.path) for memory in present
+        )
         assessed = Assessment(snapshot, settings, None)
         doubted = [(memory, assessed.open_contributors(memory)) for memory in present] if is_used(settings) else []
         flagged = [memory for memory in present if memory.id in past.flagged]

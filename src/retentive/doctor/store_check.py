@@ -58,7 +58,7 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     PROPOSAL: partial(parsed_proposal, ""),
     REPEAT: json.loads,
     REVIEWED: partial(parsed_decision, ""),
-    SWEPT: float,
+    SWEPT: str,
     TOMBSTONE: json.loads,
 }
 """Parsers of records by kind. `audit.verify` checks the records of the audit log."""

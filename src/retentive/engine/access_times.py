@@ -121,6 +121,11 @@ class Accesses:
             noted |= self._waiting.get(store_id, {})
         return {key: max(at, self._seen.get(key, min(at + EVERY_S, latest))) for key, at in noted.items()}
 
+    def latest(self, store_id: str, memory_id: str, *, now: float) -> float:
+        """Return the latest time at which one memory may have been viewed, as `of` does. 0.0 if it never was."""
+        at = self._waiting.get(store_id, {}).get(memory_id) or self.recorded(store_id, memory_id)
+        return 0.0 if at is None else max(at, self._seen.get(memory_id, min(at + EVERY_S, now)))
+
     def recorded(self, store_id: str, memory_id: str) -> float | None:
         """Return the recorded time of the last view of a memory, in seconds since 1970. None if no view is recorded.
 
@@ -133,11 +138,6 @@ class Accesses:
     def recorded_times(self, store_id: str) -> list[float]:
         """Return the recorded times of the last views of all memories, in seconds since 1970."""
         return list(self._noted(store_id).values())
-
-    def forget(self, store_id: str, memory_ids: Mapping[str, object]) -> None:
-        """Remove the access times of memories that no longer exist. `memory_ids` has their ids as keys."""
-        if memory_ids:
-            self._backend.put_side_records(store_id, KIND, dict.fromkeys(memory_ids))
 
     def _noted(self, store_id: str) -> dict[str, float]:
         """Return the recorded view times by memory id. An invalid value becomes 0, so that it causes no error."""

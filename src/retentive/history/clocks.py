@@ -10,15 +10,15 @@ recorded an earlier time since. A change, a view or a sweep at an earlier time p
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import takewhile
+from functools import partial
 
 from retentive.engine.context import StoreContext
+from retentive.history.revisions import newest_at
 from retentive.storage import capabilities
 from retentive.storage.contract import Snapshot, Transaction, to_datetime
-from retentive.storage.paging import all_versions
 from retentive.values.records import Recorded, time_in_id, to_us
 
 CLOCK, SEEN, BEHIND = "clock", "seen", "behind"
@@ -75,41 +75,28 @@ class Sighting:
         return json.dumps({"seen": self.seen} | doubt)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedClock:
-    """Result of a clock check for a sweep. `now` is the time to use.
+def check(context: StoreContext, *, accept: bool = False, is_recorded: bool = True) -> tuple[float, ClockJump | None]:
+    """Read and check the clock for a sweep of a store, and record the result.
 
-    If `jump` is set, the clock is not trusted and the sweep must wait. `record` is the text of the record to write.
+    Returns the time, and the jump if the clock is not trusted. With `accept`, the clock is always trusted.
     """
-
-    now: float
-    jump: ClockJump | None = None
-    record: str | None = None
-
-
-def check(context: StoreContext, *, accept: bool = False) -> CheckedClock:
-    """Read and check the clock for a store. With `accept`, the clock is always trusted."""
     on_server = capabilities.server_time(context.backend)
     if on_server is not None:
-        return CheckedClock(on_server)
+        return on_server, None
     now = context.clock()
-    last = context.read(lambda found: _last(found, context.info.created_at))
-    if accept or now - last.seen <= MAX_STEP_S:
-        return CheckedClock(now, record=Sighting(now).to_text())
-    next_sighting = _doubted(context, last, now)
-    jump = None
-    if next_sighting.ahead is not None:
-        jump = ClockJump(to_datetime(int(last.seen * 1e6)), to_datetime(int(now * 1e6)))
-    return CheckedClock(now, jump, next_sighting.to_text())
-
-
-def _doubted(context: StoreContext, last: Sighting, now: float) -> Sighting:
-    """Return the sighting to record for a clock that is too far ahead. If it has no `ahead`, the clock is confirmed."""
-    if last.ahead is None or _latest_before(last.ahead - MAX_STEP_S, context) > last.others:
-        return Sighting(last.seen, now, _latest_before(now - MAX_STEP_S, context))
-    if now - last.ahead >= CONFIRMED_AFTER_S:
-        return Sighting(now)
-    return Sighting(last.seen, min(last.ahead, now), last.others)
+    last = context.read(partial(_last, created_at=context.info.created_at))
+    sighting = Sighting(now)
+    if not accept and now - last.seen > MAX_STEP_S:
+        if last.ahead is None or _latest_before(last.ahead - MAX_STEP_S, context) > last.others:
+            sighting = Sighting(last.seen, now, _latest_before(now - MAX_STEP_S, context))
+        elif now - last.ahead < CONFIRMED_AFTER_S:
+            sighting = Sighting(last.seen, min(last.ahead, now), last.others)
+    if is_recorded:
+        text = sighting.to_text()
+        context.follow_up(lambda tx: tx.put_record(CLOCK, SEEN, text), may_use_reserve=True)
+    if sighting.ahead is None:
+        return now, None
+    return now, ClockJump(to_datetime(int(last.seen * 1e6)), to_datetime(int(now * 1e6)))
 
 
 def note_clock_behind(tx: Transaction, recorded: Sequence[Recorded], now: float) -> None:
@@ -127,12 +114,16 @@ def _latest_before(bound: float, context: StoreContext) -> float:
     """Return the latest time before `bound` that any host recorded: of a version, a view or a clock that is behind."""
     viewed = context.accesses.recorded_times(context.id)
 
-    def recorded(found: Snapshot) -> list[float]:
-        times = (to_us(version.created_at) / 1e6 for version in all_versions(found))
-        behind = _parsed(found.get_record(CLOCK, BEHIND), 0.0)
-        return [next((at for at in times if at < bound), 0.0), behind.seen]
+    def recorded(found: Snapshot) -> tuple[float, float]:
+        return _newest_version(found, bound), _parsed(found.get_record(CLOCK, BEHIND), 0.0).seen
 
     return max(at for at in (0.0, *context.read(recorded), *viewed) if at < bound)
+
+
+def _newest_version(found: Snapshot, bound: float) -> float:
+    """Return the time of the newest version before `bound`; 0 if there is none."""
+    newest = newest_at(found, to_datetime(int(bound * 1e6) - 1))
+    return 0.0 if newest is None else to_us(newest.created_at) / 1e6
 
 
 def _parsed(text: str | None, missing: float) -> Sighting:
@@ -150,13 +141,6 @@ def _last(found: Snapshot, created_at: datetime) -> Sighting:
     """
     last = _parsed(found.get_record(CLOCK, SEEN), to_us(created_at) / 1e6)
     seen = last.seen
-    for at in reversed(list(_changes_since(found, seen))):
-        if at - seen > MAX_STEP_S:
-            break
-        seen = at
+    while (following := _newest_version(found, seen + MAX_STEP_S)) > seen:
+        seen = following
     return Sighting(seen, last.ahead, last.others)
-
-
-def _changes_since(found: Snapshot, seen: float) -> Iterator[float]:
-    times = (to_us(version.created_at) / 1e6 for version in all_versions(found))
-    return takewhile(lambda at: at > seen, times)

@@ -1,32 +1,42 @@
-"""Sweeps of a memory store. A sweep deletes idle memories (expiry) and removes old versions (pruning)."""
+"""Sweeps of a memory store. A sweep deletes idle memories (expiry) and removes old versions (pruning).
+
+A sweep consists of pieces of some 20 ms, each in a transaction of its own. An open location does a few of them a day.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from retentive.audit.chain import LISTED_CHANGES
 from retentive.engine.access_times import KIND
 from retentive.engine.context import StoreContext
-from retentive.engine.guarded_writer import GuardedWriter
+from retentive.engine.guarded_writer import GuardedWriter, WriteRules
 from retentive.engine.listings import HISTORY, PRUNED
-from retentive.engine.operation import Read, WriteOperation
+from retentive.engine.operation import AuditOnly, WriteOperation
 from retentive.errors import Unavailable
-from retentive.history import clocks, expiry_rules
-from retentive.history.clocks import CLOCK, SEEN, CheckedClock, ClockJump
-from retentive.history.expiry_rules import EXPIRY
-from retentive.storage.contract import Memory, Snapshot, Transaction, Version, to_datetime
+from retentive.history import clocks
+from retentive.history.clocks import ClockJump
+from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
 from retentive.storage.lookup import locate
-from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT
+from retentive.values.patterns import covers
+from retentive.values.records import to_us
+from retentive.values.settings import Settings
 
-SWEPT, LAST = "swept", "last"
+EXPIRY = Actor("job", "expiry")
+"""Actor of deletions by expiry."""
+SWEPT, LAST, POSITION = "swept", "last", "position"
 AGAIN_AFTER_S = 86_400.0  # minimum time between two sweeps by open locations, across all processes
-_EXPIRED_AT_ONCE, _PAGE = 100, 200  # a piece takes some 20 ms
-_AT_ONCE = 500
+_MEMORIES, _VERSIONS = 500, 200  # number that a piece examines
+_AT_ONCE = 100  # memories that a piece deletes
+_FIRST_VERSION, _FIRST_VIEW = "memver_", "mem_"
+_DAY_S = 86_400.0
 _LOG = logging.getLogger("retentive")
 
 
@@ -37,11 +47,6 @@ class Expired:
     path: str
     memory_id: str
     idle_days: float
-
-    @classmethod
-    def of(cls, memory: Memory, days: float) -> Expired:
-        """Describe a memory that was idle for `days` days."""
-        return cls(memory.path, memory.id, round(days, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,54 +63,6 @@ class Swept:
     clock_jump: ClockJump | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep(WriteOperation[Swept]):
-    """Delete idle memories, and record the time from which the history is complete. `sweep` then prunes the versions.
-
-    `idle` lists the idle memories, each with its number of idle days. `old` lists the versions to prune, each with its
-    id and the time at which a newer version replaced it. If `clock_jump` is set, the clock is not trusted and both
-    lists are empty. `sighting` is the text of the clock record to write.
-    """
-
-    name = "sweep"
-    allowed_when_archived = True
-    may_use_reserve = True
-    under_review = "skip"
-    idle: tuple[tuple[Memory, float], ...]
-    old: tuple[tuple[str, int], ...]
-    clock_jump: ClockJump | None = None
-    sighting: str | None = None
-
-    def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the fields of the audit entry.
-
-        They give the number of pruned versions, the ids of these versions if there are few, and the length of a clock
-        jump.
-        """
-        facts: dict[str, object] = {"pruned": result.versions_pruned}
-        if self.old and len(self.old) <= LISTED_CHANGES:
-            facts["pruned_versions"] = [version_id for version_id, _ in self.old]
-        if self.clock_jump is not None:
-            facts["clock_jump_days"] = round(self.clock_jump.days)
-        return facts
-
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> Swept:
-        """Delete the idle memories, except those that changed after the search for them."""
-        present = [(memory, days) for memory, days in self.idle if locate(tx, memory.path).memory == memory]
-        writer.delete([memory for memory, _ in present if writer.may_change(memory.path)])
-        if self.old:
-            until = max(int(tx.get_record(HISTORY, PRUNED) or 0), *(until for _, until in self.old))
-            tx.put_record(HISTORY, PRUNED, str(until))
-        _note_clock(tx, self.sighting)
-        return _swept(self, present, writer.may_change)
-
-
-def _swept(found: Sweep, idle: Sequence[tuple[Memory, float]], may_change: Callable[[str], bool]) -> Swept:
-    gone = tuple(Expired.of(memory, days) for memory, days in idle if may_change(memory.path))
-    kept = tuple(Expired.of(memory, days) for memory, days in idle if not may_change(memory.path))
-    return Swept(gone, kept, len(found.old), found.clock_jump)
-
-
 def sweep(context: StoreContext, *, dry_run: bool = False, accept_clock: bool = False) -> Swept:
     """Delete idle memories and prune old versions, as the settings of the store say.
 
@@ -113,83 +70,62 @@ def sweep(context: StoreContext, *, dry_run: bool = False, accept_clock: bool = 
     A memory that changes during the sweep is kept. With `dry_run`, nothing is removed. If the clock is far ahead,
     nothing is removed either, unless `accept_clock` is given (see `retentive.history.clocks`).
     """
-    clock = clocks.check(context, accept=accept_clock)
+    now, jump = clocks.check(context, accept=accept_clock, is_recorded=not dry_run)
+    pieces, position = [Swept(clock_jump=jump)], "" if jump else ROOT
+    while position:
+        piece, position = _piece(context, position, now, dry_run=dry_run)
+        pieces.append(piece)
+    expired = tuple(chain.from_iterable(each.expired for each in pieces))
+    kept = tuple(chain.from_iterable(each.kept_read_only for each in pieces))
+    swept = Swept(expired, kept, sum(each.versions_pruned for each in pieces), jump)
     if dry_run:
-        preview = partial(_preview, context, context.accesses.of(context.id, now=clock.now), clock)
-        return context.result_of(Read("sweep.preview", preview))
-    return _sweep(context, clock)
-
-
-def _preview(context: StoreContext, accessed: Mapping[str, float], clock: CheckedClock, snapshot: Snapshot) -> Swept:
-    if clock.jump is not None:
-        return Swept(clock_jump=clock.jump)
-    found, settings = find(context, accessed, clock.now, snapshot), context.settings_of(snapshot)
-    return _swept(found, found.idle, lambda path: not GuardedWriter.is_read_only(settings, path))
-
-
-def find(context: StoreContext, accessed: Mapping[str, float], now: float, snapshot: Snapshot) -> Sweep:
-    """Find the memories and versions that a sweep of this snapshot must remove according to the settings."""
-    settings, memories = context.settings_of(snapshot), [memory for memory, _ in snapshot.list(ROOT)]
-    old: Sequence[tuple[str, int]] = ()
-    if settings.keep_versions_days:
-        old = expiry_rules.prunable(
-            all_versions(snapshot), {memory.id: memory.path for memory in memories}, settings, now
-        )
-    return Sweep(tuple(expiry_rules.expired(memories, accessed, settings, now)), tuple(old))
-
-
-def _sweep(context: StoreContext, clock: CheckedClock) -> Swept:
-    accessed = context.accesses.of(context.id, now=clock.now)
-    found = Sweep((), (), clock.jump)
-    if clock.jump is None:
-        found = context.read(partial(find, context, accessed, clock.now))
-    swept = context.result_of(replace(found, sighting=clock.record), EXPIRY)
-    if clock.jump is not None:
-        return swept
-    for start in range(0, len(found.old), _AT_ONCE):
-        ids = [version_id for version_id, _ in found.old[start : start + _AT_ONCE]]
-        context.follow_up(partial(_prune, ids=ids), may_use_reserve=True)
-    _forget_views(context, clock.now)
+        context.result_of(AuditOnly("sweep.preview"))
+    elif swept == pieces[0]:  # otherwise the pieces have entries in the audit log
+        context.result_of(Sweep(clock_jump=jump), EXPIRY)
     return swept
 
 
-def _note_clock(tx: Transaction, sighting: str | None) -> None:
-    if sighting is not None:
-        tx.put_record(CLOCK, SEEN, sighting)
-
-
-def _prune(tx: Transaction, *, ids: Sequence[str]) -> None:
-    tx.prune(ids)
-
-
 def sweep_of_today(context: StoreContext) -> Iterator[None]:
-    """Sweep in short transactions, unless a process has swept within a day. Yield after each piece."""
+    """Go on with the sweep of the store, unless a process has swept within a day. Yield after each full piece."""
     now = context.clock()
-    if not context.read(partial(_is_to_sweep, now=now)):
+    created_at = to_us(context.info.created_at) / 1e6
+    if not context.read(partial(_is_due, now=now, created_at=created_at)):
         return
     yield from _while_locked(context)
-    if not context.follow_up(partial(_begin, now=now)):
+    position = context.follow_up(partial(_begin, now=now, created_at=created_at))
+    if position is None:
         return
-    clock = clocks.check(context)
-    context.follow_up(partial(_note_clock, sighting=clock.record), may_use_reserve=True)
-    if clock.jump is not None:
-        _LOG.warning("the memory store was not swept: %s", clock.jump)
-        return
-    memories = context.read(lambda snapshot: [memory for memory, _ in snapshot.list(ROOT)])
-    while idle := _idle(context, memories, clock.now)[:_EXPIRED_AT_ONCE]:
-        context.result_of(Sweep(tuple(idle), ()), EXPIRY)
-        tried = {memory.id for memory, _ in idle}
-        memories = [memory for memory in memories if memory.id not in tried]
-        if len(idle) == _EXPIRED_AT_ONCE:
+    now, jump = clocks.check(context)
+    if jump is not None:
+        _LOG.warning("the memory store was not swept: %s", jump)
+    is_noted = position != ROOT
+    while position and jump is None:
+        _, position = _piece(context, position, now)
+        is_full = position not in {_FIRST_VERSION, _FIRST_VIEW, ""}
+        if is_full or (is_noted and not position):
+            is_noted = is_full
+            context.follow_up(partial(_note_position, position=position), may_use_reserve=True)
+        if is_full:
             yield
-        yield from _while_locked(context)
-    for old in _old_versions(context, clock.now):
-        yield from _while_locked(context)
-        if old:
-            context.result_of(Sweep((), tuple(old)), EXPIRY)
-            context.follow_up(partial(_prune, ids=[version_id for version_id, _ in old]), may_use_reserve=True)
-        yield
-    _forget_views(context, clock.now)
+            yield from _while_locked(context)
+
+
+def _is_due(snapshot: Snapshot, *, now: float, created_at: float) -> bool:
+    last = snapshot.get_record(SWEPT, LAST)
+    swept_at = int(last) if last is not None and last.isdecimal() else created_at
+    return abs(now - swept_at) >= AGAIN_AFTER_S  # not only `now - swept_at`: an earlier clock may have been ahead
+
+
+def _begin(tx: Transaction, *, now: float, created_at: float) -> str | None:
+    """Record that this process sweeps now, and return the position to go on from. None if another was faster."""
+    if not _is_due(tx, now=now, created_at=created_at):
+        return None
+    tx.put_record(SWEPT, LAST, f"{now:.0f}")
+    return tx.get_record(SWEPT, POSITION) or ROOT
+
+
+def _note_position(tx: Transaction, *, position: str) -> None:
+    tx.put_record(SWEPT, POSITION, position or None)
 
 
 def _while_locked(context: StoreContext) -> Iterator[None]:
@@ -203,53 +139,169 @@ def _while_locked(context: StoreContext) -> Iterator[None]:
             return
 
 
-def _is_to_sweep(snapshot: Snapshot, *, now: float) -> bool:
-    last = snapshot.get_record(SWEPT, LAST)
-    swept_at = int(last) if last is not None and last.isdecimal() else 0
-    return abs(now - swept_at) >= AGAIN_AFTER_S  # not only `now - swept_at`: an earlier clock may have been ahead
+def _piece(context: StoreContext, position: str, now: float, *, dry_run: bool = False) -> tuple[Swept, str]:
+    """Do the piece at a position. Return its result, and the position of the next piece; empty at the end.
+
+    The position is first the path of a memory, then the id of a version, then the id of a memory whose views are known.
+    """
+    if position.startswith(ROOT):
+        idle, following = _idle(context, position, now)
+        return _removed(context, Sweep(idle), dry_run=dry_run), following
+    if position.startswith(_FIRST_VERSION):
+        old, following = context.read(partial(_prunable, context, position, now))
+        return _removed(context, Sweep((), old), dry_run=dry_run), following
+    return Swept(), "" if dry_run else _forget_views(context, position)
 
 
-def _begin(tx: Transaction, *, now: float) -> bool:
-    """Record that this process sweeps now. Return False if another process was faster."""
-    if not _is_to_sweep(tx, now=now):
-        return False
-    tx.put_record(SWEPT, LAST, f"{now:.0f}")
-    return True
+def _idle(context: StoreContext, start: str, now: float) -> tuple[tuple[tuple[Memory, float], ...], str]:
+    """Return the idle ones of the next memories, each with its number of idle days, and the next position."""
+
+    def read(snapshot: Snapshot) -> tuple[Settings, list[Memory]]:
+        return context.settings_of(snapshot), [each for each, _ in snapshot.list(ROOT, start=start, limit=_MEMORIES)]
+
+    if not context.settings().expires:
+        return (), _FIRST_VERSION
+    (settings, memories), idle = context.read(read), []
+    for memory in memories:
+        if _is_over(days_left(memory, 0.0, settings, now)):
+            viewed = context.accesses.latest(context.id, memory.id, now=now)
+            if _is_over(days_left(memory, viewed, settings, now)):
+                idle.append((memory, idle_days(memory, viewed, now)))
+        if len(idle) == _AT_ONCE:
+            return tuple(idle), memory.path + "\0"
+    return tuple(idle), memories[-1].path + "\0" if len(memories) == _MEMORIES else _FIRST_VERSION
 
 
-def _idle(context: StoreContext, memories: Sequence[Memory], now: float) -> list[tuple[Memory, float]]:
-    """Return the idle ones of `memories`. Settings and views may have changed since the last piece."""
-    accessed = context.accesses.of(context.id, now=now)
-    return list(expiry_rules.expired(memories, accessed, context.settings(), now))
+def days_allowed(path: str, settings: Settings) -> int:
+    """Return the number of days that a memory may be idle; 0 means no limit.
+
+    If patterns in `expire_paths` match the path, the longest of their times applies. Otherwise `expire_after_days`
+    applies.
+    """
+    named = [days for pattern, days in settings.expire_paths.items() if covers((pattern,), path)]
+    if not named:
+        return settings.expire_after_days
+    return 0 if 0 in named else max(named)
 
 
-def _old_versions(context: StoreContext, now: float) -> Iterator[list[tuple[str, int]]]:
-    """Yield the versions to prune: of the memories on one page of the oldest versions, then of those on the next."""
-    days, after, known = context.settings().keep_versions_days, "", set[str]()
-    horizon = to_datetime(int((now - days * 86_400) * 1e6))
-
-    def page(snapshot: Snapshot) -> list[Version]:
-        return list(snapshot.versions(after=after, limit=_PAGE, oldest_first=True))
-
-    while days and (found := [each for each in context.read(page) if each.created_at < horizon]):
-        after, ids = found[-1].id, {each.memory_id for each in found} - known
-        known |= ids
-        yield context.read(partial(_prunable_of, context, sorted(ids), now))
+def idle_days(memory: Memory, viewed_at: float, now: float) -> float:
+    """Return the number of days since a memory was last viewed or changed."""
+    return (now - max(to_us(memory.updated_at) / 1e6, viewed_at)) / _DAY_S
 
 
-def _prunable_of(
-    context: StoreContext, memory_ids: Sequence[str], now: float, snapshot: Snapshot
-) -> list[tuple[str, int]]:
-    settings, old = context.settings_of(snapshot), list[tuple[str, int]]()
-    for memory_id in memory_ids:
-        memory = snapshot.find(memory_id)
-        living = {} if memory is None else {memory_id: memory.path}
-        old += expiry_rules.prunable(all_versions(snapshot, memory_id=memory_id), living, settings, now)
-    return old
+def days_left(memory: Memory, viewed_at: float, settings: Settings, now: float) -> float | None:
+    """Return the number of days until an unused memory expires, or None if it never expires.
+
+    The number is negative if the next sweep deletes the memory.
+    """
+    days = days_allowed(memory.path, settings)
+    return days - idle_days(memory, viewed_at, now) if days else None
 
 
-def _forget_views(context: StoreContext, now: float) -> None:
-    """Remove the recorded views of memories that no longer exist."""
-    present = context.read(lambda snapshot: {memory.id for memory, _ in snapshot.list(ROOT)})
-    gone = {key: None for key in context.accesses.of(context.id, now=now) if key not in present}
-    context.accesses.forget(context.id, gone)
+def _is_over(left: float | None) -> bool:
+    return left is not None and left < 0
+
+
+def _prunable(
+    context: StoreContext, after: str, now: float, snapshot: Snapshot
+) -> tuple[tuple[tuple[str, int], ...], str]:
+    """Return the prunable ones of the next versions, and the next position.
+
+    Each version comes with the time at which a newer version replaced it, in microseconds. A version is kept if it was
+    the current version at any time in the last `keep_versions_days` days. The store can therefore be read as of any
+    time in these days. A version is also kept if it is one of the newest `keep_versions` versions of its memory, or if
+    the memory is read-only. The last known path of a deleted memory determines whether it is read-only.
+    """
+    settings = context.settings_of(snapshot)
+    horizon, keep = (now - settings.keep_versions_days * _DAY_S) * 1e6, settings.keep_versions
+    if not settings.keep_versions_days or settings.read_only:
+        return (), _FIRST_VIEW
+    found = snapshot.versions(after=after, limit=_VERSIONS, oldest_first=True)
+    page = [version for version in found if to_us(version.created_at) < horizon]
+    by_memory = defaultdict[str, list[Version]](list)
+    for version in page:
+        by_memory[version.memory_id].append(version)
+    old = []
+    for memory_id, versions in by_memory.items():
+        if settings.read_only_paths and WriteRules.is_read_only(settings, _path_of(snapshot, memory_id)):
+            continue
+        limit = len(versions) - 1 + max(keep, 1)
+        later = list(snapshot.versions(memory_id=memory_id, after=versions[0].id, limit=limit, oldest_first=True))
+        for at, version in enumerate(versions):
+            replaced_at = to_us(later[at].created_at) if at < len(later) else 0
+            if len(later) - at >= max(keep, 1) and replaced_at < horizon:
+                old.append((version.id, replaced_at))
+            elif at == len(later) and not keep and version.operation == "deleted":
+                old.append((version.id, 0))  # goes last: without it, an older version would look current
+    return tuple(old), page[-1].id if len(page) == _VERSIONS else _FIRST_VIEW
+
+
+def _path_of(snapshot: Snapshot, memory_id: str) -> str:
+    memory = snapshot.find(memory_id)
+    if memory is not None:
+        return memory.path
+    return next((version.path for version in snapshot.versions(memory_id=memory_id) if version.path), "")
+
+
+def _forget_views(context: StoreContext, after: str) -> str:
+    """Remove the next recorded views of memories that no longer exist. Return the next position."""
+    ids = [key for key, _ in context.backend.side_records(context.id, KIND, after=after, limit=_MEMORIES)]
+    gone = context.read(lambda snapshot: [each for each in ids if snapshot.find(each) is None])
+    if gone:
+        context.backend.put_side_records(context.id, KIND, dict.fromkeys(gone))
+    return ids[-1] if len(ids) == _MEMORIES else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep(WriteOperation[Swept]):
+    """Delete idle memories, prune versions, and record the time from which the history is complete.
+
+    `idle` lists the idle memories, each with its number of idle days. `old` lists the versions to prune, each with the
+    time at which a newer version replaced it.
+    """
+
+    name = "sweep"
+    allowed_when_archived = True
+    may_use_reserve = True
+    under_review = "skip"
+    idle: tuple[tuple[Memory, float], ...] = ()
+    old: tuple[tuple[str, int], ...] = ()
+    clock_jump: ClockJump | None = None
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """Return the fields of the audit entry.
+
+        They give the number of pruned versions, the ids of these versions if there are few, and the length of a clock
+        jump.
+        """
+        facts: dict[str, object] = {"pruned": result.versions_pruned}
+        if 0 < len(self.old) <= LISTED_CHANGES:
+            facts["pruned_versions"] = [version_id for version_id, _ in self.old]
+        if self.clock_jump is not None:
+            facts["clock_jump_days"] = round(self.clock_jump.days)
+        return facts
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> Swept:
+        """Delete the idle memories, except those that changed after the search for them. Prune the versions."""
+        present = [(memory, days) for memory, days in self.idle if locate(tx, memory.path).memory == memory]
+        writer.delete([memory for memory, _ in present if writer.may_change(memory.path)])
+        if self.old:
+            until = max(int(tx.get_record(HISTORY, PRUNED) or 0), *(until for _, until in self.old))
+            tx.put_record(HISTORY, PRUNED, str(until))
+            tx.prune([version_id for version_id, _ in self.old])
+        return self.result(present, writer.may_change)
+
+    def result(self, idle: Sequence[tuple[Memory, float]], may_change: Callable[[str], bool]) -> Swept:
+        """Return the result if `idle` are the memories to delete."""
+        both = [(Expired(each.path, each.id, round(days, 1)), may_change(each.path)) for each, days in idle]
+        gone, kept = (tuple(each for each, may in both if may is is_gone) for is_gone in (True, False))
+        return Swept(gone, kept, len(self.old), self.clock_jump)
+
+
+def _removed(context: StoreContext, found: Sweep, *, dry_run: bool) -> Swept:
+    if not (found.idle or found.old):
+        return Swept()
+    if not dry_run:
+        return context.result_of(found, EXPIRY)
+    settings = context.settings()
+    return found.result(found.idle, lambda path: not WriteRules.is_read_only(settings, path))

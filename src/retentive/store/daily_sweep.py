@@ -1,4 +1,4 @@
-"""Expiry in an open location, without a server, a thread or a schedule."""
+"""Expiry and retention in an open location, without a server, a thread or a schedule."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from retentive.engine.context import StoreContext
-from retentive.errors import RetentiveError
+from retentive.errors import RetentiveError, StorageReadOnly
 
 _LOOK_EVERY_S = 3_600.0
 _PIECES_AT_CLOSE = 20
@@ -51,6 +51,8 @@ class DailySweep:
                 self._pieces = self._begun()
             if sum(1 for _ in islice(self._pieces, most)) < most:
                 self._pieces = None
+        except StorageReadOnly:  # another process sweeps
+            self._pieces = None
         except RetentiveError as error:
             import logging  # noqa: PLC0415 - not needed at startup
 
@@ -61,9 +63,10 @@ class DailySweep:
 
     def _begun(self) -> Iterator[None]:
         try:
-            if not self._context.settings().expires:
-                return iter(())
+            settings = self._context.settings()
         except RetentiveError:  # the first command raises the same error
+            return iter(())
+        if not (settings.expires or settings.keep_versions_days):
             return iter(())
         from retentive.history.expiry import sweep_of_today  # noqa: PLC0415 - slow to import, and rarely needed
 

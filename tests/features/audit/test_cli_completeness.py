@@ -310,7 +310,7 @@ def test_a_command_that_reads_no_memory_leaves_no_entry(scene: Scene) -> None:
         assert [entry.operation for entry in store.audit.entries()] == ["load"]
 
 
-def test_a_sweep_that_prunes_leaves_one_entry(scene: Scene) -> None:
+def test_each_piece_of_a_sweep_that_removes_something_leaves_an_entry(scene: Scene) -> None:
     """The entry has the number of pruned versions."""
     now = 0.0
     with retentive.open(scene.at, clock=lambda: now, audit=True, keep_versions=1, sweep=False) as place:
@@ -318,8 +318,9 @@ def test_a_sweep_that_prunes_leaves_one_entry(scene: Scene) -> None:
         now = store.load(A)[0].updated_at.timestamp() + 100 * 86_400
         before = len(list(store.audit.entries()))
         swept = store.sweep(accept_clock=True)
-        (entry,) = list(store.audit.entries())[before:]
-        assert (entry.operation, entry.actor, entry.change_count) == ("sweep", "job:expiry", 2)
+        entries = list(store.audit.entries())[before:]
+        assert {(entry.operation, entry.actor) for entry in entries} == {("sweep", "job:expiry")}
+        assert [entry.change_count for entry in entries] == [2, 0]
         assert len(swept.expired) == 2
         assert swept.versions_pruned == json.loads(list(store.audit.export())[-1])["pruned"]
 

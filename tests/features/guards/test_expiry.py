@@ -9,7 +9,7 @@ import sys
 import time as real_time
 import tracemalloc
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,8 +24,8 @@ from retentive import Actor, InvalidInput, MemoryStore, MemoryTool, Retentive
 from retentive.engine.access_times import KIND
 from retentive.engine.context import StoreContext
 from retentive.history import expiry
-from retentive.history.expiry_rules import days_allowed
-from retentive.storage.contract import Snapshot, Transaction
+from retentive.history.expiry import days_allowed
+from retentive.storage.contract import Transaction
 from retentive.store import core_of
 from retentive.values.settings import DEFAULTS
 from support.command_line import here
@@ -162,7 +162,8 @@ def test_views_are_recorded_hourly_and_in_batches(tmp_path: Path, time: Time, mo
         jot = place.backend.put_side_records
 
         def noted(store_id: str, kind: str, values: dict[str, Any], *, wait: bool = True) -> None:
-            written.append(values)
+            if values:
+                written.append(values)
             jot(store_id, kind, values, wait=wait)
 
         monkeypatch.setattr(place.backend, "put_side_records", noted)
@@ -307,6 +308,41 @@ def test_pending_views_are_written_on_the_next_view(tmp_path: Path, time: Time) 
         run(store, "view", path=A)
         noted = dict(place.backend.side_records(store.id, KIND))
         assert set(noted) == {store.load(path)[0].id for path in (A, B)}
+
+
+def test_an_open_location_prunes_by_itself(place: Retentive, time: Time) -> None:
+    """With the default settings, after a write or at an opening. Nobody runs a command or a server."""
+    store = place.store()
+    for number in range(250):
+        store.write(A, f"{number}")
+    for day in range(5):
+        time.pass_days(6.5)
+        store.write(B, f"{day}")
+    assert len(store.versions(path=A)) == 50
+    store.write(C, "x")
+    assert len(store.versions(path=A)) == 10
+    assert store.read(A) == "249"
+
+
+@pytest.mark.parametrize("settings", [{}, {"expire_after_days": 20}], ids=["prunes", "expires and prunes"])
+def test_short_processes_sweep_the_whole_store_in_turn(settings: dict[str, int], tmp_path: Path, time: Time) -> None:
+    """Each goes on where the last one ended, so that the end of a long history has its turn."""
+    with opened("sqlite", tmp_path, clock=time, sweep=False) as place:
+        store = place.store()
+        store.change_settings(settings)
+        create(store, *(f"/memories/d/{number:03}" for number in range(250)))
+        for number in range(30):
+            store.write("/memories/a", f"{number}")
+            store.write("/memories/z", f"{number}")
+    for _ in range(4):
+        time.pass_days(31)
+        with opened("sqlite", tmp_path, clock=time) as place:
+            place.store().write("/memories/b", f"{time.now}")
+            place._sweeping.clear()  # as if the process were killed: no pieces at close
+    with opened("sqlite", tmp_path, clock=time, sweep=False) as place:
+        store = place.store()
+        assert [len(store.versions(path=path)) for path in ("/memories/a", "/memories/z")] == [10, 10]
+        assert len(paths(store)) == (253 if not settings else 1)
 
 
 @contextmanager
@@ -540,27 +576,15 @@ def test_memories_changed_during_a_sweep_are_kept(
     create(store, A, B, C)
     store.change_settings({"expire_after_days": 5})
     time.pass_days(6)
-    find, result_of = expiry.find, StoreContext.result_of
+    removed = expiry._removed
 
-    def then_changes(
-        context: StoreContext, accessed: Mapping[str, float], now: float, snapshot: Snapshot
-    ) -> expiry.Sweep:
-        found = find(context, accessed, now, snapshot)
-        changes.start()
-        return found
-
-    def change() -> None:
+    def after_changes(context: StoreContext, found: expiry.Sweep, *, dry_run: bool) -> expiry.Swept:
         run(store, "insert", path=A, insert_line=0, insert_text="new")
         run(store, "delete", path=B)
         create(store, B)
+        return removed(context, found, dry_run=dry_run)
 
-    def after_changes(store: StoreContext, sweep: expiry.Sweep, actor: Actor | None = None) -> expiry.Swept:
-        changes.join()
-        return result_of(store, sweep, actor)
-
-    changes = Thread(target=change)
-    monkeypatch.setattr(expiry, "find", then_changes)
-    monkeypatch.setattr(StoreContext, "result_of", after_changes)
+    monkeypatch.setattr(expiry, "_removed", after_changes)
     assert [one.path for one in store.sweep(accept_clock=True).expired] == [C]
     assert paths(store) == [A, B]
 
@@ -631,7 +655,7 @@ def idle_for_a_year(at: str) -> None:
     """Location with a memory that has been idle for a year and may be idle for 90 days."""
     with retentive.open(at, clock=lambda: real_time.time() - 365 * DAY) as place:
         create(place.store(), A)
-    with retentive.open(at) as place:
+    with retentive.open(at, sweep=False) as place:
         place.store().sweep(accept_clock=True)
         place.store().change_settings({"expire_after_days": 90})
 

@@ -106,7 +106,8 @@ def test_a_damaged_manifest_is_reported_and_the_other_stores_are_checked(place: 
         store_id = found.store().id
         backend_of(found)._requests.put(f"manifests/{store_id}", b"nothing")
     findings = look(place)
-    assert {(one.code, one.store_id) for one in findings if one.severity == "problem"} == {("object_damaged", store_id)}
+    problems = {(one.code, one.store_id) for one in findings if one.severity == "problem"}
+    assert problems == {("object_damaged", store_id), ("unreadable", store_id)}
     assert [one.store_key for one in findings if one.code == "healthy"] == ["second"]
 
 

@@ -18,4 +18,4 @@ def plain(data: bytes) -> str:
     """The decompressed bytes of an object."""
     head, _, body = data.partition(b"\n")
     is_compressed = head.startswith(b"retentive ") and not head.startswith((b"retentive pack ", b"retentive format "))
-    return (zlib.decompress(body[DIGEST_CHARS:]) if is_compressed else data).decode()
+    return (zlib.decompress(body[DIGEST_CHARS:]) if is_compressed else data).decode(errors="replace")

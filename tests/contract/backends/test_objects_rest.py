@@ -339,15 +339,10 @@ def test_a_truncated_or_modified_object_is_never_accepted(
             bottom.put(key, harmed)
         found = what_is_seen(url, store.id)
         assert found in ("damaged", "not_found" if kind == "manifests" else "damaged") or found == before
-        is_noticed = kind == "pages" or (kind == "packs" and text_in(harmed) != text_in(whole))
-        assert found != before or not is_noticed
+        is_noticed = kind == "pages" or (kind == "packs" and not (harmed or b"")[17:].startswith(whole[17:]))
+        assert found != before or not is_noticed  # nothing reads what precedes or follows the texts of a pack
         bottom.put(key, whole)
     assert what_is_seen(url, store.id) == before
-
-
-def text_in(pack: bytes | None) -> bytes | None:
-    """Return the bytes of the only text in a pack, without header and footer."""
-    return None if pack is None else pack[len(b"retentive pack 1\n") :].partition(b"[[")[0]
 
 
 def what_is_seen(url: str, store_id: str) -> object:

@@ -153,7 +153,7 @@ class ObjectsBackend(StoresBackend, Checkable, Purgeable):
         if not self.reads_marker() and self.list_stores(limit=1):
             yield found("object_missing", None, MARKER)
         before = datetime.fromtimestamp(self.clock() - reachability.COLLECT_AFTER_S, UTC)
-        yield from reachability.examine(self._storage, self._manifests, before, quick=quick)
+        yield from reachability.examine(self._storage, self._manifests, before)
 
     def repair(self) -> None:
         if self.list_stores(limit=1):

@@ -92,10 +92,10 @@ def collect(before: datetime, *, manifests: ManifestSwap, reader: Reader) -> int
     return len(old)
 
 
-def examine(storage: ObjectStorage, manifests: ManifestSwap, before: datetime, *, quick: bool) -> Iterator[Finding]:
+def examine(storage: ObjectStorage, manifests: ManifestSwap, before: datetime) -> Iterator[Finding]:
     """Yield findings for the missing and damaged objects of every store, and for orphans that are older than `before`.
 
-    Writes nothing. `quick` skips the contents of packs.
+    Writes nothing. The texts in packs are not read.
     """
     with_objects = {key.split("/")[1] for key, _ in storage.requests.names("stores")}  # listed before the manifests
     with_manifest = [key.rpartition("/")[2] for key, _ in storage.requests.names(MANIFESTS)]
@@ -103,7 +103,7 @@ def examine(storage: ObjectStorage, manifests: ManifestSwap, before: datetime, *
         yield found("object_missing", store_id, f"{MANIFESTS}/{store_id}")
     for store_id in with_manifest:
         try:
-            yield from _examine_store(manifests, Reader(store_id, storage), before, quick=quick)
+            yield from _examine_store(manifests, Reader(store_id, storage), before)
         except NotFound:
             continue
         except UnknownSchema:
@@ -112,20 +112,18 @@ def examine(storage: ObjectStorage, manifests: ManifestSwap, before: datetime, *
             yield found("object_damaged", store_id, "its manifest")
 
 
-def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime, *, quick: bool) -> list[Finding]:
+def _examine_store(manifests: ManifestSwap, reader: Reader, before: datetime) -> list[Finding]:
     held = manifests.live(reader.store_id)
     for _ in range(_CHECKS):
         listed = reader.listed()
-        findings = _compare(held.manifest, reader, listed, before, quick=quick)
+        findings = _compare(held.manifest, reader, listed, before)
         known, held = held, manifests.live(reader.store_id)
         if held.tag == known.tag or not any(one.code == "object_missing" for one in findings):
             break
     return findings
 
 
-def _compare(
-    manifest: Manifest, reader: Reader, listed: dict[str, datetime], before: datetime, *, quick: bool
-) -> list[Finding]:
+def _compare(manifest: Manifest, reader: Reader, listed: dict[str, datetime], before: datetime) -> list[Finding]:
     """Return findings for missing and damaged objects of one store, and for orphans if there is no other finding.
 
     `listed` has the existing objects, each with the time of its last write. Orphans count only if they are older than
@@ -137,8 +135,6 @@ def _compare(
     wrong += [
         found("object_missing", manifest.id, name) for name in sorted((reach.pages | reach.packs) - listed.keys())
     ]
-    packs = () if quick else sorted(reach.packs & listed.keys())
-    wrong += [found("object_damaged", manifest.id, name) for name in packs if not reader.is_whole(name)]
     orphans = sum(at < before and not reach.has(name) for name, at in listed.items())
     if orphans and not wrong:
         wrong.append(found("objects_left", manifest.id, f"{orphans} objects"))
@@ -206,8 +202,8 @@ def _erase(key: str, refs: Sequence[str], requests: Requests) -> str | None:
         data, tag = requests.get(key)
     except Missing:
         return None
-    left = without(key.rpartition("/")[2], data, refs)
-    if left is not None and left is not data:
+    left = without(data, refs)
+    if left is not None and left != data:
         requests.replace(key, left, tag)
     return key if left is None else None
 

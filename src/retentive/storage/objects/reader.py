@@ -1,29 +1,25 @@
 """Pages and texts of memory stores, read through an LRU cache.
 
-All texts of one commit are in one object, a pack. A reference to a text has the pack, and the length, the digest and
-the original offset of the text. This is the offset that the text had when the pack was first written. To erase a text,
-its pack is written again without this text, so the other texts move. A table at the end of the pack maps the original
-offsets to the current positions.
+All texts of one commit are in one object, a pack: a first line with the format, then the texts. A reference to a text
+has the pack, the offset, the length and the digest of the text. To erase a text, its pack is written again with other
+bytes in its place, so the other texts stay where they are.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple, cast
 
-from retentive.errors import Damaged, UnknownSchema
+from retentive.errors import Damaged
 from retentive.storage.contract import Clock, NewId
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.records import (
-    DIGEST_CHARS,
     Page,
     Ref,
     check_head,
@@ -39,8 +35,7 @@ _CACHE_BYTES = 64 * 1024 * 1024
 SIZE_OF_PARSED = 10  # bytes in memory for each byte of a compressed object, as measured
 _MANY = 4  # if more texts are wanted, the whole pack is read
 _HEAD = head_of("pack")
-_LENGTH_DIGITS = 8
-_TAIL_CHARS = _LENGTH_DIGITS + DIGEST_CHARS
+_ERASED = b"\xff"  # no text has only such bytes: a plain text is UTF-8, and an encrypted one begins with a header
 
 
 class TextRef(NamedTuple):
@@ -78,44 +73,16 @@ def by_pack(refs: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def encode_pack(texts: Mapping[int, bytes]) -> bytes:
-    """Return the bytes of a pack. `texts` has the texts by their original offsets."""
-    body, table = bytearray(_HEAD), []
-    for offset in sorted(texts):
-        table.append((offset, len(body), len(texts[offset])))
-        body += texts[offset]
-    tail = json.dumps(table, separators=(",", ":"))
-    return bytes(body) + f"{tail}{len(tail):0{_LENGTH_DIGITS}x}{digest(tail.encode())}".encode()
+def without(data: bytes, refs: Iterable[str]) -> bytes | None:
+    """Return the bytes of the pack `data` after erasing the texts to which `refs` refer, or None if no text remains.
 
-
-def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
-    """Return the texts of a pack, by their references. Raises `Damaged` or `UnknownSchema`.
-
-    The digest of the table is checked. With a damaged table, the erasure of one text could destroy other texts.
+    Raises `Damaged` or `UnknownSchema`.
     """
     check_head("pack", data)
-    body, length, expected = data[:-_TAIL_CHARS], data[-_TAIL_CHARS:-DIGEST_CHARS], data[-DIGEST_CHARS:]
-    try:
-        tail = body[len(body) - int(length, 16) :]
-        if length + expected == f"{len(tail):0{_LENGTH_DIGITS}x}{digest(tail)}".encode():
-            texts = {offset: data[position : position + length] for offset, position, length in json.loads(tail)}
-            return {ref_to(name, offset, text): text for offset, text in texts.items()}
-    except (ValueError, TypeError):
-        pass
-    raise Damaged("a pack of the memory store is truncated or was modified")
-
-
-def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
-    """Return the bytes of the pack `data` after removing the texts to which `refs` refer.
-
-    Returns None if no text remains, and `data` itself if the pack contains no such text.
-    """
-    erased = {TextRef.parse(ref).offset for ref in refs}
-    texts = {TextRef.parse(ref).offset: text for ref, text in decode_pack(name, data).items()}
-    left = {offset: text for offset, text in texts.items() if offset not in erased}
-    if not left:
-        return None
-    return data if len(left) == len(texts) else encode_pack(left)
+    left = bytearray(data)
+    for _, offset, length, _ in map(TextRef.parse, refs):
+        left[offset : offset + length] = _ERASED * len(left[offset : offset + length])
+    return bytes(left) if left[len(_HEAD) :].strip(_ERASED) else None
 
 
 class NewTexts:
@@ -143,7 +110,7 @@ class NewTexts:
             self._end -= len(self.texts.popitem()[1])
 
     def encoded(self) -> bytes:
-        return encode_pack({TextRef.parse(ref).offset: data for ref, data in self.texts.items()})
+        return _HEAD + b"".join(self.texts.values())
 
 
 class Gone(Damaged):
@@ -240,21 +207,15 @@ class Reader:
             self.storage.cache.put((self.store_id, name), page, len(data) * SIZE_OF_PARSED)
 
     def texts(self, refs: Sequence[str]) -> list[bytes]:
-        """Read the texts to which `refs` refer, in parallel.
-
-        A text takes one request, or two requests if an erasure has moved the text in its pack. A pack with more than
-        four of the texts is read whole.
-        """
+        """Read the texts to which `refs` refer, in parallel. A pack with more than four of the texts is read whole."""
         found = {ref: self._known(ref) for ref in refs}
         packs = by_pack(ref for ref, text in found.items() if text is None)
-        many = [pack for pack, wanted in packs.items() if len(wanted) > _MANY]
-        read: dict[str, bytes] = {}
-        for texts in together([partial(self._whole, pack) for pack in many]):
-            read |= texts
-        missing = [ref for ref, text in found.items() if text is None and ref not in read]
-        read |= zip(missing, together([partial(self._range, ref) for ref in missing]), strict=True)
-        self.keep_texts(read)
-        found |= read
+        parts = list[list[str]]()
+        for missing in packs.values():
+            parts += [missing] if len(missing) > _MANY else [[ref] for ref in missing]
+        for read in together([partial(self._read, part) for part in parts]):
+            self.keep_texts(read)
+            found |= read
         return [cast("bytes", found[ref]) for ref in refs]
 
     def keep_texts(self, texts: Mapping[str, bytes]) -> None:
@@ -267,32 +228,20 @@ class Reader:
             return b""
         return self.new_texts.get(ref) or cast("bytes | None", self.storage.cache.get((self.store_id, ref)))
 
-    def _range(self, ref: str) -> bytes:
-        pack, offset, length, expected = TextRef.parse(ref)
-        with suppress(Missing):
-            data = self.storage.requests.get_range(self.key(PACKS, pack), offset, length)
-            if digest(data) == expected:
-                return data
-        found = self._whole(pack).get(ref)
-        if found is None:
-            raise Gone("a text of the memory store was erased, truncated or modified")
-        return found
-
-    def is_whole(self, name: str) -> bool:
-        """Return False if the structure of the pack at `packs/name` is damaged. Texts are not verified.
-
-        A missing pack is not damaged.
-        """
+    def _read(self, refs: Sequence[str]) -> dict[str, bytes]:
+        """Read texts of one pack: one text with a ranged request, or several texts with the whole pack."""
+        found, texts = list(map(TextRef.parse, refs)), dict[str, bytes]()
+        key, start = self.key(PACKS, found[0].pack), found[0].offset if len(refs) == 1 else 0
         try:
-            self.keep_texts(self._whole(name.rpartition("/")[2]))
-        except Gone:
-            return True
-        except (Damaged, UnknownSchema):
-            return False
-        return True
-
-    def _whole(self, pack: str) -> dict[str, bytes]:
-        return decode_pack(pack, self._get(PACKS, pack))
+            requests = self.storage.requests
+            data = requests.get_range(key, start, found[0].length) if len(refs) == 1 else requests.get(key)[0]
+        except Missing:
+            raise Gone("an object of the memory store is missing") from None
+        for ref, (_, offset, length, expected) in zip(refs, found, strict=True):
+            texts[ref] = data[offset - start : offset - start + length]
+            if digest(texts[ref]) != expected:
+                raise Gone("a text of the memory store was erased, truncated or modified")
+        return texts
 
     def _get(self, kind: str, name: str) -> bytes:
         try:

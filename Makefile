@@ -15,8 +15,6 @@ PIP := $(BIN)/python -m pip $(INSTALL)
 WORKERS ?= 4
 test-sample test-long test-full: WORKERS = 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
-# Keeps the results in tests/environments/results.json, from which `make docs` makes the tables of docs/platforms.md.
-RECORDED = RETENTIVE_RECORD=1
 
 # Tests start hundreds of interpreters; without bytecode each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -61,15 +59,15 @@ test-frameworks: $(FRAMEWORKS)/.installed
 
 # The image of the server, built without network. Needs root, and buildah and debootstrap of Debian.
 test-image: $(STAMP)
-	$(RECORDED) $(BIN)/python -m pytest -m environments tests/environments/test_image.py
+	$(BIN)/python -m pytest -m environments tests/environments/test_image.py
 
 # A directory of memories on ext4, XFS, Btrfs, exFAT, ZFS, tmpfs and overlays. Needs root, loop devices, and the
 # packages xfsprogs, btrfs-progs, exfat-fuse, exfatprogs, dosfstools and zfs-fuse of Debian.
 test-file-systems: $(STAMP)
-	$(RECORDED) $(BIN)/python -m pytest -m environments tests/environments/test_file_systems.py
+	$(BIN)/python -m pytest -m environments tests/environments/test_file_systems.py
 
 # Each extra alone in an environment of its own, on this Python and on 3.14; a few of them on 3.12 and 3.13.
-EXTRAS = $(RECORDED) PATH="$(CURDIR)/$(UV)/bin:$$PATH" $(PYTEST) -m environments tests/environments/test_extras.py
+EXTRAS = PATH="$(CURDIR)/$(UV)/bin:$$PATH" $(PYTEST) -m environments tests/environments/test_extras.py
 test-extras: $(STAMP) $(UV)/.installed
 	$(EXTRAS) -k "not lowest"
 
@@ -80,7 +78,7 @@ test-lowest: $(STAMP) $(UV)/.installed
 # The files of a release: equal builds, offline installation, each Python that is installed, uvx, and what Windows and
 # macOS lack.
 test-packages: $(STAMP) $(UV)/.installed
-	$(RECORDED) RETENTIVE_PROFILE=long PATH="$(CURDIR)/$(UV)/bin:$$PATH" $(PYTEST) -m "environments or not clusters" \
+	RETENTIVE_PROFILE=long PATH="$(CURDIR)/$(UV)/bin:$$PATH" $(PYTEST) -m "environments or not clusters" \
 		tests/environments/test_uvx.py tests/features/packages tests/features/platforms
 
 # The newest Python of Debian, in .cache/python, for test-extras and test-packages. Needs root, debootstrap and patchelf.
@@ -115,7 +113,6 @@ docs: $(STAMP)
 	$(BIN)/python -m retentive.server.options > docs/server.new && mv docs/server.new docs/server-configuration.md
 	$(BIN)/python tests/docs/api.py > docs/api.new && mv docs/api.new docs/api.md
 	PYTHONPATH=src:tests $(BIN)/python tests/docs/checklist.py > docs/check.new && mv docs/check.new docs/security-checklist.md
-	PYTHONPATH=src:tests $(BIN)/python -m docs.platforms
 	$(BIN)/python -m retentive.server.openapi > docs/openapi.new && mv docs/openapi.new docs/openapi.json
 	$(BIN)/python -m retentive.server.reference > docs/http.new && mv docs/http.new docs/http-api.md
 

@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, settings
 
 import retentive
 from retentive import MemoryStore
-from support import recorded
 from support.places import LASTING, LOCAL, OpenPlace, place_of
 from support.profiles import FULL, LONG, PROFILE
 from support.servers import MotoServer
@@ -54,8 +53,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     _keep_files_in_memory()
-    if os.environ.pop("RETENTIVE_RECORD", ""):  # not for the runs of pytest that tests start
-        config.pluginmanager.register(recorded)
     said = "long: runs in the long and the full profile only; a shorter test shows the same of its neighbour"
     config.addinivalue_line("markers", said)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background

@@ -10,19 +10,13 @@ import struct
 import subprocess
 import sys
 import termios
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
-from anthropic import Anthropic, beta_tool
 
 import retentive
-from retentive.agent import Agent, ToolCall
 from retentive.cli.demo import command, session, story
 from retentive.cli.demo.command import WINDOW
-from retentive.cli.demo.figures import Step, Steps
-from retentive.testing.scripted_claude import scripted_claude
 
 COMMANDS = str(Path(sys.executable).parent / "retentive")
 COLUMNS = 72
@@ -142,38 +136,6 @@ def assert_notes(at: str, key: str = "default") -> None:
     assert actors == ["session:second"] * (LAST - story.KILLED_AT + 1) + ["session:first"] * story.KILLED_AT
 
 
-@pytest.mark.long
-def test_live_uses_the_environment_and_fits_the_terminal(tmp_path: Path) -> None:
-    """The client has the SDK's defaults, and the terminal gets colours and no line that is too long.
-
-    The environment also selects the memory store, in which the last commands must find the notes. The second session
-    starts with one message and never sees the results of the first session.
-    """
-    at = f"sqlite:///{tmp_path}/command.db"
-    with scripted_claude(
-        story.answer, context_window=WINDOW, summarize=lambda _seen: story.SUMMARY, threads=False
-    ) as claude:
-        status, shown = run_on_terminal(
-            [COMMANDS, "--at", at, "demo", "--live"],
-            environment(
-                ANTHROPIC_BASE_URL=claude.url, ANTHROPIC_API_KEY="none-needed", TERM="xterm", RETENTIVE_STORE="lamps"
-            ),
-        )
-    assert (status, claude.failures) == (0, [])
-    assert claude.largest_prompt <= WINDOW
-    assert "\x1b[" in shown
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r", "").split("\n")
-    assert lines[0].startswith("Claude is real: claude-sonnet-5-5.")
-    assert max(len(line) for line in lines if "sqlite:" not in line and not re.match(r"r\d+ ", line)) == COLUMNS
-    assert_notes(at, "lamps")
-    messages = [exchange.body["messages"] for exchange in claude.requests if isinstance(exchange.body, dict)]
-    begins = [n for n, sent in enumerate(messages) if len(sent) == 1]
-    assert begins[0] == 0
-    assert len(begins) == 2
-    second = str(messages[begins[1] :])
-    assert [f"Ticket {week}01" in second for week in story.TICKETS] == [False] * 5 + [True] * 2
-
-
 def run_on_terminal(command: list[str], variables: dict[str, str]) -> tuple[int, str]:
     """Run a command on a pseudo-terminal of `COLUMNS` columns, and return the exit status and the output."""
     ours, theirs = pty.openpty()
@@ -193,27 +155,6 @@ def run_on_terminal(command: list[str], variables: dict[str, str]) -> tuple[int,
     return process.returncode, shown.decode()
 
 
-@pytest.mark.parametrize("done", [0, LAST - 1])
-def test_the_answer_comes_from_the_memory(done: int, tmp_path: Path) -> None:
-    """Wrong notes lead to a wrong answer, and the weeks in the notes are skipped. Without notes, all weeks are read."""
-    counts = Counter(dict.fromkeys(story.LAMPS, 1000) if done else {})
-    at = f"sqlite:///{tmp_path}/command.db"
-    if done:
-        with retentive.open(at) as memory:
-            text = f"{story.Notes(done, LAST, counts)}\n"
-            memory.store().execute({"command": "create", "path": story.NOTES, "file_text": text})
-    with scripted_claude(story.answer, threads=False) as claude:
-        client = Anthropic(base_url=claude.url, api_key="none-needed")
-        with client, Agent(client, memory=at, tools=[beta_tool(session.read_week)], context=None) as agent:
-            events = list(agent.run(story.TASK))
-    read = [event.input["week"] for event in events if isinstance(event, ToolCall) and event.name == "read_week"]
-    assert read == list(range(done + 1, LAST + 1))
-    for week in range(done + 1, LAST + 1):
-        counts += story.counted(story.archive(week))
-    assert story.named(counts) in str(events[-1])
-    assert (story.named(counts) == expected_answer()) == (done == 0)
-
-
 @pytest.mark.long
 def test_a_failing_memory_fails_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -228,31 +169,6 @@ def test_a_failing_memory_fails_the_demo(
     shown = capfd.readouterr().out
     assert f"error    Error: {story.NOTES} is read-only" in shown
     assert "failed   the first session ended early, with exit code 1" in shown
-
-
-def test_only_newly_cleared_results_count() -> None:
-    """Each response of the API has a running total.
-
-    The total restarts after a summary, but not after a failed summary.
-    """
-    usage = {"input_tokens": 7, "output_tokens": 2, "cache_read_tokens": 1, "cache_creation_tokens": 0}
-    compaction = {**usage, "kind": "compaction", "input_tokens": 50_000}
-
-    def step(steps: Steps, results: int, *summaries: str | None) -> tuple[object, object]:
-        steps.add({"kind": "EditsApplied", "edits": [{"tool_uses": results, "input_tokens": 10 * results}]})
-        for summary in summaries:
-            steps.add({"kind": "Compaction", "summary": summary})
-        told: dict[str, Any] = {"kind": "UsageReport", "turn": 1, "usage": usage, "iterations": [compaction]}
-        taken = steps.add(told)
-        assert isinstance(taken, Step)
-        assert taken.prompt == 8
-        return taken.cleared, taken.compacted
-
-    steps = Steps()
-    assert step(steps, 2) == ((2, 20), None)
-    assert step(steps, 2, None) == (None, None)
-    assert step(steps, 5, "all of it") == ((3, 30), (50_001, 2))
-    assert step(steps, 1) == ((1, 10), None)
 
 
 @pytest.mark.long

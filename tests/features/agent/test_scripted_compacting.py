@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from anthropic import Anthropic, BadRequestError, beta_tool
-from hypothesis import given
+from anthropic import Anthropic, beta_tool
 
 from retentive.testing.scripted_claude import (
     Call,
@@ -18,21 +17,16 @@ from retentive.testing.scripted_claude import (
     Turn,
     scripted_claude,
 )
-from retentive.testing.scripted_claude.context import after_compaction
-from retentive.testing.scripted_claude.messages import Message
 from retentive.testing.scripted_claude.tokens import text_tokens
 
-from .histories import blocks_of, histories
 from .requests import (
     ASK,
     COMPACT_BETA,
     CONTEXT,
     HELLO,
     READ,
-    TOOL,
     WAYS,
     ask,
-    clearing,
     compacting,
     management,
     open_url,
@@ -59,22 +53,6 @@ def seen_by(claude: ScriptedClaude) -> Prompt:
 
 
 # --- as a law ---
-
-
-@given(histories(compacted=True))
-def test_the_last_summary_replaces_earlier_messages(messages: tuple[Message, ...]) -> None:
-    """Messages after the summary are unchanged, a second application changes nothing, and failed blocks are removed."""
-    after = after_compaction(messages)
-    summaries = [block for block in blocks_of(messages, "compaction") if block["content"]]
-    everything = [block for message in messages for block in message.blocks]
-    start = max((n for n, block in enumerate(everything) if block in summaries), default=0)
-    left = [block for block in everything[start:] if block["type"] != "compaction" or block["content"]]
-    assert [block for message in after for block in message.blocks] == left
-    assert blocks_of(after, "compaction") == summaries[-1:]
-    assert after_compaction(after) == after
-
-
-# --- through the SDK ---
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -113,33 +91,6 @@ def test_messages_before_a_summary_are_ignored(way: str) -> None:
         for reply in (kept, dropped):
             assert [block.type for block in reply.content] == ["text"]
             assert (reply.usage.input_tokens, reply.usage.iterations) == (prompt.input_tokens, None)
-
-
-def test_only_the_last_summary_counts() -> None:
-    claude = ScriptedClaude(fine)
-    blocks = [{"type": "compaction", "content": "old"}, {"type": "text", "text": "Well."}]
-    newer = [{"type": "compaction", "content": "new"}, {"type": "text", "text": "Then."}]
-    messages = [
-        *HELLO,
-        {"role": "assistant", "content": blocks},
-        *HELLO,
-        {"role": "assistant", "content": newer},
-        *HELLO,
-    ]
-    assert post(claude, messages=messages, headers=CONTEXT)[0] == 200
-    assert (seen_by(claude).summary, "Well." in seen_by(claude).text) == ("new", False)
-
-
-def test_the_trigger_must_be_reached() -> None:
-    """By default, a prompt of exactly the trigger's size is compacted."""
-    claude = ScriptedClaude(fine)
-    post(claude, messages=LONG, tools=[TOOL, READ])
-    size = claude.largest_prompt
-    for over, compacts in ((size, True), (size + 1, False)):
-        asked = ScriptedClaude(fine)
-        edits = management(compacting(over=over))
-        _, reply = post(asked, headers=CONTEXT, messages=LONG, tools=[TOOL, READ], context_management=edits)
-        assert (reply["content"][0]["type"] == "compaction") == compacts
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -205,12 +156,6 @@ def test_custom_instructions_reach_the_summary() -> None:
     assert seen_by(claude).summary == "20 files were read. Keep the names."
 
 
-def test_the_default_summary_has_the_task_and_the_calls() -> None:
-    claude = ScriptedClaude(fine)
-    post(claude, messages=LONG, headers=CONTEXT, tools=[READ], context_management=COMPACTED)
-    assert seen_by(claude).summary == "Task: Remember that I like tea.\n20 tool calls were made."
-
-
 def test_a_failed_compaction_changes_nothing() -> None:
     """The block of a failed compaction contains null.
 
@@ -227,56 +172,6 @@ def test_a_failed_compaction_changes_nothing() -> None:
     assert seen_by(claude).summary is None
 
 
-def test_an_invalid_summary_is_a_failure() -> None:
-    wrong: list[tuple[Any, str]] = [(lambda prompt: prompt.calls[99].name, "IndexError"), (lambda _seen: 5, "got 5")]
-    for function, message in wrong:
-        claude = ScriptedClaude(fine, summarize=function)
-        reply = post(claude, messages=LONG, tools=[READ], headers=CONTEXT, context_management=COMPACTED)[1]
-        assert message in reply["error"]["message"]
-        assert len(claude.failures) == 1
-
-
-def test_clearing_first_can_avoid_a_compaction() -> None:
-    """The edits are applied in order, each to the result of the previous one."""
-    claude = ScriptedClaude(fine)
-    for edits, kinds in (
-        ([clearing(keep=1), compacting()], ["text"]),
-        ([compacting(), clearing(keep=1)], ["compaction", "text"]),
-    ):
-        reply = post(claude, messages=LONG, tools=[READ], headers=CONTEXT, context_management=management(*edits))[1]
-        assert [block["type"] for block in reply["content"]] == kinds
-
-
-def test_a_summary_removes_the_warning() -> None:
-    claude = ScriptedClaude(fine)
-    for edits, warned in (([clearing(over=70_000)], True), ([clearing(over=70_000), compacting()], False)):
-        post(claude, messages=LONG, tools=[TOOL, READ], headers=CONTEXT, context_management=management(*edits))
-        assert (seen_by(claude).warning is not None) == warned
-
-
-def test_a_prompt_over_the_window_cannot_be_summarized() -> None:
-    claude = ScriptedClaude(fine, context_window=55_000)
-    status, reply = post(claude, messages=LONG, tools=[READ], headers=CONTEXT, context_management=COMPACTED)
-    assert (status, "> 55000 maximum" in reply["error"]["message"]) == (400, True)
-
-
-def test_counting_applies_summaries_but_creates_none() -> None:
-    with scripted_claude(fine, summarize=summary) as server, Anthropic(base_url=server.url, api_key="none") as client:
-        count: Any = client.beta.messages.count_tokens
-        asked: Any = {
-            "model": "claude-sonnet-5-5",
-            "tools": [READ],
-            "betas": [COMPACT_BETA],
-            "context_management": COMPACTED,
-        }
-        before = count(messages=LONG, **asked)
-        assert before.input_tokens == before.context_management.original_input_tokens > 60_000
-        reply = ask(server, "plain", messages=LONG, tools=[READ], context_management=COMPACTED)
-        after = count(messages=[*LONG, {"role": "assistant", "content": reply.content}, *HELLO], **asked)
-        assert after.context_management.original_input_tokens > 60_000
-        assert after.input_tokens < 2_000
-
-
 def test_a_summary_is_streamed_in_one_piece() -> None:
     with scripted_claude(fine, summarize=lambda _seen: "long " * 100) as server:
         body = {**ASK, "messages": LONG, "tools": [READ], "stream": True, "context_management": COMPACTED}
@@ -287,12 +182,3 @@ def test_a_summary_is_streamed_in_one_piece() -> None:
     assert datas[3]["delta"] == {"type": "compaction_delta", "content": "long " * 100}
     assert "iterations" not in datas[0]["message"]["usage"]
     assert [entry["type"] for entry in datas[-2]["usage"]["iterations"]] == ["compaction", "message"]
-
-
-def test_compaction_on_request_is_rejected() -> None:
-    """The SDK has a parameter for compaction on request, so the server must not ignore it silently."""
-    with (
-        scripted_claude(fine) as server,
-        pytest.raises(BadRequestError, match="compaction on request is not played"),
-    ):
-        ask(server, "plain", messages=LONG, tools=[TOOL, READ], compaction={"type": "summarize"})

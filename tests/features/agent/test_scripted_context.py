@@ -77,26 +77,6 @@ def test_old_results_become_placeholders_and_are_reported(server: ScriptedClaude
     assert cleared > 7_000
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_the_response_lists_no_edits_if_none_applied(server: ScriptedClaude, way: str) -> None:
-    """A request with context management gets an empty list of edits. Without it, the response has no such field."""
-    edits = management(clearing(over=100_000))
-    assert applied(ask(server, way, messages=uses(10), context_management=edits)) == []
-    assert ask(server, way, messages=uses(10)).context_management is None
-    assert not any(call.cleared for call in seen_by(server).calls)
-
-
-def test_the_trigger_must_be_exceeded(server: ScriptedClaude) -> None:
-    tokens = ask(server, "plain", messages=uses(10)).usage.input_tokens
-    for over, count in ((tokens, 0), (tokens - 1, 1)):
-        reply = ask(server, "plain", messages=uses(10), context_management=management(clearing(over=over)))
-        assert len(applied(reply)) == count
-    for over, count in ((10, 0), (9, 1)):
-        by_uses = {**clearing(), "trigger": {"type": "tool_uses", "value": over}}
-        reply = ask(server, "plain", messages=uses(10), context_management=management(by_uses))
-        assert len(applied(reply)) == count
-
-
 def test_each_request_is_edited_from_its_own_history(server: ScriptedClaude) -> None:
     """The client sends the complete history, so the order of requests has no effect."""
     edits = management(clearing(keep=2))
@@ -123,22 +103,6 @@ def test_inputs_are_cleared_on_request(server: ScriptedClaude, inputs: object, l
     assert (calls[0].input, calls[-1].input, calls[0].cleared) == (left, {"path": "file-9"}, True)
 
 
-def test_less_than_clear_at_least_is_not_cleared(server: ScriptedClaude) -> None:
-    for at_least, count in ((7_000, 1), (9_000, 0)):
-        edits = management(clearing(clear_at_least={"type": "input_tokens", "value": at_least}))
-        reply = ask(server, "plain", messages=uses(10), context_management=edits)
-        assert len(applied(reply)) == count
-        assert [call.cleared for call in seen_by(server).calls].count(True) == count * 8
-
-
-def test_cleared_results_are_not_in_the_prompt(server: ScriptedClaude) -> None:
-    ask(server, "plain", messages=uses(10), context_management=management(clearing()))
-    assert ("<7>" in seen_by(server).text, "<8>" in seen_by(server).text) == (False, True)
-
-
-# --- thinking ---
-
-
 def thoughts(count: int) -> list[Any]:
     """Return a conversation of this many turns with thinking, each followed by a user message."""
     messages: list[Any] = [*HELLO]
@@ -161,21 +125,6 @@ def test_old_thinking_is_cleared(server: ScriptedClaude, way: str, keep: object,
     }
     assert applied(reply) == ([entry] if cleared else [])
     assert [f"({n})" in seen_by(server).text for n in range(4)] == [n >= cleared for n in range(4)]
-
-
-def test_thinking_and_tool_uses_are_cleared_in_one_request(server: ScriptedClaude) -> None:
-    """Thinking is cleared first. The trigger for tool uses is compared with the remaining prompt."""
-    messages = [*thoughts(4)[:-1], *uses(10)]
-    tokens = ask(server, "plain", messages=messages).usage.input_tokens
-    both = management(thinking(), clearing(over=tokens - 1))
-    assert [edit["type"] for edit in applied(ask(server, "plain", messages=messages, context_management=both))] == [
-        "clear_thinking_20251015"
-    ]
-    both = management(thinking(), clearing(over=tokens - 400))
-    reply = ask(server, "plain", messages=messages, context_management=both)
-    entries = applied(reply)
-    assert [edit["type"] for edit in entries] == ["clear_thinking_20251015", "clear_tool_uses_20250919"]
-    assert reply.usage.input_tokens == tokens - sum(edit["cleared_input_tokens"] for edit in entries)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -207,17 +156,6 @@ def test_claude_is_warned_before_tool_uses_are_cleared(share: float, warned: boo
     assert any(call.cleared for call in seen_by(claude).calls) == (share < 1)
 
 
-def test_the_warning_starts_at_its_exact_threshold() -> None:
-    claude = ScriptedClaude(fine)
-    for uses_before, warned in ((8, True), (7, False)):
-        edits = management({**clearing(), "trigger": {"type": "tool_uses", "value": 10}})
-        post(claude, messages=uses(uses_before), tools=[TOOL, READ], headers=CONTEXT, context_management=edits)
-        assert (seen_by(claude).warning is not None) == warned
-
-
-# --- the window ---
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_a_prompt_over_the_window_is_rejected_unless_edits_help(way: str) -> None:
     with scripted_claude(fine, context_window=6_000) as server:
@@ -228,25 +166,6 @@ def test_a_prompt_over_the_window_is_rejected_unless_edits_help(way: str) -> Non
         reply = ask(server, way, messages=uses(10), context_management=management(clearing()))
         assert reply.usage.input_tokens < 6_000
         assert server.largest_prompt == refused
-
-
-def test_a_prompt_of_exactly_the_window_is_accepted() -> None:
-    claude = ScriptedClaude(fine)
-    post(claude)
-    size = claude.largest_prompt
-    assert [post(ScriptedClaude(fine, context_window=size - less))[0] for less in (0, 1)] == [200, 400]
-
-
-def test_the_largest_prompt_is_measured_after_edits() -> None:
-    claude = ScriptedClaude(fine)
-    sizes = []
-    for length in (3, 9, 6):
-        post(claude, messages=uses(length), tools=[READ], headers=CONTEXT, context_management=management(clearing()))
-        sizes.append(claude.requests[-1].reply["usage"]["input_tokens"])  # type: ignore[index]
-    assert claude.largest_prompt == max(sizes) < 5_000
-
-
-# --- the form of a stream ---
 
 
 def test_a_stream_reports_the_edits_at_its_end(server: ScriptedClaude) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-import sys
 from typing import Any
 
 import pytest
 
 from retentive.agent import run_tools
-from retentive.agent.conversation import EMPTY_ERROR, add_result, blocks_of, tool_result, unanswered_calls
+from retentive.agent.conversation import EMPTY_ERROR, add_result, tool_result, unanswered_calls
 from retentive.agent.sendable import UNKNOWN_OUTCOME, sendable
 from support.profiles import sized
 
@@ -137,33 +136,6 @@ def test_any_conversation_becomes_valid() -> None:
         sent = sendable(messages)
         assert problems(sent) == [], (seed, messages)
         assert sendable(sent) == sent, seed
-
-
-@pytest.mark.parametrize("searches", [False, True], ids=["calls of the client", "searches"])
-def test_the_work_for_a_message_does_not_grow_with_the_conversation(
-    searches: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The number of messages that are read, for a conversation and for one that is ten times longer."""
-
-    read: list[object] = []
-
-    def count(message: dict[str, Any]) -> list[dict[str, Any]]:
-        read.append(message)
-        return blocks_of(message)
-
-    monkeypatch.setattr(sys.modules[sendable.__module__], "blocks_of", count)
-    monkeypatch.setattr(sys.modules[blocks_of.__module__], "blocks_of", count)
-
-    def messages_read(turns: int) -> int:
-        read.clear()
-        messages = [ASK]
-        for n in range(turns):
-            said = [says(searching(n)), says(found(n), SAID)] if searches else [says(call(n)), asks(answer(n))]
-            messages += [*said, says(SAID), NEXT]
-        assert sendable(messages) == messages
-        return len(read)
-
-    assert messages_read(300) <= 10 * messages_read(30)
 
 
 def test_results_are_added_in_front_of_a_new_message() -> None:

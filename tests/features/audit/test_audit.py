@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -27,7 +27,6 @@ from retentive.audit.chain import (
 )
 from retentive.errors import Conflict, Damaged, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage.contract import Backend, Snapshot, Transaction
-from retentive.storage.overlay import Overlay
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.values.pages import ListPage
 from support.commands import create
@@ -439,28 +438,6 @@ def test_the_log_is_read_in_pages_from_both_ends(backend: str, tmp_path: Path) -
         for limit in (1, 2, 5, 13, 200):
             assert paged(store, place.backend, oldest_entries, limit) == whole
             assert paged(store, place.backend, newest_entries, limit) == whole[::-1]
-
-
-def test_pages_of_a_long_log_read_few_records(tmp_path: Path) -> None:
-    with audited("sqlite", tmp_path) as place:
-        store = place.store()
-        for number in range(100):
-            store.create(f"/memories/{number}.md", "x\n")
-        read = list[str]()
-
-        class Counting(Overlay):
-            def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
-                for key, value in self._inner.records(kind, after=after, limit=limit):
-                    read.append(key)
-                    yield key, value
-
-        def work(found: Snapshot) -> None:
-            assert [each.seq for each in newest_entries(Counting(found), "", 5).items] == [101, 100, 99, 98, 97]
-            assert [each.seq for each in newest_entries(Counting(found), key_of(50), 5).items] == [49, 48, 47, 46, 45]
-            assert [each.seq for each in oldest_entries(Counting(found), key_of(50), 5).items] == [51, 52, 53, 54, 55]
-
-        place.backend.read(store.id, work)
-        assert len(read) <= 3 * 16
 
 
 def test_pages_of_a_damaged_log_skip_what_is_no_entry(tmp_path: Path) -> None:

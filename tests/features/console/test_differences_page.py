@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
-import retentive
 from retentive import MemoryStore
 from retentive.console.pages import history
-from retentive.console.web import console
 from support.console import Person
-from support.http_api import Api, serving
+from support.http_api import Api
 
 NOTES = "/memories/notes/a.md"
 
@@ -165,35 +160,6 @@ def test_the_undo_of_a_session_without_an_actor_names_all_actors(person: Person,
     assert "Undo the session s9 by user:cat 1 step" in both.text
 
 
-@pytest.mark.parametrize("page", ["change/r2", "by/session:s1"])
-def test_the_head_is_sent_before_the_versions_are_read(person: Person, store: MemoryStore, at: str, page: str) -> None:
-    found = person.chunks(f"{at}/{page}")
-    assert f'<a class="place" href="{at}/tree/">' in found.first
-    assert "<h1" not in found.first
-    assert "<h1" in found.others
-    assert 'class="card"' in found.others
-    assert found.is_whole
-
-
 @pytest.mark.parametrize(("page", "status"), [("r99", 404), ("memver_x", 404), ("never", 400), ("r2", 200)])
 def test_a_change_is_answered_with_its_status(person: Person, at: str, page: str, status: int) -> None:
     assert person.get(f"{at}/change/{page}").status == status
-
-
-def test_a_page_without_its_differences_is_not_whole(tmp_path: Path) -> None:
-    """The page names the problem, and the browser keeps no copy of it."""
-    path = tmp_path / "m.db"
-    with (
-        retentive.open(f"sqlite:///{path}") as opened,
-        serving(opened, more=lambda server: console(server).routes()) as api,
-    ):
-        store = opened.store("s")
-        store.create(NOTES, "one\n", actor="session:s1")
-        with closing(sqlite3.connect(path)) as database, database:
-            database.execute("UPDATE versions SET created_at = 'never'")
-        person = Person(api)
-        page = person.chunks(f"/console/s/{store.id}/by/session:s1")
-        person.close()
-    assert "The differences could not be read (damaged). Open the page again." in page.others
-    assert "</html>" in page.others
-    assert not page.is_whole

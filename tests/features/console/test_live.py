@@ -145,17 +145,6 @@ def test_other_changes_are_named_messages(
     reader.close()
 
 
-def test_a_page_without_rows_gets_names_only(person: Person, store: MemoryStore, at: str) -> None:
-    with person.streaming(f"{at}/events?rows=no&after=0") as stream:
-        stream.comment()
-        person.get(f"{at}/tree/")
-        store.create("/memories/x.md", "")
-        store.change_settings({"max_memories": 50})
-        found = stream.next()
-    assert found is not None
-    assert found.name == "changed"
-
-
 def test_a_removed_memory_leaves_the_rows(person: Person, store: MemoryStore, at: str) -> None:
     """The rows that a process keeps are read again after a removal, so a page that connects gets no erased path."""
     store.create("/memories/secret-name.md", "x")
@@ -238,11 +227,6 @@ def test_a_stream_needs_the_scope_and_the_store(api: Api, store: MemoryStore, at
         assert person.get(f"{at}/events?after=0").status == expected
         assert person.get(f"{at}/events?after=0", accept="text/event-stream").status == expected
         person.close()
-
-
-def test_a_head_request_ends(person: Person, at: str) -> None:
-    answer = person.http.head(f"{at}/events")
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
 
 
 def test_a_stream_has_one_audit_entry(person: Person, store: MemoryStore, at: str) -> None:

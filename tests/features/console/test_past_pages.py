@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.console.pages import listing
-from retentive.console.web import console
 from retentive.history.log import since
 from retentive.store import core_of
 from support.console import Person, Seen
-from support.http_api import Api, serving
+from support.http_api import Api
 
 
 @pytest.fixture
@@ -92,17 +88,6 @@ def test_the_last_change_of_each_entry(person: Person, lived: MemoryStore, at: s
     assert "session:s1 created a.md" in rows(person.get(f"{at}/tree/?at=r1"))["notes/"]
 
 
-def test_changes_that_are_too_many_are_not_read(
-    person: Person, lived: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("retentive.console.pages.tree.SINCE", 3)
-    monkeypatch.setattr(listing, "RECENT", 1)
-    page = person.get(f"{at}/tree/?at=r3")
-    assert "more than 3 changes" in page.text
-    assert "unchanged" not in page.text
-    assert "before" in rows(person.get(f"{at}/tree/"))["notes/"]
-
-
 def test_a_key_for_some_paths_sees_only_their_marks(api: Api, lived: MemoryStore, at: str) -> None:
     other = Person(api, api.with_key("read", stores=(lived.id,), paths=("/memories/notes/**",)).key)
     page = other.get(f"{at}/tree/?at=r2")
@@ -110,18 +95,6 @@ def test_a_key_for_some_paths_sees_only_their_marks(api: Api, lived: MemoryStore
     assert "2 changes by 2 actors; 1 new, 1 changed, 0 gone" in page.text
     assert "fresh" not in other.get(f"{at}/since/?at=r2").text
     other.close()
-
-
-@pytest.mark.parametrize("page", ["tree/", "tree/notes", "m/notes/a.md"])
-def test_the_head_is_sent_before_an_earlier_state_is_read(
-    person: Person, lived: MemoryStore, at: str, page: str
-) -> None:
-    found = person.chunks(f"{at}/{page}?at=r3")
-    assert f'<a class="place" href="{at}/tree/">' in found.first
-    assert "<main" not in found.first
-    assert "The store as of r3" in found.others
-    assert f"{at}/tree/notes?at=r3" in found.others
-    assert found.is_whole
 
 
 @pytest.mark.parametrize(
@@ -147,25 +120,6 @@ def test_an_earlier_state_is_answered_with_its_status(
     answer = person.get(f"{at}/{page}")
     assert f"{answer.status} {answer.url.partition(at)[2].removeprefix('/')}" == answered
     assert ("one.md" in answer.text) == (page == "tree/gone?at=r11")
-
-
-def test_a_past_page_that_lacks_a_part_is_not_whole(tmp_path: Path) -> None:
-    """The browser then keeps no copy with the error."""
-    path = tmp_path / "m.db"
-    with (
-        retentive.open(f"sqlite:///{path}") as opened,
-        serving(opened, more=lambda server: console(server).routes()) as api,
-    ):
-        store = opened.store("s")
-        store.create("/memories/notes/index.md", "# Index\n")
-        with closing(sqlite3.connect(path)) as database, database:
-            database.execute("UPDATE versions SET text = 'other'")
-        person = Person(api)
-        page = person.chunks(f"/console/s/{store.id}/tree/notes?at=r1")
-        person.close()
-    assert "The directory could not be read (damaged). Open the page again." in page.others
-    assert "</html>" in page.others
-    assert not page.is_whole
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import pytest
 
 from retentive import MemoryStore
 from retentive.console.pages import changes
-from retentive.history import operations
 from support.console import Person, query_of
 from support.http_api import Api
 
@@ -70,15 +69,6 @@ def test_a_change_after_a_later_page_was_opened_stops_the_undo(
     assert len(store.memories("/memories/other")) == len(moved)
 
 
-def test_the_head_is_sent_before_the_plan_is_made(person: Person, at: str, moved: list[str]) -> None:
-    page = person.chunks(f"{at}/undo?change=HEAD")
-    assert "<h1>Undo the change HEAD</h1>" in page.first
-    assert "nothing has happened yet" not in page.first
-    assert "nothing has happened yet" in page.others
-    assert moved[0] in page.others
-    assert page.is_whole
-
-
 @pytest.mark.parametrize(
     ("asked", "status"),
     [
@@ -106,17 +96,6 @@ def test_a_key_for_some_paths_gets_no_preview_of_other_paths(api: Api, store: Me
     assert limited.get(f"{at}/undo?change=r3").status == 404
     assert limited.get(f"{at}/undo?actor=user:ann").status == 404
     limited.close()
-
-
-def test_a_search_for_changes_of_an_actor_that_is_not_over_sends_the_head(
-    person: Person, at: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The status is then 200, and the page says whether a change was found."""
-    monkeypatch.setattr(operations, "_EXAMINED", 0)
-    page = person.get(f"{at}/undo?actor=user:nobody")
-    assert (page.status, "No matching change was found." in page.text) == (200, True)
-    assert not [to for method, to, _ in page.forms if method == "post" and "/undo" in to]
-    assert "1 step, 1 change" in person.get(f"{at}/undo?actor=user:ann").text
 
 
 def test_a_preview_lists_some_of_many_conflicts(

@@ -8,7 +8,6 @@ from zlib import crc32
 import pytest
 
 from retentive import MemoryStore
-from retentive.console.pages import finding
 from support.console import Person
 from support.http_api import Api
 
@@ -64,39 +63,6 @@ def test_a_choice_of_a_private_search_has_no_address(person: Person, found: Memo
     chosen = person.post(f"{at}/search", {**fields, "actor": "session:s1"})
     assert "1 memory" in chosen.text
     assert "rare" not in chosen.url
-
-
-def test_a_choice_looks_among_the_best(
-    person: Person, found: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(finding, "FILTERED", 2)
-    monkeypatch.setattr(finding, "HITS", 1)
-    assert "among the best 2 of 3" in person.get(f"{at}/search?q=rare&actor=session:*").text
-    assert "The best 1 are shown" in person.get(f"{at}/search?q=rare").text
-
-
-def test_a_page_without_an_index_says_so(
-    api: Api, person: Person, found: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The page is sent before the memories are indexed. A key for some paths does not get their number."""
-    monkeypatch.setattr(finding, "LARGE", 2)
-    limited = Person(api, api.with_key("read", paths=("/memories/notes/**",)).key)
-    first = limited.get(f"{at}/search?q=rare")
-    assert "so the memories are indexed first" in first.text
-    assert "1 memory." in first.text
-    limited.close()
-    assert "indexed first" not in person.get(f"{at}/search?q=rare").text
-
-
-def test_the_number_of_memories_to_index(
-    person: Person, found: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(finding, "LARGE", 2)
-    assert person.get(f"{at}/search?q=%22").status == person.get(f"{at}/search?q=x&actor=x").status == 400
-    page = person.get(f"{at}/search?q=rare")
-    assert "so the 5 memories are indexed first" in page.text
-    assert "3 memories." in page.text
-    assert page.problems() == []
 
 
 class TwoStores(NamedTuple):
@@ -171,12 +137,3 @@ def test_a_private_search_does_not_fill_the_form_with_an_address(person: Person,
         shown = person.get(f"{at}/search?q=rare&since=1d&re=1")
         public = next(fields for method, _, fields in shown.forms if method == "get" and "since" in fields)
         assert (public["q"], public["since"], public["re"]) == ("rare", "1d", "1")
-
-
-def test_at_most_some_stores_are_searched(person: Person, two: TwoStores, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest come first, and a name finds others."""
-    word, *_ = two
-    monkeypatch.setattr(finding, "STORES", 1)
-    assert "The newest 1 stores are searched" in person.get(f"/console/search?q={word}").text
-    page = person.get(f"/console/search?q={word}&in={word} 1").text
-    assert "1 memory." in page

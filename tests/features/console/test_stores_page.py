@@ -9,7 +9,6 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.console.overview import Overview
 from retentive.console.pages import stores
 from retentive.console.web import console
 from support.console import Person
@@ -117,39 +116,8 @@ def test_pages_of_the_list(many: tuple[Api, list[MemoryStore]], monkeypatch: pyt
     person.close()
 
 
-def test_many_stores_are_counted_in_steps(many: tuple[Api, list[MemoryStore]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each view reads some of the stores that are not on the page, so that the first byte comes soon."""
-    monkeypatch.setattr(stores, "ROWS", 1)
-    monkeypatch.setattr(stores, "AT_ONCE", 1)
-    monkeypatch.setattr(stores, "MORE", 2)
-    person = Person(many[0])
-    first = person.get("/console/?sort=name")
-    assert "of 5 stores. Count more" in first.text
-    assert 'hx-get="/console/?sort=name&amp;more=1"' in first.body
-    assert first.problems() == []
-    for _ in range(3):
-        page = person.get("/console/?sort=name&more=1")
-    assert "Count more" not in page.text
-    assert "15 changes today" in page.text
-    person.close()
-
-
 def test_the_bars_are_the_days(many: tuple[Api, list[MemoryStore]]) -> None:
     person = Person(many[0])
     page = person.get("/console/?q=store-3")
     assert f'aria-label="Changes on each of the last 14 days: {"0, " * 13}4"' in page.body
     person.close()
-
-
-def test_old_figures_are_read_again(many: tuple[Api, list[MemoryStore]]) -> None:
-    now = [0.0]
-    overview, store = Overview(clock=lambda: now[0]), many[1][0]
-    info = many[0].place.info(store.id)
-    assert not overview.is_fresh(info, ())
-    overview.read(info, (), lambda _: store)
-    assert overview.is_fresh(info, ())
-    now[0] = 61.0
-    assert not overview.is_fresh(info, ())
-    overview.read(info, (), lambda _: store)
-    store.create("/memories/more.md", "x")
-    assert not overview.is_fresh(many[0].place.info(store.id), ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 import retentive
 from retentive import InvalidInput, MemoryStore, NotFound
-from retentive.engine.listings import ListedDirectory, ListedMemory, ListingCursor
+from retentive.engine.listings import ListedMemory, ListingCursor
 from retentive.errors import CursorExpired
 from retentive.storage.contract import Change, Transaction
-from retentive.storage.sql.connection import Row, Value
-from retentive.storage.sqlite.connection import SqliteConnection
 from support.places import COMPARED, opened
 
 PATHS = [f"/memories/{name}" for name in ("a-b", "a.txt", "a/b", "a/b-c", "a/c/d", "a/c/e", "b", "c/d", "é", "z/z")]
@@ -209,43 +207,6 @@ def test_hidden_memories_are_not_listed(local: MemoryStore) -> None:
     rest = local.list_memories(cursor=first.next)
     assert "/memories/b" not in [each.memory.path for each in rest.items if isinstance(each, ListedMemory)]
     assert len(rest.items) == len(PATHS) - 2
-
-
-def test_many_changes_are_read_together(local: MemoryStore) -> None:
-    for number in range(60):
-        local.create(f"/memories/{number:02}", "x")
-    first = local.list_memories(limit=1)
-    for number in range(60):
-        local.rename(f"/memories/{number:02}", f"/memories/moved{number}")
-    rest = local.list_memories(cursor=first.next)
-    assert [each.memory.path for each in rest.items if isinstance(each, ListedMemory)] == [
-        f"/memories/{number:02}" for number in range(1, 60)
-    ]
-
-
-def test_a_page_reads_only_its_range(local: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page of a large store takes a few statements and reads few rows; a level is read by jumps."""
-    local._core.backend.write(local.id, _fill)
-    read: list[int] = []
-    real = SqliteConnection.rows
-
-    def rows(self: SqliteConnection, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        found = real(self, sql, values)
-        read.append(len(found))
-        return found
-
-    monkeypatch.setattr(SqliteConnection, "rows", rows)
-    first = local.list_memories(limit=50)
-    assert (len(first.items), len(read) <= 8, sum(read) <= 60) == (50, True, True)
-    read.clear()
-    assert len(local.list_memories(cursor=first.next, limit=50).items) == 50
-    assert (len(read) <= 12, sum(read) <= 65) == (True, True)
-    read.clear()
-    level = local.list_memories(limit=100, depth=1)
-    assert [each.path for each in level.items if isinstance(each, ListedDirectory)] == [
-        f"/memories/d{number}/" for number in range(5)
-    ]
-    assert (len(read) <= 14, sum(read) < 600) == (True, True)
 
 
 def _fill(tx: Transaction) -> None:

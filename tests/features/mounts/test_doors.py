@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from anthropic.lib.tools import ToolError
 
-from retentive import AsyncMemoryTool, InvalidInput, MemoryTool, aio, tool_result
-from retentive.integrations.langchain import memory_tool
+from retentive import AsyncMemoryTool, InvalidInput, MemoryTool
 from retentive.mounts import MemoryTree
 
 from .trees import HEADER, tree
@@ -66,40 +65,6 @@ async def test_the_async_tool_of_the_sdk() -> None:
         with pytest.raises(ToolError, match=r"^Error: /memories/ro is read-only$"):
             await tool.clear_all_memory()
         tool.close()
-
-
-def test_the_tool_clears_all_stores() -> None:
-    with tree(TEAM) as at:
-        tool = MemoryTool(at.mounts)
-        tool.call(CREATE)
-        assert tool.clear_all_memory() == "All memory cleared"
-        assert at.texts(TEAM) == {}
-
-
-@pytest.mark.anyio
-async def test_the_bridge_to_async() -> None:
-    with tree(TEAM) as at:
-        assert (await aio.execute(at.mounts, CREATE, actor="user:ann")).text == STORY[0][1]
-        assert (await aio.clear(at.mounts)).text == "All memory cleared"
-        assert [str(version.actor) for version in at.stores[TEAM].versions()] == ["None", "user:ann"]
-
-
-def test_a_custom_loop() -> None:
-    with tree(TEAM, "/memories/ro", read_only=("/memories/ro",)) as at:
-        for number, (command, expected) in enumerate(STORY):
-            block = {"type": "tool_use", "id": f"toolu_{number}", "name": "memory", "input": command}
-            result = tool_result(at.mounts, block)
-            wanted = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": expected}
-            assert result == (wanted | {"is_error": True} if expected.startswith("Error: ") else wanted)
-        other = tool_result(at.mounts, {"type": "tool_use", "id": "t1", "name": "bash", "input": {}})
-        assert other["content"] == "Error: Unknown tool 'bash'. The tool is named `memory`"
-
-
-def test_langchain() -> None:
-    with tree(TEAM) as at:
-        tool = memory_tool(at.mounts)
-        assert tool.invoke(dict(CREATE)) == STORY[0][1]
-        assert tool.invoke(dict(CREATE)) == STORY[1][1]
 
 
 @pytest.mark.parametrize("name", ["base_path", "memory_root", "store"])

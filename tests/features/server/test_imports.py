@@ -11,17 +11,16 @@ import tarfile
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import IO, Any
 from urllib.parse import urlsplit
 
 import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.server import application, uploads
+from retentive.server import uploads
 from retentive.server.application import MIN_BODY_BYTES
 from retentive.server.handlers import transfers
-from retentive.transfer.archive_writer import EXPORT, MANIFEST, spool
+from retentive.transfer.archive_writer import EXPORT, MANIFEST
 from retentive.transfer.export import export_whole
 from retentive.transfer.tar import TarWriter
 from retentive.values.records import SYSTEM_STORE
@@ -170,32 +169,6 @@ def test_a_long_body_needs_no_memory(api: Api, at: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(api.server.bodies, "_left", 2 * uploads._PIECE_BYTES)
     found = outcomes(api.send("POST", f"{at}/import", body))
     assert [*found.values()] == ["created"] * 40
-
-
-def test_no_file_stays_open_if_the_handler_is_not_called(
-    api: Api, store: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A key of the request that is refused after the body was read, and too many calls that wait."""
-    opened = list[IO[bytes]]()
-
-    def recorded() -> IO[bytes]:
-        opened.append(spool())
-        return opened[-1]
-
-    monkeypatch.setattr(uploads, "spool", recorded)
-    wrong = api.send("POST", f"{at}/import", tar_of({"a": b"x"}), {"idempotency_key": "a b"})
-    assert (wrong.status, store.memories()) == (400, [])
-    assert api.server is not None
-    workers = api.server.workers
-
-    async def read_while_others_come(*arguments: Any) -> Any:
-        found = await uploads.read_upload(*arguments)
-        monkeypatch.setattr(workers, "_places", 0)
-        return found
-
-    monkeypatch.setattr(application, "read_upload", read_while_others_come)
-    assert api.send("POST", f"{at}/import", tar_of({"a": b"x"})).status == 503
-    assert [file.closed for file in opened] == [True, True]
 
 
 def test_limits(api: Api, archive: bytes, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +16,6 @@ from retentive.server import jobs
 from retentive.server.jobs import KIND, Scheduler, job_states
 from retentive.server.options import ServeOptions
 from retentive.server.schedule import ScheduledJob, read_schedule
-from retentive.server.telemetry import LOGGERS, log_as_json
 from support.command_line import here
 from support.http_api import serving
 
@@ -99,12 +97,6 @@ def test_a_wrong_schedule(tmp_path: Path, text: str, message: str) -> None:
         ServeOptions("sqlite://", schedule=str(file)).check()
 
 
-@pytest.mark.parametrize(("hour", "days"), [(11, 1), (12, 1), (13, 0)])
-def test_times_of_the_day(hour: int, days: int) -> None:
-    job = ScheduledJob("sweep", "", None, (hour, 0))
-    assert job.due_after(NOW) == NOW.replace(hour=hour) + timedelta(days=days)
-
-
 def test_a_job_runs_when_it_is_due(opened: retentive.Retentive, times: Times) -> None:
     store = opened.store()
     store.change_settings({"expire_after_days": 1})
@@ -120,16 +112,6 @@ def test_a_job_runs_when_it_is_due(opened: retentive.Retentive, times: Times) ->
     times.now += 1
     run(always)
     assert job_states(opened.records)[0].started_at == (NOW + timedelta(hours=1)).isoformat()
-
-
-def test_a_daily_job_waits_for_its_time(opened: retentive.Retentive, times: Times) -> None:
-    run = scheduler(opened, times, ScheduledJob("sweep", "at 13:00 UTC", None, (13, 0)))
-    run(always)
-    assert [each.state for each in job_states(opened.records)] == ["waiting"]
-    times.now += 3_600
-    run(always)
-    (state,) = job_states(opened.records)
-    assert (state.state, state.due_at) == ("succeeded", (NOW + timedelta(hours=25)).isoformat())
 
 
 def test_a_failed_job_is_tried_again(
@@ -195,29 +177,6 @@ def test_a_job_of_a_killed_process_runs_again(opened: retentive.Retentive, times
     assert [(each.state, each.holder) for each in job_states(opened.records)] == [("succeeded", "b")]
 
 
-def test_a_stop_interrupts_between_stores(opened: retentive.Retentive, times: Times) -> None:
-    """The job is due again at once, for the next leader."""
-    for name in ("a", "b", "c"):
-        opened.store(name)
-    steps = iter([True, True, False])
-    scheduler(opened, times, HOURLY)(lambda: next(steps, False))
-    (state,) = job_states(opened.records)
-    assert (state.state, state.due_at) == ("failed", NOW.isoformat())
-    assert state.message.startswith("interrupted: 1 memory stores")
-
-
-def test_two_processes_begin_a_job_once(opened: retentive.Retentive, times: Times) -> None:
-    both = [scheduler(opened, times, HOURLY, name=name) for name in "ab"]
-    assert [each._begun(HOURLY) is not None for each in both] == [True, False]
-
-
-def test_a_changed_schedule(opened: retentive.Retentive, times: Times) -> None:
-    scheduler(opened, times, HOURLY)(always)
-    scheduler(opened, times, ScheduledJob("sweep", "at 11:00 UTC", None, (11, 0)))(always)
-    (state,) = job_states(opened.records)
-    assert (state.schedule, state.state) == ("at 11:00 UTC", "waiting")
-
-
 def test_backups_are_made_and_old_ones_removed(opened: retentive.Retentive, times: Times, tmp_path: Path) -> None:
     opened.store().write("/memories/a", "x")
     directory = tmp_path / "backups"
@@ -249,27 +208,6 @@ def test_audit_logs_are_anchored(opened: retentive.Retentive, times: Times, tmp_
     (state,) = job_states(opened.records)
     assert (state.state, state.message) == ("succeeded", "1 audit logs anchored, 0 unchanged")
     assert store.audit.verify(anchor=str(tmp_path / f"{store.id}.anchors"), key=str(key)).is_sound
-
-
-def test_outcomes_are_logged(
-    opened: retentive.Retentive, times: Times, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The log of the server has a line for the begin and the end of a job, also without a log of requests."""
-    loggers = [logging.getLogger(name) for name in (*LOGGERS, "retentive.server", "retentive.server.requests")]
-    for each in loggers:
-        monkeypatch.setattr(each, "handlers", [])
-        monkeypatch.setattr(each, "propagate", each.propagate)
-        monkeypatch.setattr(each, "level", each.level)
-    log_as_json(requests=False)
-    scheduler(opened, times, HOURLY)(always)
-    logged = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    for each in loggers:
-        each.setLevel(logging.NOTSET)  # forget cached levels
-    assert [(each["level"], each["logger"]) for each in logged] == [("info", "retentive.server.jobs")] * 2
-    assert [each["message"] for each in logged] == [
-        "job sweep begins",
-        "job sweep succeeded: 0 memory stores: 0 memories expired, 0 versions removed",
-    ]
 
 
 def test_the_route_of_jobs(opened: retentive.Retentive, times: Times) -> None:

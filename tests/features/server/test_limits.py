@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import multiprocessing
 import os
 import re
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from threading import Event, Thread, get_ident
+from threading import Event, Thread
 from typing import Any
 
 import anyio
@@ -73,18 +71,6 @@ def test_malformed_rates(text: str) -> None:
         rate_of(text)
 
 
-def test_a_bucket_gives_its_tokens_and_fills_again(buckets: Buckets, clock: Clock) -> None:
-    rate = Rate(4, 2.0)
-    assert [buckets.take("a", rate) for _ in range(5)] == [0, 0, 0, 0, 0.5]
-    assert buckets.take("b", rate) == 0
-    clock.now += 0.25
-    assert buckets.take("a", rate) == pytest.approx(0.25)
-    clock.now += 0.25
-    assert [buckets.take("a", rate), buckets.take("a", rate)] == [0, 0.5]
-    clock.now += 3600
-    assert [buckets.take("a", rate) for _ in range(5)] == [0, 0, 0, 0, 0.5]
-
-
 @given(steps=st.lists(st.floats(0, 3), max_size=60), burst=st.integers(1, 5), per_s=st.floats(0.1, 10))
 def test_a_key_never_gets_more_than_its_rate(steps: list[float], burst: int, per_s: float) -> None:
     clock = Clock()
@@ -95,26 +81,6 @@ def test_a_key_never_gets_more_than_its_rate(steps: list[float], burst: int, per
             taken += buckets.take("a", Rate(burst, per_s)) == 0
         buckets.close()
     assert taken <= burst + (clock.now - 1000) * per_s + 1e-6
-
-
-def test_more_keys_than_slots(buckets: Buckets, clock: Clock) -> None:
-    """A new key gets a full bucket; one that was used just now keeps its place in the group."""
-    rate = Rate(1, 0.001)
-    for number in range(20_000):
-        clock.now += 1e-6
-        assert buckets.take(f"apikey_{number}", rate) == 0
-    assert buckets.take("apikey_19999", rate) > 0
-
-
-@pytest.mark.parametrize("written", [(-5.0, 900.0), (9e99, 1e12), (float("nan"), 900.0)])
-def test_an_invalid_slot_is_a_full_bucket(buckets: Buckets, clock: Clock, written: tuple[float, float]) -> None:
-    """A process was killed while it wrote, or the clock began anew."""
-    buckets.take("a", Rate(3, 1.0))
-    from retentive.server.limits import _SLOT
-
-    at = next(at for at in range(0, len(buckets._map), _SLOT.size) if buckets._map[at : at + 16].strip(b"\0"))
-    _SLOT.pack_into(buckets._map, at, buckets._map[at : at + 16], *written)
-    assert [buckets.take("a", Rate(3, 1.0)) for _ in range(4)] == [0, 0, 0, 1]
 
 
 def test_the_file_of_a_killed_server_is_removed(path: str) -> None:
@@ -200,18 +166,6 @@ def test_a_key_with_a_smaller_limit_of_bodies(api: Api, store: MemoryStore, at: 
     assert api.post(f"{at}/memories", {**body, "path": "/b", "content": "x" * 100}).status == 200
 
 
-def test_bodies_share_a_budget() -> None:
-    budget = BodyBudget(100)
-    with budget.reserved() as first, budget.reserved() as second:
-        first(60)
-        second(40)
-        with pytest.raises(HttpError) as caught:
-            second(1)
-    assert (caught.value.status, caught.value.headers()) == (503, {"retry-after": "1"})
-    with budget.reserved() as third:
-        third(100)
-
-
 def test_a_server_without_memory_for_bodies(tmp_path: Path) -> None:
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened, serving(opened) as api:
         assert api.server is not None
@@ -274,45 +228,6 @@ def test_deadlines() -> None:
 
     assert anyio.run(calls) == [504, 503]
     assert ran == ["first"]
-
-
-def test_quick_calls_share_threads() -> None:
-    """Each gets its own result or error; those of one round run in groups on the same thread, in order."""
-
-    async def work() -> list[object]:
-        workers, order = Workers(4, 20, quick_calls=3), list[int]()
-
-        def call(number: int) -> tuple[int, int]:
-            order.append(number)
-            if number == 4:
-                raise ValueError(number)
-            return number, get_ident()
-
-        calls = (workers.run(partial(call, number), is_quick=True) for number in range(9))
-        found = await asyncio.gather(*calls, return_exceptions=True)
-        workers.close()
-        for start in (0, 3, 6):
-            assert [each for each in order if each // 3 == start // 3] == [start, start + 1, start + 2]
-        return list(found)
-
-    found = asyncio.run(work())
-    error = found.pop(4)
-    assert (type(error), str(error)) == (ValueError, "4")
-    results = [each for each in found if isinstance(each, tuple)]
-    assert [number for number, _ in results] == [0, 1, 2, 3, 5, 6, 7, 8]
-    threads = [thread for _, thread in results]
-    assert [len(set(threads[a:b])) for a, b in ((0, 3), (3, 5), (5, 8))] == [1, 1, 1]
-
-
-def test_an_error_of_the_function_is_not_a_deadline() -> None:
-    def fails() -> None:
-        raise TimeoutError("of the function")
-
-    async def work() -> None:
-        await Workers(1, 1).run(fails)
-
-    with pytest.raises(TimeoutError, match="of the function"):
-        anyio.run(work)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
@@ -28,8 +27,7 @@ from retentive.server.background import Background
 from retentive.server.calls import ServedLocation
 from retentive.server.deliveries import AT_ONCE, MAX_DELIVERIES, PAUSES_S, PER_ENDPOINT, Deliverer
 from retentive.server.leader import Leader
-from retentive.server.webhooks import DEAD, PENDING, SEEN, Delivery, Webhooks, check_url, is_public
-from retentive.store.location_records import LocationRecords
+from retentive.server.webhooks import DEAD, PENDING, SEEN, Webhooks, check_url, is_public
 from support.command_line import here
 from support.http_api import Api, serving
 
@@ -294,39 +292,6 @@ def test_pending_deliveries_are_bounded(api: Api, receiver: Receiver, bounded: R
     assert [event for event, _ in data_of(receiver.events())] == [ALL[0]]
 
 
-def test_dead_deliveries_are_bounded(
-    api: Api, receiver: Receiver, bounded: Rounds, opened: retentive.Retentive
-) -> None:
-    """The sweep removes the oldest, and an event that was dropped is not queued again."""
-    made = endpoint(api, receiver)
-    stores = [opened.create_store(f"s{number}") for number in range(5)]
-    bounded()
-    assert sorted(data_of(receiver.events())) == sorted((ALL[0], each.id) for each in stores[3:])
-    assert len(list(Webhooks(opened).deliveries("dead", made["id"]))) == 3
-    bounded(after_s=30)
-    kept = [json.loads(each.body)["data"]["id"] for each in Webhooks(opened).deliveries("dead", made["id"])]
-    assert sorted(kept) == sorted(each.id for each in stores[1:3])
-    bounded(after_s=30)
-    assert receiver.events() == []
-
-
-def test_pages_of_deliveries(api: Api, receiver: Receiver) -> None:
-    made, second = endpoint(api, receiver), endpoint(api, receiver)
-    for _ in range(3):
-        api.post("/v1/memory_stores", {"name": "s"})
-    at = f"/v1/webhook_endpoints/{made['id']}/deliveries?state=pending&limit=2"
-    first = api.get(at).body
-    last = api.get(f"{at}&page={first['next_page']}").body
-    assert (len(first["data"]), len(last["data"]), last["next_page"]) == (2, 1, None)
-    assert len({each["webhook_event_id"] for each in first["data"] + last["data"]}) == 3
-    assert {each["webhook_endpoint_id"] for each in first["data"] + last["data"]} == {made["id"]}
-    refused = api.get(f"{at.replace(made['id'], second['id'])}&page={first['next_page']}")
-    assert (refused.status, refused.error["message"]) == (
-        400,
-        "page: the cursor belongs to another list, or to a list with other filters",
-    )
-
-
 def test_the_command_shows_and_retries_dead_letters(
     api: Api, receiver: Receiver, rounds: Rounds, tmp_path: Path
 ) -> None:
@@ -485,17 +450,6 @@ def test_of_many_processes_one_leads_at_a_time(opened: retentive.Retentive) -> N
         assert sum(each.leads for each in leaders) <= 1
 
 
-def test_a_leader_without_storage_steps_down(opened: retentive.Retentive, tmp_path: Path) -> None:
-    clock = Time()
-    with retentive.open(f"sqlite:///{tmp_path}/other.db") as other:
-        leader = Leader(LocationRecords(other.backend), lease_s=10, monotonic=clock)
-        assert leader.tick()
-    clock.now += 5
-    assert leader.tick()
-    clock.now += 2
-    assert not leader.tick()
-
-
 def test_background_work_goes_on_after_an_error(opened: retentive.Retentive) -> None:
     done: Queue[None] = Queue()
 
@@ -548,17 +502,3 @@ def test_events_survive_a_kill(receiver: Receiver, tmp_path: Path) -> None:
             again = receiver.got.get(timeout=60)
             assert data_of([again]) == [("memory_store.created", store)]
             Webhook(made["signing_secret"]).verify(again[2], again[1])
-
-
-def test_a_delivery_that_is_retried_during_its_last_attempt_is_not_dead(tmp_path: Path) -> None:
-    with retentive.open(f"sqlite:///{tmp_path}/m.db") as opened:
-        webhooks = Webhooks(opened)
-        before = Delivery("endpoint", "event", "memory_store.created", "{}", "2026-01-01T00:00:00Z", 0.0, attempts=9)
-        retried = replace(before, due=1.0, attempts=0)
-        opened.records.put(PENDING, retried.key, retried.to_text())
-        webhooks.failed(before, replace(before, attempts=10, error="500"), is_dead=True)
-        assert list(webhooks.deliveries("dead", "endpoint")) == []
-        assert list(webhooks.deliveries("pending", "endpoint")) == [retried]
-        webhooks.failed(retried, replace(retried, attempts=1), is_dead=True)
-        assert [each.attempts for each in webhooks.deliveries("dead", "endpoint")] == [1]
-        assert list(webhooks.deliveries("pending", "endpoint")) == []

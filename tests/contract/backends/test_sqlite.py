@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter, methodcaller
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import retentive
 from retentive.errors import Damaged, NotFound, Refused
 from retentive.storage.contract import Backend, Change, Clock, NewId, Snapshot, Transaction, Usage
 from retentive.storage.queue import StoreJob
@@ -31,66 +29,6 @@ class TestSqliteInMemory(BackendSuite):
 
 
 A, B = "/memories/a", "/memories/b"
-STATEMENTS = {
-    "create": 6,
-    "view": 1,
-    "str_replace": 6,
-    "rename": 7,
-    "delete": 6,
-}
-"""Statements of the commands below, with BEGIN and COMMIT."""
-
-
-@pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The statements that SQLite runs."""
-    made, usual = list[str](), sqlite3.connect
-
-    def connect(*arguments: object, **options: object) -> sqlite3.Connection:
-        connection: sqlite3.Connection = usual(*arguments, **options)  # type: ignore[call-overload]
-        connection.set_trace_callback(made.append)
-        return connection
-
-    monkeypatch.setattr(sqlite3, "connect", connect)
-    return made
-
-
-def test_a_command_needs_few_statements(tmp_path: Path, statements: list[str]) -> None:
-    """A view is one statement without a transaction. A change reads the store and the memory together."""
-    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
-        store, found = opened.store(), dict[str, int]()
-        store.execute({"command": "create", "path": "/memories/d/0", "file_text": "warm\n"})
-        store.execute({"command": "view", "path": "/memories/d/0"})
-        for command in (
-            {"command": "create", "path": "/memories/d/a", "file_text": "one\n"},
-            {"command": "view", "path": "/memories/d/a"},
-            {"command": "str_replace", "path": "/memories/d/a", "old_str": "one", "new_str": "two"},
-            {"command": "rename", "old_path": "/memories/d/a", "new_path": "/memories/d/b"},
-            {"command": "delete", "path": "/memories/d/b"},
-        ):
-            statements.clear()
-            assert not store.execute(command).is_error
-            found[command["command"]] = len(statements)
-    assert found == STATEMENTS
-
-
-def test_an_unchanged_directory_is_listed_without_its_memories(tmp_path: Path, statements: list[str]) -> None:
-    """A change by another process is seen, and so is one in another directory, whose size the root shows."""
-    at, listed = f"sqlite:///{tmp_path}/memory.db", list[str]()
-    with retentive.open(at) as opened, retentive.open(at) as elsewhere:
-        store, other = opened.store(), elsewhere.store()
-        texts = {"/memories/d/a": "one\n", "/memories/d/b": "two\n", "/memories/e": "three\n"}
-        for path, text in texts.items():
-            other.execute({"command": "create", "path": path, "file_text": text})
-            for turn in range(2):
-                statements.clear()
-                listed.append(store.execute({"command": "view", "path": "/memories"}).text.split("\n", 1)[1])
-                assert sum("m.size_bytes FROM memories" in statement for statement in statements) == 1 - turn
-        assert store.execute({"command": "view", "path": "/memories/d"}).text.count("\n") == 3
-    first = "4B\t/memories\n4B\t/memories/d/\n4B\t/memories/d/a"
-    second = "8B\t/memories\n8B\t/memories/d/\n4B\t/memories/d/a\n4B\t/memories/d/b"
-    third = second.replace("8B\t/memories\n", "14B\t/memories\n") + "\n6B\t/memories/e"
-    assert listed == [first, first, second, second, third, third]
 
 
 def edited(tx: Transaction, path: str, data: bytes | None = b"text") -> object:

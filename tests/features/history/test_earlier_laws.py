@@ -15,8 +15,8 @@ import retentive
 from retentive.storage.contract import Backend, Change, Snapshot, Transaction, Version
 from retentive.storage.sql import departures
 from retentive.storage.sql.departures import DEPARTURES
-from retentive.testing.backend_suite.history import blank, prune
 from retentive.testing.backend_suite.opening import Opened
+from retentive.testing.backend_suite.versions import blank, prune
 from retentive.values.paths import ROOT, ancestors
 from support.places import opened
 

@@ -16,12 +16,10 @@ from __future__ import annotations
 
 import pytest
 
-_PARTS = ("opening", "stores", "snapshots", "versions", "history", "layers", "promises", "sharing")
+_PARTS = ("opening", "stores", "snapshots", "versions", "layers", "sharing")
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
-from retentive.testing.backend_suite.history import HistorySuite  # noqa: E402 - after the assert rewriting above
 from retentive.testing.backend_suite.layers import LayersSuite  # noqa: E402
-from retentive.testing.backend_suite.promises import PromisesSuite  # noqa: E402
 from retentive.testing.backend_suite.sharing import SharingSuite  # noqa: E402
 from retentive.testing.backend_suite.snapshots import SnapshotsSuite  # noqa: E402
 from retentive.testing.backend_suite.stores import StoresSuite  # noqa: E402
@@ -30,5 +28,5 @@ from retentive.testing.backend_suite.versions import VersionsSuite  # noqa: E402
 __all__ = ["BackendSuite"]
 
 
-class BackendSuite(StoresSuite, SnapshotsSuite, VersionsSuite, HistorySuite, LayersSuite, PromisesSuite, SharingSuite):
+class BackendSuite(StoresSuite, SnapshotsSuite, VersionsSuite, LayersSuite, SharingSuite):
     """Tests of every guarantee in `retentive.storage.contract`."""

@@ -35,22 +35,6 @@ class LayersSuite(SuiteOpening):
         assert store.read(lambda found: [found.get_record("first", key) for key in "bc"]) == ["", None]
         assert store.revision() == 0
 
-    def test_records_are_part_of_the_write(self, store: Opened) -> None:
-        """A failed write stores no records."""
-        store.create({A: b"one"})
-        put(store, "kind", {"key": "value"})
-
-        def failing(tx: Transaction) -> None:
-            tx.put_record("kind", "key", "lost")
-            tx.put_record("kind", "more", "lost")
-            tx.record([Change(tx.get(A).memory, None)], None)
-            raise ValueError("this write is meant to fail")
-
-        with pytest.raises(ValueError, match="this write is meant to fail"):
-            store.write(failing)
-        assert notes(store, "kind") == [("key", "value")]
-        assert store.get(A).exists
-
     def test_side_records_are_stored_beside_the_store(self, store: Opened) -> None:
         """By kind and key, like records. They do not change the revision."""
         jot, read = store.backend.put_side_records, store.backend.side_records
@@ -165,7 +149,6 @@ def put(store: Opened, kind: str, values: Mapping[str, str | None]) -> None:
 
 
 def notes(store: Opened, kind: str) -> list[tuple[str, str]]:
-    """Return all records of a kind."""
     return store.read(lambda snapshot: list(snapshot.records(kind)))
 
 
@@ -175,10 +158,7 @@ def first(snapshot: Snapshot) -> Memory:
 
 
 def sealing(data: bytes | None, size: int | None) -> Sealing:
-    """Return a sealing, which stores `data` in place of a text of `size` bytes.
-
-    The seal has the ids of the memory and of the version.
-    """
+    """Return a sealing, which stores `data` in place of a text of `size` bytes."""
     return Sealing(size, lambda memory, version: Kept(data, "", f"{memory}|{version}".encode()))
 
 
@@ -189,5 +169,4 @@ def damaged(text: bytes, stored: bytes) -> Sealing:
 
 
 def ids(version: Version) -> bytes:
-    """Return the seal that `sealing` creates for a version."""
     return f"{version.memory_id}|{version.id}".encode()

@@ -12,22 +12,9 @@ from typing import TypeVar, Unpack
 
 import pytest
 
-from retentive.storage.contract import (
-    Actor,
-    Backend,
-    Change,
-    Clock,
-    Entry,
-    Memory,
-    NewId,
-    Selection,
-    Snapshot,
-    Transaction,
-    Usage,
-    Version,
-    sortable_id,
-)
+from retentive.storage.contract import Backend, Selection, Snapshot, Transaction
 from retentive.values.paths import ROOT
+from retentive.values.records import Actor, Change, Clock, Entry, Memory, NewId, Usage, Version, sortable_id
 
 R = TypeVar("R")
 A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
@@ -41,71 +28,55 @@ class Opened:
         self.id = backend.create_store(key=key, name=key).id
 
     def write(self, work: Callable[[Transaction], R], *, may_use_reserve: bool = False) -> R:
-        """Call `work` in a transaction, and return its result."""
         return self.backend.write(self.id, work, may_use_reserve=may_use_reserve)
 
     def read(self, work: Callable[[Snapshot], R]) -> R:
-        """Call `work` with a snapshot, and return its result."""
         return self.backend.read(self.id, work)
 
     def create(self, files: Mapping[str, bytes], actor: Actor | None = None) -> None:
-        """Create memories in one transaction. `files` maps their paths to their bytes."""
         self.write(lambda tx: tx.record([Change(None, path, data) for path, data in files.items()], actor))
 
     def put(self, path: str, data: bytes, actor: Actor | None = None) -> None:
-        """Replace the text of a memory. Creates the memory if it does not exist."""
         self.write(lambda tx: tx.record([Change(tx.get(path).memory, path, data)], actor))
 
     def move(self, path: str, new: str, actor: Actor | None = None, *, data: bytes | None = None) -> None:
-        """Rename a memory in one change. The change also replaces the text, unless `data` is None."""
         self.write(lambda tx: tx.record([Change(tx.get(path).memory, new, data)], actor))
 
     def delete(self, *paths: str, actor: Actor | None = None) -> None:
-        """Delete memories in one transaction."""
         self.write(
             lambda tx: tx.record([Change(tx.get(path).memory, None) for path in paths], actor), may_use_reserve=True
         )
 
     def memory(self, path: str) -> Memory:
-        """Return the memory at a path."""
         found = self.get(path).memory
         assert found is not None, f"no memory at {path}"
         return found
 
     def found(self, memory_id: str) -> Memory | None:
-        """Return the memory with an id. Returns None if it does not exist."""
         return self.read(lambda snapshot: snapshot.find(memory_id))
 
     def version_text(self, version_id: str) -> bytes | None:
-        """Return the bytes of a version."""
         return self.read(lambda snapshot: snapshot.version(version_id)[1])
 
     def get(self, path: str) -> Entry:
-        """Return the entry at a path."""
         return self.read(lambda snapshot: snapshot.get(path))
 
     def memories(self, under: str = ROOT) -> list[Memory]:
-        """Return all memories below a path."""
         return self.read(lambda snapshot: [memory for memory, _ in snapshot.list(under)])
 
     def tree(self) -> dict[str, bytes | None]:
-        """Return the bytes of all memories, by path."""
         return self.read(lambda found: {memory.path: data for memory, data in found.list(ROOT, texts=True)})
 
     def versions(self, **selection: Unpack[Selection]) -> list[Version]:
-        """Return the selected versions, newest first."""
         return self.read(lambda snapshot: list(snapshot.versions(**selection)))
 
     def usage(self) -> Usage:
-        """Return the usage of the store."""
         return self.read(lambda snapshot: snapshot.state.usage)
 
     def revision(self) -> int:
-        """Return the revision of the store."""
         return self.read(lambda snapshot: snapshot.state.revision)
 
     def state(self) -> tuple[object, ...]:
-        """Return the complete visible state of the store."""
         return self.tree(), self.versions(), self.read(lambda snapshot: snapshot.state)
 
 
@@ -132,10 +103,7 @@ class SuiteOpening:
         return backend
 
     def reopened(self, backend: Backend, place: Path) -> Backend:
-        """Close the backend, open its directory again, and return the new backend.
-
-        If the backend loses its memories when it is closed, it is not closed, but returned as it is.
-        """
+        """Close the backend, open its directory again, and return the new backend."""
         if not self.lasting:
             return backend
         backend.close()

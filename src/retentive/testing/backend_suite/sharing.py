@@ -1,4 +1,4 @@
-"""Backend suite: concurrent threads, several backends opened on one location, and forks."""
+"""Backend suite: atomicity, durability, closing, concurrent threads, several openings, and forks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from retentive.errors import Unavailable
+from retentive.errors import Conflict, NotFound, Refused, Unavailable
 from retentive.storage.contract import Backend, Change, Snapshot, Transaction
-from retentive.testing.backend_suite.opening import A, B, Opened, SuiteOpening
+from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
 
 PATIENCE_S = 60.0
 
@@ -25,17 +25,82 @@ class ExpectedFailure(Exception):
 
 
 class SharingSuite(SuiteOpening):
-    """Tests of concurrent use."""
+    """Tests of the guarantees of a write, and of concurrent use."""
+
+    @pytest.mark.parametrize("error", [Refused("x"), NotFound("x"), Conflict("x"), KeyboardInterrupt()])
+    def test_a_work_that_raises_changes_nothing(self, tmp_path: Path, error: BaseException) -> None:
+        """The caller gets the same exception. The next write succeeds, and recovery brings nothing back."""
+        backend = self.opened(tmp_path)
+        store = Opened(backend)
+        store.create({A: b"one", C: b"two"})
+        before = store.state()
+
+        def fail(tx: Transaction) -> None:
+            tx.set_metadata(settings="lost", properties='{"name":"lost"}')
+            tx.put_record("kind", "key", "lost")
+            a, c = tx.get(A).memory, tx.get(C).memory
+            tx.record([Change(a, None), Change(c, B), Change(None, "/memories/n", b"new")], None)
+            raise error
+
+        def fail_to_read(_: object) -> None:
+            raise error
+
+        for call in (partial(store.write, fail), partial(store.read, fail_to_read)):
+            with pytest.raises(type(error)) as caught:
+                call()
+            assert caught.value is error
+            assert store.state() == before
+        store = Opened(self.reopened(backend, tmp_path))
+        assert store.state() == before
+        assert store.read(lambda snapshot: list(snapshot.records("kind"))) == []
+        store.put(A, b"after")
+        assert store.tree() == {A: b"after", C: b"two"}
+
+    def test_everything_is_durable(self, tmp_path: Path) -> None:
+        self.needs_lasting()
+        backend = self.opened(tmp_path)
+        store, other = Opened(backend), Opened(backend, "other")
+        store.create({A: b"one", B: b"two\r\n"})
+        store.put(A, "é".encode())
+        store.move(B, C)
+        store.delete(A)
+        store.move(C, B, data=b"moved and edited")
+        other.create({A: b"other"})
+        states, stores = (store.state(), other.state()), backend.list_stores()
+        for _ in range(3):
+            backend.close()
+            backend = self.opened(tmp_path)
+            again, other_again = Opened(backend), Opened(backend, "other")
+            assert (again.id, other_again.id) == (store.id, other.id)
+            assert (again.state(), other_again.state()) == states
+            assert backend.list_stores() == stores
+
+    def test_a_closed_backend_is_unavailable(self, backend: Backend, store: Opened) -> None:
+        """Every method except `close` raises `Unavailable`. `close` can be called again."""
+        store.create({A: b"one"})
+        for _ in range(3):
+            backend.close()
+        calls = (
+            lambda: store.read(lambda snapshot: snapshot.state),
+            lambda: store.write(lambda tx: tx.state),
+            lambda: backend.create_store(key="new", name="new"),
+            lambda: backend.create_store(key="tested", name="tested"),
+            lambda: backend.get_store(store.id),
+            lambda: backend.put_side_records(store.id, "kind", {"key": "value"}),
+            lambda: list(backend.side_records(store.id, "kind")),
+            backend.list_stores,
+        )
+        for call in calls:
+            with pytest.raises(Unavailable):
+                call()
 
     def test_no_update_is_lost_between_threads(self, store: Opened) -> None:
-        """Eight threads increment one counter, and every increment is stored."""
         store.create({A: b"0"})
         together([lambda: count_up(store, 25)] * 8)
         assert store.tree() == {A: b"200"}
         assert len(store.versions()) == store.revision() == 201
 
     def test_no_update_is_lost_between_openings(self, tmp_path: Path) -> None:
-        """Three backends are opened on the same location and increment one counter. Every increment is stored."""
         self.needs_lasting()
         stores = [Opened(self.opened(tmp_path)) for _ in range(3)]
         stores[0].create({A: b"0"})
@@ -74,10 +139,7 @@ class SharingSuite(SuiteOpening):
         assert len(store.versions()) == store.revision() == store.usage().memories == 21
 
     def test_a_read_sees_one_state_during_writes(self, store: Opened) -> None:
-        """Two memories that are always written together have the same text in every read.
-
-        If a read starts after the write has returned, the read sees the change.
-        """
+        """Two memories that are always written together have the same text in every read."""
         store.create({A: b"0", B: b"0"})
         written = [0]
 
@@ -146,7 +208,6 @@ class SharingSuite(SuiteOpening):
         )
 
     def test_a_forked_child_is_independent(self, tmp_path: Path) -> None:
-        """After a fork, parent and child can both read and write."""
         if not self.lasting or not hasattr(os, "fork"):
             pytest.skip("this backend keeps nothing once it is closed, or this system does not fork")
         store = Opened(self.opened(tmp_path))
@@ -158,7 +219,6 @@ class SharingSuite(SuiteOpening):
         assert len(store.versions()) == 21
 
     def test_a_fork_after_closing_keeps_other_files_open(self, tmp_path: Path) -> None:
-        """Files that reuse the descriptors of a closed backend stay open."""
         if not hasattr(os, "fork"):
             pytest.skip("this system does not fork")
         backend = self.opened(tmp_path)
@@ -202,15 +262,11 @@ def count_up(store: Opened, times: int) -> None:
 
 
 def put_both(tx: Transaction, data: bytes) -> None:
-    """Write the same text to two memories."""
     tx.record([Change(tx.get(path).memory, path, data) for path in (A, B)], None)
 
 
 def both(snapshot: Snapshot) -> tuple[bytes | None, bytes | None, int, int]:
-    """Return the texts of both memories, the revision, and the number of versions.
-
-    The two texts are read with different methods, which must show the same state.
-    """
+    """Return the texts of both memories, the revision, and the number of versions."""
     texts = {memory.path: data for memory, data in snapshot.list("/memories", texts=True)}
     return snapshot.get(A).data, texts[B], snapshot.state.revision, len(list(snapshot.versions()))
 
@@ -226,7 +282,6 @@ class Worker(threading.Thread):
     error: BaseException | None = None
 
     def run(self) -> None:
-        """Call the function, and keep its exception."""
         try:
             super().run()
         except BaseException as error:
@@ -234,7 +289,6 @@ class Worker(threading.Thread):
 
 
 def start(works: Sequence[Callable[[], object]]) -> list[Worker]:
-    """Start a thread for each function."""
     workers = [Worker(target=work, daemon=True) for work in works]
     for worker in workers:
         worker.start()

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from retentive.errors import NotFound
-from retentive.storage.contract import Backend, Change, Entry, Memory, Snapshot, Transaction, Version
+from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction, Version
 from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
 from retentive.values.paths import ROOT
 
@@ -111,9 +111,14 @@ class SnapshotsSuite(SuiteOpening):
         versions = store.versions()[::-1]
         assert [state_at(store, version.id) for version in versions] == states[:-1]
         assert state_at(store, versions[-1].id + "!") == states[-1]
+        found = store.read(lambda snapshot: [snapshot.version(version.id) for version in versions])
+        assert [version for version, _ in found] == versions
+        assert [data for _, data in found] == [b"1", b"2", b"3", b"3", b"4", None, b"5", b"5", b"6"]
+        for unknown in ("memver_nothing", "", versions[0].memory_id):
+            with pytest.raises(NotFound):
+                store.version_text(unknown)
 
     def test_a_memory_is_found_by_its_id_at_any_path(self, store: Opened) -> None:
-        """A memory is found by its id until it is deleted. A new memory at the same path has another id."""
         store.create({A: b"one"})
         memory = store.memory(A)
         for old, new in ((A, B), (B, C), (C, A)):
@@ -158,20 +163,6 @@ class SnapshotsSuite(SuiteOpening):
         assert store.versions(revision_of=ids[-1], oldest_first=True) == every[-2:][::-1]
         assert store.versions(revision_of=ids[2], path=A) == store.versions(revision_of="memver_nothing") == []
 
-    def test_texts_of_all_versions_can_be_read(self, store: Opened) -> None:
-        """`version` returns the version with its bytes, None for a deletion. An unknown version raises `NotFound`."""
-        for step in (partial(store.create, {A: b"1"}), partial(store.put, A, b"2"), partial(store.move, A, B)):
-            step()
-        store.put(B, b"3")
-        store.move(B, C)
-        store.delete(C)
-        versions = store.versions()
-        found = store.read(lambda snapshot: [snapshot.version(version.id) for version in versions])
-        assert found == list(zip(versions, [None, b"3", b"3", b"2", b"2", b"1"], strict=True))
-        for unknown in ("memver_nothing", "", versions[0].memory_id):
-            with pytest.raises(NotFound):
-                store.version_text(unknown)
-
     def test_records_are_read_in_pages(self, store: Opened) -> None:
         """`after` is an exclusive bound of the keys. The limit counts only records of the requested kind."""
         keys = [f"k{number:03}" for number in range(7)]
@@ -187,7 +178,6 @@ class SnapshotsSuite(SuiteOpening):
         store.read(work)
 
     def test_a_transaction_sees_its_own_changes(self, store: Opened) -> None:
-        """In a transaction, every read shows the changes that the transaction has already recorded."""
         store.create({A: b"1", B: b"2"})
 
         def work(tx: Transaction) -> tuple[object, ...]:
@@ -200,14 +190,6 @@ class SnapshotsSuite(SuiteOpening):
             return _all_reads(tx)
 
         assert store.write(work) == store.read(_all_reads)
-
-    def test_work_that_reads_nothing_needs_a_store_too(self, backend: Backend, store: Opened) -> None:
-        """For an unknown store, the call raises `NotFound`. `read` and `write` return the result of `work`."""
-        for call in (backend.read, backend.write):
-            with pytest.raises(NotFound):
-                call("memstore_0", lambda found: None)
-        thing = object()
-        assert store.read(lambda snapshot: thing) is store.write(lambda tx: thing) is thing
 
 
 def steps(store: Opened) -> Iterable[partial[None]]:

@@ -1,17 +1,34 @@
-"""Backend suite: the versions that are recorded for changes, including renames."""
+"""Backend suite: the versions that are recorded for changes; their import, redaction and pruning."""
 
 from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
-from retentive.storage.contract import ACTOR_KINDS, Actor, Change, Transaction, Usage, sortable_id
+from retentive.errors import NotFound
+from retentive.storage.contract import (
+    ACTOR_KINDS,
+    Actor,
+    Backend,
+    Change,
+    Memory,
+    Transaction,
+    Usage,
+    Version,
+    sortable_id,
+)
 from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
+from retentive.testing.backend_suite.snapshots import steps
 from retentive.values.paths import ROOT
+from retentive.values.records import Again
 
 # Texts that must be stored byte for byte, without translated line ends, Unicode normalization or trimmed spaces.
 TEXTS = (
@@ -28,6 +45,7 @@ ODD_PATHS = tuple(
     )
 )  # fmt: skip
 WHO = Actor("user", "ann")
+SealedRecord = TypeVar("SealedRecord", Memory, Version)
 
 
 class VersionsSuite(SuiteOpening):
@@ -49,10 +67,6 @@ class VersionsSuite(SuiteOpening):
 
     @pytest.mark.parametrize(("path", "data"), [(A, b"other"), (C, None), (C, b"other")], ids=["text", "path", "both"])
     def test_a_modification_is_recorded(self, store: Opened, path: str, data: bytes | None) -> None:
-        """The change adds one version with the new path and text.
-
-        The id and creation time of the memory do not change.
-        """
         store.create({A: b"one"})
         before = store.memory(A)
         store.move(A, path, WHO, data=data)
@@ -74,11 +88,11 @@ class VersionsSuite(SuiteOpening):
         store.create({A: b"one"})
         before = store.memory(A)
 
-        def replace(tx: Transaction) -> None:
+        def work(tx: Transaction) -> None:
             tx.record([Change(tx.get(A).memory, None)], WHO)
             tx.record([Change(None, A, b"two")], None)
 
-        store.write(replace)
+        store.write(work)
         created, deleted, first = store.versions()
         assert (deleted.operation, deleted.path, deleted.memory_id) == ("deleted", A, before.id)
         assert (deleted.size_bytes, deleted.sha256, deleted.actor) == (None, None, WHO)
@@ -115,7 +129,6 @@ class VersionsSuite(SuiteOpening):
         self._check_order(store)
 
     def test_changes_of_one_record_apply_in_order(self, store: Opened) -> None:
-        """If a change frees a path, the next change of the same `record` call can use it."""
         store.create({A: b"one", B: b"two", "/memories/e": b"e"})
         a, b, e = (store.memory(path) for path in (A, B, "/memories/e"))
 
@@ -146,7 +159,6 @@ class VersionsSuite(SuiteOpening):
         assert store.usage().size_bytes == sum(map(len, TEXTS)) + len(TEXTS[-1])
 
     def test_unusual_and_longest_paths_are_stored(self, store: Opened) -> None:
-        """A path can contain every allowed character. A path of the maximum length can be stored."""
         store.create({path: path.encode() for path in ODD_PATHS})
         assert store.tree() == {path: path.encode() for path in ODD_PATHS}
         for path in ODD_PATHS:
@@ -158,7 +170,6 @@ class VersionsSuite(SuiteOpening):
         assert store.tree() == {}
 
     def test_actors_are_stored(self, store: Opened) -> None:
-        """Actors of every kind are stored with any name. A change without an actor has the actor None."""
         actors = [None, *(Actor(kind, "x") for kind in ACTOR_KINDS), Actor("user", "a:b é😀'"), Actor("job", "x" * 255)]
         for number, actor in enumerate(actors):
             store.create({f"/memories/{number}": b""}, actor)
@@ -174,10 +185,11 @@ class VersionsSuite(SuiteOpening):
             now[0] = seconds
             store.create({f"/memories/{step}/{number}": b"" for number in range(20)})
             store.put(f"/memories/{step}/0", b"changed")
+        store = Opened(self.reopened(store.backend, tmp_path))
+        store.create({B: b""})
         self._check_order(store)
 
     def test_ids_come_from_new_id(self, tmp_path: Path) -> None:
-        """`new_id` is called with a prefix and an increasing time."""
         told: list[tuple[str, int]] = []
 
         def new_id(prefix: str, time_us: int) -> str:
@@ -192,6 +204,109 @@ class VersionsSuite(SuiteOpening):
         times = [time_us for _, time_us in told]
         assert times == sorted(times)
 
+    def test_a_deleted_memory_can_be_recreated(self, store: Opened) -> None:
+        store.create({A: b"one"})
+        before = store.memory(A)
+        store.delete(A)
+        again = Again(before.id, before.created_at)
+        store.write(lambda tx: tx.record([Change(None, B, b"two", again=again)], WHO))
+        after = store.memory(B)
+        assert (after.id, after.created_at) == (before.id, before.created_at)
+        assert after.updated_at > before.updated_at
+        assert store.found(before.id) == after
+        operations = [version.operation for version in store.versions(memory_id=before.id)]
+        assert operations == ["created", "deleted", "created"]
+        assert store.usage() == Usage(1, 3)
+
+    def test_versions_are_imported_unchanged(self, backend: Backend, store: Opened) -> None:
+        for step in steps(store):
+            step()
+        other = Opened(backend, "copy")
+        for version in store.versions(oldest_first=True):
+            other.write(partial(_take_one, version=version, data=store.version_text(version.id)))
+        assert unsealed(other.versions()) == unsealed(store.versions())
+        assert unsealed(other.memories()) == unsealed(store.memories())
+        assert (other.tree(), other.usage(), other.revision()) == (store.tree(), store.usage(), store.revision())
+        texts = [store.version_text(version.id) for version in store.versions()]
+        assert [other.version_text(version.id) for version in other.versions()] == texts
+        other.put(A, b"later")
+        assert other.versions()[0].revision == store.revision() + 1
+        assert other.versions()[0].created_at > store.versions()[0].created_at
+
+    def test_a_deletion_is_imported_without_its_memory(self, backend: Backend, store: Opened) -> None:
+        store.create({A: b"1"})
+        store.delete(A)
+        other = Opened(backend, "copy")
+        deleted = store.versions()[0]
+        other.write(lambda tx: tx.record([Change(None, None, origin=deleted)], None))
+        assert unsealed(other.versions()) == unsealed([deleted])
+        assert (other.tree(), other.usage()) == ({}, Usage(0, 0))
+
+    def test_a_redacted_version_records_actor_and_time(self, store: Opened) -> None:
+        """The text, path, size and hash are removed. A query by path no longer finds the version."""
+        store.create({A: b"secret"}, WHO)
+        store.put(A, b"public")
+        newest, first = store.versions()
+        blank(store, [first.id])
+        blanked = store.versions(memory_id=first.memory_id)[1]
+        gone = replace(first, path="", size_bytes=None, sha256=None, seal=None, provenance_text=None)
+        assert blanked == replace(gone, redacted_at=blanked.redacted_at, redacted_by=Actor("user", "bob"))
+        assert blanked.redacted_at is not None
+        assert abs(blanked.redacted_at - newest.created_at) < timedelta(hours=1)
+        assert store.version_text(first.id) is None
+        assert store.versions(path=A) == [newest]
+        assert (store.tree(), store.usage()) == ({A: b"public"}, Usage(1, 6))
+
+    def test_a_current_version_cannot_be_redacted(self, store: Opened) -> None:
+        """Redaction ignores the current version of a memory, and versions that are already redacted."""
+        store.create({A: b"one"})
+        store.move(A, B)
+        store.move(B, C)
+        ids = [version.id for version in store.versions()]
+        blank(store, ids)
+        present, *older = store.versions()
+        assert (present.path, store.tree()) == (C, {C: b"one"})
+        assert all(version.redacted_at for version in older)
+        blank(store, ids, Actor("user", "later"))
+        assert store.versions() == [present, *older]
+        store.put(C, b"two")
+        blank(store, ids)
+        assert [store.version_text(each) for each in ids] == [None] * 3
+        assert store.tree() == {C: b"two"}
+        store.delete(C)
+        store.create({C: b"other"})
+        blank(store, [version.id for version in store.versions()])
+        assert [version.path for version in store.versions()] == [C, "", "", "", "", ""]
+        assert [version.operation for version in store.versions()][:3] == ["created", "deleted", "modified"]
+
+    def test_pruned_versions_are_removed(self, store: Opened) -> None:
+        """Pruning keeps all other versions and their texts. The revision never goes back."""
+        for number in range(6):
+            store.put(A, b"%d" % number)
+        store.create({B: b"b"})
+        store.delete(B)
+        versions, revision = store.versions(), store.revision()
+        prune(store, [version.id for version in (*versions[:2], versions[4], versions[6])])
+        assert store.versions() == [versions[2], versions[3], versions[5], versions[7]]
+        assert [store.version_text(version.id) for version in store.versions()] == [b"5", b"4", b"2", b"0"]
+        with pytest.raises(NotFound):
+            store.version_text(versions[4].id)
+        assert store.versions(memory_id=versions[0].memory_id) == []
+        assert store.tree() == {A: b"5"}
+        store.put(A, b"later")
+        assert store.revision() == store.versions()[0].revision > revision
+
+    def test_needed_versions_are_not_pruned(self, store: Opened) -> None:
+        store.create({A: b"one"})
+        store.move(A, B)
+        store.create({C: b"c"})
+        prune(store, [version.id for version in store.versions()])
+        assert store.tree() == {B: b"one", C: b"c"}
+        assert [store.version_text(version.id) for version in store.versions()][:2] == [b"c", b"one"]
+        store.put(B, b"two")
+        prune(store, [version.id for version in store.versions()])
+        assert [store.version_text(version.id) for version in store.versions()] == [b"two", b"c"]
+
     def _check_order(self, store: Opened) -> None:
         versions = store.versions()
         times, ids = [one.created_at for one in versions], [one.id for one in versions]
@@ -199,3 +314,22 @@ class VersionsSuite(SuiteOpening):
         assert ids == sorted(set(ids), reverse=True)
         revisions = [one.revision for one in versions]
         assert revisions == sorted(revisions, reverse=True)
+
+
+def unsealed(records: Sequence[SealedRecord]) -> list[SealedRecord]:
+    return [replace(record, seal=None) for record in records]
+
+
+def blank(store: Opened, ids: Sequence[str], actor: Actor | None = None) -> None:
+    store.write(lambda tx: tx.redact(ids, actor or Actor("user", "bob")))
+
+
+def prune(store: Opened, ids: Sequence[str]) -> None:
+    store.write(lambda tx: tx.prune(ids))
+
+
+def _take_one(tx: Transaction, version: Version, data: bytes | None) -> None:
+    before = tx.find(version.memory_id)
+    path = None if version.operation == "deleted" else version.path
+    moved = before is not None and path is not None and before.path != path
+    tx.record([Change(before, path, None if moved or path is None else data, origin=version)], None)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
+from retentive.engine.core import StoreCore
 from retentive.errors import InvalidInput, RetentiveError
 from retentive.history.searching import StoreSearch
-from retentive.pipeline import StoreCore
 from retentive.search.ranking import Statistics, order
 from retentive.search.results import Hit, Results, unknown_everywhere
 from retentive.storage.contract import StoreInfo

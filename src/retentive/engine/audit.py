@@ -14,15 +14,13 @@ from retentive.values.records import Invocation
 from retentive.values.replies import ERROR_CODES
 
 if TYPE_CHECKING:
-    from retentive.engine.context import StoreContext
+    from retentive.engine.core import StoreCore
 
 _read_without_entry: set[str] = set()
 """Ids of the stores of which this process has logged that a read left no entry."""
 
 
-def add(
-    tx: Transaction, store: StoreContext, operation: Operation[Any], call: Invocation, outcome: Outcome[Any]
-) -> None:
+def add(tx: Transaction, store: StoreCore, operation: Operation[Any], call: Invocation, outcome: Outcome[Any]) -> None:
     """Write the entry of an operation."""
     actor = call.actor or store.actor
     body: dict[str, object] = {
@@ -40,12 +38,12 @@ def add(
     append(tx, store.id, body, [store.redacted(path, outcome.settings) for path in operation.paths()])
 
 
-def add_alone(store: StoreContext, operation: Operation[Any], call: Invocation, outcome: Outcome[Any]) -> None:
+def add_alone(store: StoreCore, operation: Operation[Any], call: Invocation, outcome: Outcome[Any]) -> None:
     """Write the entry of an operation in a transaction of its own: of a read, or of a write that was rolled back."""
     store.backend.write(store.id, lambda tx: add(tx, store, operation, call, outcome), may_use_reserve=True)
 
 
-def add_of_read(store: StoreContext, operation: Operation[Any], call: Invocation, outcome: Outcome[Any]) -> None:
+def add_of_read(store: StoreCore, operation: Operation[Any], call: Invocation, outcome: Outcome[Any]) -> None:
     """Write the entry of a read. If this fails, the read fails too.
 
     On read-only storage, no entry can be written, and memories there must still be readable. Reads then leave no entry.

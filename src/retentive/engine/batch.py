@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from retentive.engine.context import StoreContext
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import CommandResult, RunCommand
 from retentive.engine.operation import Outcome, Plan, Write
@@ -17,6 +16,9 @@ from retentive.storage.contract import Snapshot
 from retentive.values.commands import Append, Clear, Command, Create, View, parse
 from retentive.values.commands import Write as WriteCommand
 from retentive.values.records import Recorded
+
+if TYPE_CHECKING:
+    from retentive.engine.core import StoreCore
 
 MAX_BATCH = 100
 """Maximum number of commands in a batch. While a batch runs, all other writers of the memory store wait."""
@@ -89,7 +91,7 @@ class Batch(Write[list[BatchStep]]):
         ]
 
 
-def batch_of(context: StoreContext, commands: Sequence[object]) -> Batch:
+def batch_of(context: StoreCore, commands: Sequence[object]) -> Batch:
     """Build a batch. Each command is a parsed command, or the raw input of a tool call with an optional `if_version`.
 
     Raises `InvalidInput` if the batch is empty or too long, or if it contains `view` or `clear`. For a malformed

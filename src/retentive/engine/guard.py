@@ -26,7 +26,7 @@ from retentive.values.records import Again, Invocation
 from retentive.values.settings import Settings
 
 if TYPE_CHECKING:
-    from retentive.engine.context import StoreContext
+    from retentive.engine.core import StoreCore
 
 NEAR = 0.8  # from this share of a limit on, replies mention the limit, so that a model can tidy up in time
 _MAX_TOOL_USE_ID = 255  # longer ids are cut before they are recorded with a version
@@ -248,7 +248,7 @@ def is_archived(snapshot: Snapshot) -> bool:
 
 
 def guard_of(
-    store: StoreContext, present: Snapshot, settings: Settings, call: Invocation, examiner: TextExaminer
+    store: StoreCore, present: Snapshot, settings: Settings, call: Invocation, examiner: TextExaminer
 ) -> Guard:
     """Return the guard of an operation. `present` is the store with the proposals that the actor sees applied."""
     who = call.actor or store.actor

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from retentive.engine import audit
-from retentive.engine.context import StoreContext
 from retentive.engine.guard import guard_of, is_archived
 from retentive.engine.operation import REFUSALS, DryRun, Outcome, ReadOperation
 from retentive.engine.proposing import with_own_proposals
@@ -16,10 +15,13 @@ from retentive.errors import Refused, RetentiveError
 from retentive.storage.contract import Snapshot
 from retentive.values.records import Invocation
 
+if TYPE_CHECKING:
+    from retentive.engine.core import StoreCore
+
 R = TypeVar("R")
 
 
-def read(store: StoreContext, operation: ReadOperation[R], call: Invocation, *, is_audited: bool = True) -> Outcome[R]:
+def read(store: StoreCore, operation: ReadOperation[R], call: Invocation, *, is_audited: bool = True) -> Outcome[R]:
     """Run an operation that changes nothing, on one consistent state of a store.
 
     A refusal is part of the outcome. A failure of the storage is raised. Safe from any thread. The audit entry, if the

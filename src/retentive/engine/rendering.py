@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from retentive.engine.context import StoreContext
 from retentive.engine.handlers import CommandResult, RunCommand, RunView, Viewed
 from retentive.engine.operation import AuditOnly, Operation, Outcome
 from retentive.errors import Refused, RetentiveError
@@ -25,6 +24,9 @@ from retentive.values.commands import (
 )
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import Replies, Reply, redact_echoes
+
+if TYPE_CHECKING:
+    from retentive.engine.core import StoreCore
 
 STORAGE_REPLIES = {
     "permission_denied": "permission_denied",
@@ -48,47 +50,26 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
 class Say:
-    """Renderer of reply templates for one invocation. It masks sensitive values in input that a reply repeats.
+    """Renderer of reply templates for one invocation. It masks sensitive values in input that a reply repeats."""
 
-    A value is not examined if `is_plain` recognises it or if `harmless` contains it.
-    """
+    __slots__ = ("_redact", "_replies")
 
-    __slots__ = ("_harmless", "_is_plain", "_redact", "_replies")
-
-    def __init__(
-        self,
-        replies: Replies,
-        redact: Callable[[str], str],
-        is_plain: Callable[[str], object] | None = None,
-        harmless: Container[str] = (),
-    ) -> None:
+    def __init__(self, replies: Replies, redact: Callable[[str], str]) -> None:
         self._replies = replies
         self._redact = redact
-        self._is_plain = is_plain
-        self._harmless = harmless
 
     def __call__(self, key: str, **values: object) -> str:
         """Render the template with the name `key`. `values` replace its placeholders."""
-        template: str = getattr(self._replies, key)
-        if not values:
-            return template
-        is_plain, harmless = self._is_plain, self._harmless
-        for value in values.values():
-            if is_plain is None or not isinstance(value, str) or (value not in harmless and not is_plain(value)):
-                return self._replies.phrase(key, redact_echoes(values, self._redact))
-        return template.format(**values)
+        return self._replies.phrase(key, redact_echoes(values, self._redact))
 
     def error(self, key: str, values: dict[str, object]) -> Reply:
         """Render the template with the name `key` as an error reply. `values` replace its placeholders."""
         return self._replies.error(key, redact_echoes(values, self._redact))
 
 
-def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[Any]) -> Reply:
+def rendered(core: StoreCore, operation: Operation[Any], outcome: Outcome[Any]) -> Reply:
     """Render an outcome as a reply. An error that is neither a refusal nor a storage failure is raised instead."""
-    settings = outcome.settings
-    redact = partial(context.redacted, settings=settings)
-    examiner = context.examiner
-    say = Say(context.replies, redact, None if settings.sensitive_kinds else examiner.plain_path, examiner.harmless)
+    say = Say(core.replies, partial(core.redacted, settings=outcome.settings))
     if outcome.error is not None:
         error = outcome.error
         if isinstance(operation, RunView) and _is_image(operation.command.path, error):
@@ -103,7 +84,7 @@ def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[
     if not notes and not outcome.proposed:
         return Reply(text)
     lines = [text, *(say(note.key, **note.values) for note in notes)]
-    return Reply("\n".join([*lines, context.replies.awaits_review] if outcome.proposed else lines))
+    return Reply("\n".join([*lines, core.replies.awaits_review] if outcome.proposed else lines))
 
 
 def _is_image(path: MemoryPath, error: RetentiveError) -> bool:
@@ -111,11 +92,11 @@ def _is_image(path: MemoryPath, error: RetentiveError) -> bool:
     return isinstance(error, Refused) and "is_file" in error.values and path.text.lower().endswith(_IMAGES)
 
 
-def notes_of(context: StoreContext, outcome: Outcome[CommandResult]) -> tuple[str, ...]:
+def notes_of(core: StoreCore, outcome: Outcome[CommandResult]) -> tuple[str, ...]:
     """Return the notes that guards added to a change, as sentences."""
     if outcome.result is None or not outcome.result.notes:
         return ()
-    say = Say(context.replies, partial(context.redacted, settings=outcome.settings))
+    say = Say(core.replies, partial(core.redacted, settings=outcome.settings))
     return tuple(say(note.key, **note.values) for note in outcome.result.notes)
 
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from retentive.engine import audit, repeats
-from retentive.engine.context import StoreContext
 from retentive.engine.events import record_event
 from retentive.engine.guard import Guard, guard_of, is_archived
 from retentive.engine.operation import REFUSALS, Outcome, Plan, Write
@@ -23,13 +22,16 @@ from retentive.review.proposals import Proposal
 from retentive.storage.contract import UNCHANGED, Actor, Change, Transaction, now_us, sortable_id, to_datetime
 from retentive.values.records import Invocation, Recorded, time_in_id
 
+if TYPE_CHECKING:
+    from retentive.engine.core import StoreCore
+
 R = TypeVar("R")
 CLOCK, BEHIND = "clock", "behind"
 """Kind and key of the record of the last time of a host that writes far behind the history."""
 MAX_STEP_S = 7 * 86_400.0
 
 
-def write(store: StoreContext, operation: Write[R], call: Invocation) -> Outcome[R]:
+def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]:
     """Run an operation that may change a store. What it changed is durable when this function returns.
 
     A refusal is part of the outcome, and changes nothing. A failure of the storage is raised. Safe from any thread.
@@ -119,7 +121,7 @@ def write(store: StoreContext, operation: Write[R], call: Invocation) -> Outcome
     return outcome
 
 
-def _examined_ahead(store: StoreContext, operation: Write[Any]) -> TextExaminer:
+def _examined_ahead(store: StoreCore, operation: Write[Any]) -> TextExaminer:
     """Return the examiner that finds sensitive values in the texts of an operation.
 
     A long text is examined now, before the write lock is acquired, so that other writers need not wait for it.

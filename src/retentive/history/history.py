@@ -289,7 +289,7 @@ class History:
             history = self
             if request_id is not None:
                 asked = "" if named is None else named.text, "" if target is None else target.text, mode
-                history = History(self._context.again(request=request_key(own, request_id, "undo", *asked)))
+                history = History(self._context.with_options(request=request_key(own, request_id, "undo", *asked)))
         return history._change(operation, False, actor, origin)
 
     def undo_by(

@@ -24,8 +24,8 @@ from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import REPLIES
 
 if TYPE_CHECKING:
+    from retentive.engine.core import StoreCore
     from retentive.history.searching import StoreSearch
-    from retentive.pipeline import StoreCore
     from retentive.search.ranking import Statistics
     from retentive.search.results import Hit, Results
 

@@ -43,7 +43,7 @@ from retentive.values.records import Written
 from retentive.values.replies import Replies, Reply
 
 if TYPE_CHECKING:
-    from retentive.pipeline import StoreCore
+    from retentive.engine.core import StoreCore
     from retentive.search.results import Results
 
 _Textual: TypeAlias = Create | StrReplace | Insert | Write | Append

@@ -12,6 +12,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
+from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import CommandResult, RunCommand, RunView, Viewed
 from retentive.engine.operation import Operation, Outcome
@@ -27,7 +28,6 @@ from retentive.errors import (
     RetentiveError,
 )
 from retentive.history.removal import Removed
-from retentive.pipeline import StoreCore
 from retentive.redaction.examiner import TextExaminer
 from retentive.remote import objects
 from retentive.remote.history import RemoteHistory

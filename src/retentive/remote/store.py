@@ -33,8 +33,8 @@ from retentive.values.replies import REPLIES, Replies, Reply
 
 if TYPE_CHECKING:
     from retentive.audit.reader import Audit
+    from retentive.engine.core import StoreCore
     from retentive.history.history import History
-    from retentive.pipeline import StoreCore
     from retentive.review.session import Review
     from retentive.review.trust import Trust
 

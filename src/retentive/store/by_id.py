@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
+from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.handlers import CommandResult, taken
 from retentive.engine.operation import Outcome, Plan, Read, Write
 from retentive.engine.queries import read_fact
 from retentive.errors import InvalidInput, NotFound, Refused
 from retentive.history.past import Past, past_of
-from retentive.pipeline import StoreCore
 from retentive.storage.contract import Actor, Change, Entry, Memory, Snapshot
 from retentive.storage.lookup import locate
 from retentive.values.commands import check_file_path, check_text

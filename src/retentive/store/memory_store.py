@@ -8,12 +8,13 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Unpack
 
+import retentive.pipeline  # noqa: F401 - the old road
+from retentive.engine.core import StoreCore
 from retentive.engine.handlers import RunCommand, RunView
 from retentive.engine.memories import Memories
 from retentive.engine.operation import AuditOnly, Read
 from retentive.engine.queries import list_memories, load, read_version
 from retentive.errors import InvalidInput, Refused
-from retentive.pipeline import StoreCore
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Memory, Snapshot, StoreInfo, Usage, Version, as_actor
 from retentive.values.commands import Clear, Command, View, command_name, parse
@@ -28,7 +29,7 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from datetime import datetime
 
     from retentive.audit.reader import Audit
-    from retentive.engine.context import StoreOptions
+    from retentive.engine.core import StoreOptions
     from retentive.engine.listings import Listed, ListingCursor
     from retentive.engine.trust.levels import Level
     from retentive.history.apply import RestoreOutcome
@@ -90,11 +91,11 @@ class MemoryStore(Memories):
 
     def read_only(self) -> MemoryStore:
         """Return an object for the same memory store. This object refuses all changes."""
-        return self._again(self._core.again(pins=self._core.pins | {"read_only": True}))
+        return self._again(self._core.with_options(pins={**self._core.pins, "read_only": True}))
 
     def acting_as(self, actor: Actor | str) -> MemoryStore:
         """Return an object for the same memory store. Its calls run as this actor, unless a call names another one."""
-        return self._again(self._core.again(actor=as_actor(actor)))
+        return self._again(self._core.with_options(actor=as_actor(actor)))
 
     def through(self, integration: str) -> MemoryStore:
         """Return an object for the same memory store. Audit entries for calls of this object contain `integration`.
@@ -105,7 +106,7 @@ class MemoryStore(Memories):
             return self
         known = self._through = self._through or {}
         if integration not in known:
-            known[integration] = self._again(self._core.again(integration=integration))
+            known[integration] = self._again(self._core.with_options(integration=integration))
         return known[integration]
 
     def _again(self, core: StoreCore) -> MemoryStore:
@@ -138,11 +139,8 @@ class MemoryStore(Memories):
         (docs/trust.md). Raises `InvalidInput` for an invalid actor, `tool_use_id`, run, source or session.
         """
         core = self._core
-        if any(each is not None for each in (actor, tool_use_id, run, source, session, core.request)):
-            actor = _checked(actor, tool_use_id, run, source, session)
-            invocation = Invocation(actor, tool_use_id, core.integration, source, session, core.request, run)
-        else:
-            invocation = core.usual_invocation
+        who = _checked(actor, tool_use_id, run, source, session)
+        invocation = Invocation(who, tool_use_id, core.integration, source, session, core.request, run)
         try:
             known = parse(command) if type(command) is dict or not isinstance(command, Command) else command
         except Refused as refusal:
@@ -406,7 +404,7 @@ def for_request(store: MemoryStore, request: RequestKey) -> MemoryStore:
 
     If the client repeats the request, the operations of the returned object do not run again.
     """
-    return store._again(store._core.again(request=request))  # noqa: SLF001 - as above
+    return store._again(store._core.with_options(request=request))  # noqa: SLF001 - as above
 
 
 def limited_to(store: MemoryStore, paths: tuple[str, ...]) -> MemoryStore:
@@ -414,17 +412,17 @@ def limited_to(store: MemoryStore, paths: tuple[str, ...]) -> MemoryStore:
 
     `paths` are patterns of these paths. If `paths` is empty, access is not limited.
     """
-    return store._again(store._core.again(scope=paths)) if paths else store  # noqa: SLF001 - as above
+    return store._again(store._core.with_options(scope=paths)) if paths else store  # noqa: SLF001 - as above
 
 
 def hiding_history(store: MemoryStore) -> MemoryStore:
     """Return an object for the same memory store. What is hidden from its actor is hidden in the history too."""
-    return store._again(store._core.again(hides_history=True))  # noqa: SLF001 - as above
+    return store._again(store._core.with_options(hides_history=True))  # noqa: SLF001 - as above
 
 
 def recording_key(store: MemoryStore, api_key_id: str) -> MemoryStore:
     """Return an object for the same memory store. This object records changes with the id of this API key."""
-    return store._again(store._core.again(api_key_id=api_key_id))  # noqa: SLF001 - as above
+    return store._again(store._core.with_options(api_key_id=api_key_id))  # noqa: SLF001 - as above
 
 
 def _checked(

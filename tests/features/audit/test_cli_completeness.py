@@ -341,8 +341,8 @@ def test_an_import_leaves_an_entry_for_each_file_that_storage_refuses(scene: Sce
         assert store.read("/memories/in/f.md") == "imported"
         (scene.directory / "files" / "f.md").unlink()
         assert len(list(Import(store, under="/memories/in").run(DirectorySource(str(scene.directory / "files"))))) == 2
-        outcomes = [entry.outcome for entry in store.audit.entries()][before + 3 :]
-        assert outcomes == ["ok", "too_large", "too_large", "ok"]  # `text` has an entry too
+        said = [entry.outcome for entry in store.audit.entries()][before + 3 :]
+        assert said == ["ok", "too_large", "too_large", "ok"]  # `text` has an entry too
 
 
 def test_opening_sweeps_without_an_entry_if_nothing_expires(scene: Scene) -> None:

@@ -19,6 +19,7 @@ BELOW = ("storage", "testing")
 WRITERS = {
     "pipeline.py",
     "engine/write.py",
+    "engine/core.py",  # bookkeeping: `follow_up`
     "engine/audit.py",  # entries of reads, and of operations that failed in the storage
     "cli/location.py",  # an empty transaction, which takes over a directory of plain files
     "transfer/contents.py",  # copies of complete stores, including their logs
@@ -75,7 +76,8 @@ def test_callers_of_follow_up_are_known() -> None:
         "audit/stage.py",  # entries of reads, and of operations that failed in the storage
         "server/handlers/transfers.py",  # result of an import of a whole store, which has an entry of its own
         "history/removal.py",  # second step of an erasure
-        "history/expiry.py",  # time of the last sweep, and versions that a sweep prunes
+        "history/expiry.py",  # time and position of the last sweep
+        "history/clocks.py",  # the clock that an operator accepts
     }
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retentive.engine.batch import parse_for_applications
+from retentive.engine.core import StoreCore
 from retentive.engine.handlers import CommandResult, RunCommand, RunView, Viewed
 from retentive.engine.operation import AuditOnly, Operation, Outcome, Read
 from retentive.engine.rendering import notes_of, paths_named, rendered
 from retentive.errors import Conflicting, Refused, RetentiveError
-from retentive.pipeline import StoreCore
 from retentive.server.calls import Json, RouteCall
 from retentive.server.errors import api_error, forbidden
 from retentive.server.keys import Scope
@@ -156,4 +156,4 @@ def _changes(core: StoreCore, recorded: Sequence[Recorded]) -> list[Json]:
             for each in versions
         ]
 
-    return core.again(hides_history=False).peek(Read("versions", work, sees_all=True)) if recorded else []
+    return core.with_options(hides_history=False).peek(Read("versions", work, sees_all=True)) if recorded else []

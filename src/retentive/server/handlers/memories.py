@@ -28,7 +28,7 @@ R = TypeVar("R")
 def create_memory(call: RouteCall, *, path: str, content: str, view: str) -> Json:
     """Create a memory. Fails with a conflict if there is a memory at the path, above it or below it."""
     store = call.store
-    core, target = core_of(store).again(exact=True), MemoryPath.known(tool_path(path, may_be_root=False))
+    core, target = core_of(store).with_options(exact=True), MemoryPath.known(tool_path(path, may_be_root=False))
     try:
         check_text("content", content)
     except Refused as refusal:
@@ -122,7 +122,7 @@ def update_memory(
     target = None if path is None else tool_path(path, may_be_root=False)
     store, memory_id = call.store, call.ids["memory_id"]
     try:
-        written = ById(core_of(store).again(exact=True)).update(
+        written = ById(core_of(store).with_options(exact=True)).update(
             memory_id, text=content, path=target, if_sha256=precondition, source=source, session=session
         )
         assert written.memory is not None

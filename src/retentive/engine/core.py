@@ -1,0 +1,260 @@
+"""Core of a memory store: its backend, settings, actor and clock. It runs the operations of all doors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, cast
+
+from retentive.engine.access_times import Accesses
+from retentive.engine.handlers import CommandResult, Viewed
+from retentive.engine.operation import AuditOnly, Operation, Outcome, ReadOperation, Write, WriteOperation
+from retentive.engine.read import read
+from retentive.engine.rendering import Say, error_reply, notes_of, paths_named, rendered
+from retentive.engine.write import write
+from retentive.errors import InvalidPath, PermissionDenied, Refused, RetentiveError, error_of
+from retentive.redaction.examiner import TextExaminer
+from retentive.storage import capabilities
+from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction, as_actor
+from retentive.values.listing import KnownListings
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.provenance import Origin, origin_of
+from retentive.values.records import Invocation, RequestKey, Written
+from retentive.values.replies import REPLIES, Replies, Reply
+from retentive.values.settings import DEFAULTS, Settings, from_text
+
+if TYPE_CHECKING:
+    from retentive.engine.batch import Batch
+
+T = TypeVar("T")
+R = TypeVar("R")
+OLD: list[Any] = []  # the old road, until the last operation has moved
+_EXACT_MODES = ("sensitive", "sensitive_likely")
+
+
+class StoreOptions(TypedDict, total=False):
+    """Keyword arguments of `StoreCore`."""
+
+    pins: Mapping[str, object] | None
+    examiner: TextExaminer | None
+    replies: Replies
+    actor: Actor | None
+    clock: Clock
+    accesses: Accesses | None
+
+
+class StoreCore:
+    """Memory store as used inside this package. Threads may share it.
+
+    - `pins`: settings that this process pins. They override the stored ones.
+    - `scope`: patterns of the paths that the caller may see and change; empty if the caller is not limited.
+    - `request`: client request that runs the operations. If it is repeated, they do not run again.
+    - `exact`: a text is either stored unchanged or refused, and `create` never overwrites a memory.
+    - `hides_history`: true for a caller who may not see hidden memories in the history either, such as a model.
+    - `api_key_id`: API key to record with the changes. Empty if there is none, or if the actor already names it.
+    - `after_write`: function that is called after each write of an open location, to do a piece of its maintenance.
+    """
+
+    integration = "python"
+    exact = False
+    request: RequestKey | None = None
+    scope: tuple[str, ...] = ()
+    after_write: Callable[[], None] | None = None
+    hides_history: bool = False
+    api_key_id: str = ""
+
+    def __init__(
+        self,
+        backend: Backend,
+        info: StoreInfo,
+        *,
+        pins: Mapping[str, object] | None = None,
+        examiner: TextExaminer | None = None,
+        replies: Replies = REPLIES,
+        actor: Actor | None = None,
+        clock: Clock = time.time,
+        accesses: Accesses | None = None,
+    ) -> None:
+        self.backend = backend
+        self.info = info
+        self.id = info.id
+        self.pins = dict(pins or {})
+        self.examiner = examiner or TextExaminer()
+        self.examiner.check(DEFAULTS.changed(self.pins))  # raises for invalid settings at opening
+        self.replies = replies
+        self.actor = actor
+        self.clock = clock
+        self.accesses = accesses or Accesses(backend, clock=clock)
+        self.known_settings: tuple[str | None, Settings | None] = (None, None)
+        """Text of the stored settings when they were last read, and the effective settings that follow from it."""
+        self._listings = KnownListings()
+
+    @property
+    def listings(self) -> KnownListings | None:
+        """Cache of directory listings. None for plain files, which may change without a new version."""
+        return None if capabilities.directory_of(self.backend, self.info) is not None else self._listings
+
+    def with_options(self, **options: Any) -> Self:
+        """Return a core of the same memory store with other values of some attributes, such as `actor` or `scope`."""
+        other = copy(self)
+        other.known_settings = (None, None)
+        for name, value in options.items():
+            setattr(other, name, value)
+        return other
+
+    def run(self, operation: Operation[R], call: Invocation) -> Outcome[R]:
+        """Run an operation. A refusal is part of the outcome. Raises storage errors, and `PermissionDenied`."""
+        if self.scope and not operation.for_paths:
+            needed = f"the operation {operation.name} needs access to the whole memory store"
+            why = f"this caller has access to only some paths, but {needed}"
+            operation = AuditOnly(operation.name, PermissionDenied(why))  # type: ignore[assignment]  # raises the error
+        if isinstance(operation, Write):
+            return write(self, operation, call)
+        if isinstance(operation, WriteOperation):
+            return cast("Outcome[R]", OLD[0](self, operation, call))
+        return read(self, cast("ReadOperation[R]", operation), call)
+
+    def reply(self, operation: Operation[R], call: Invocation) -> Reply:
+        """Run an operation and return the reply for a model. A failure of the storage becomes an error reply too."""
+        try:
+            outcome = self.run(operation, call)
+            result = outcome.result
+            if isinstance(result, Viewed) and result.memory is not None:
+                self.accesses.note(self.id, result.memory)
+            return rendered(self, operation, outcome)
+        except RetentiveError as error:
+            return error_reply(Say(self.replies, self.redacted), error, paths_named(operation))
+
+    def refused(self, name: str | None, error: Refused, *, actor: Actor | str | None = None) -> Reply:
+        """Return the error reply to a malformed tool call. The audit log gets an entry, as for any other call."""
+        return self.reply(AuditOnly(name, error), self.invocation(actor))
+
+    def result_of(self, operation: Operation[R], actor: Actor | str | None = None, **origin: Unpack[Origin]) -> R:
+        """Run an operation and return its result. Raises `RetentiveError`."""
+        return self.run(operation, self.invocation(actor, **origin)).value()
+
+    def found(self, operation: Operation[R], actor: Actor | str | None = None) -> R:
+        """Run an operation for an application, and return its result.
+
+        If it is refused, raises an exception with the sentence of the error reply. Also raises storage errors.
+        """
+        try:
+            return self.result_of(operation, actor)
+        except Refused as refusal:
+            raise self.error(refusal, operation) from None
+
+    def peek(self, operation: ReadOperation[R]) -> R:
+        """Run a read that is one step of a larger operation, whose audit entry covers it. Raises `RetentiveError`."""
+        return read(self, operation, self.invocation(), is_audited=False).value()
+
+    def written(self, operation: Operation[CommandResult], call: Invocation) -> Written:
+        """Run a write for an application, and describe the change.
+
+        If the operation is refused, raises an exception with the sentence of the error reply. Also raises storage
+        errors.
+        """
+        outcome = self.run(operation, call)
+        if isinstance(outcome.error, Refused):
+            raise self.error(outcome.error, operation)
+        return self._written(operation, outcome)
+
+    def written_together(self, batch: Batch, call: Invocation) -> list[Written]:
+        """Run a batch, and return one `Written` for each of its commands. Either all commands are applied or none.
+
+        If commands are refused, raises the error of the first refused command, with the `position` of this command.
+        Also raises storage errors.
+        """
+        outcome = self.run(batch, call)
+        if isinstance(outcome.error, Refused):
+            raise self.error(outcome.error, batch.commands[outcome.error.position or 0])
+        settings, proposed = outcome.settings, outcome.proposed
+        return [
+            self._written(command, Outcome(settings, step.result, recorded=step.recorded, proposed=proposed))
+            for command, step in zip(batch.commands, outcome.value(), strict=True)
+        ]
+
+    def _written(self, operation: Operation[CommandResult], outcome: Outcome[CommandResult]) -> Written:
+        result, recorded = outcome.value(), outcome.recorded
+        memory = result.memory
+        path = paths_named(operation)[-1].text if memory is None else memory.path
+        memory_id = memory.id if memory is not None else recorded[-1].memory_id if len(recorded) == 1 else ""
+        version_id = outcome.version_id or result.version_id
+        return Written(path, version_id, len(recorded), outcome.proposed, notes_of(self, outcome), memory_id, memory)
+
+    def error(self, refusal: Refused, operation: Operation[R]) -> RetentiveError:
+        """Return the exception for a refused operation. Its message is the sentence of the error reply."""
+        said = error_reply(Say(self.replies, self.redacted), refusal, paths_named(operation))
+        error = error_of(said.text, said.code)
+        error.conflicting, error.position = refusal.conflicting, refusal.position
+        return error
+
+    def raised(self, refusal: Refused) -> RetentiveError:
+        """Return the exception for a refusal of an argument. Its message is the sentence of the error reply."""
+        said = self.replies.error(refusal.key, refusal.values)
+        return error_of(said.text, said.code)
+
+    def parsed(self, path: str) -> MemoryPath:
+        """Parse a path that the caller passed as an argument. Raises `InvalidPath`."""
+        if not isinstance(path, str):
+            raise InvalidPath(f"a path must be a string such as /memories/notes.md, not {type(path).__name__}")
+        try:
+            return MemoryPath.parse(path)
+        except Refused as refusal:
+            raise self.raised(refusal) from None
+
+    @contextmanager
+    def checking(self, name: str | None, actor: Actor | str | None = None) -> Iterator[None]:
+        """Context manager for checks of the arguments of the operation `name`.
+
+        An error inside it is recorded in the audit log under this name and raised again.
+        """
+        try:
+            yield
+        except RetentiveError as error:
+            self.result_of(AuditOnly(name, error), actor)  # raises the error
+            raise
+
+    def invocation(self, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Invocation:
+        """Return an invocation by `actor` with `origin`, through this integration. Raises `InvalidInput`."""
+        return Invocation(as_actor(actor), None, self.integration, **origin_of(**origin), request=self.request)
+
+    def read(self, work: Callable[[Snapshot], T]) -> T:
+        """Run `work` on one consistent state of the store. This is for bookkeeping, which has no audit entry."""
+        return self.backend.read(self.id, work)
+
+    def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+        """Run bookkeeping in a transaction of its own. Bookkeeping changes no memory, and has no audit entry."""
+        return self.backend.write(self.id, work, may_use_reserve=may_use_reserve)
+
+    def settings_of(self, snapshot: Snapshot) -> Settings:
+        """Return the effective settings: the stored settings, overridden by the settings pinned in this process."""
+        stored, (known, settings) = snapshot.state.settings, self.known_settings
+        if settings is None or stored != known:
+            settings = from_text(stored).changed(self.pins)
+            if self.exact:
+                modes = {name: "reject" for name in _EXACT_MODES if getattr(settings, name) == "redact"}
+                settings = settings.changed({**modes, "create_overwrites": False})
+            self.known_settings = (stored, settings)
+        return settings
+
+    def settings(self) -> Settings:
+        """Return the effective settings: the stored settings, overridden by the settings pinned in this process."""
+        return self.read(self.settings_of)
+
+    def redacted(self, text: str, settings: Settings | None = None) -> str:
+        """Return `text` with its sensitive values masked, so that a reply can repeat it.
+
+        If `settings` is None, the settings that were read last are used, for example because a command failed before it
+        read the settings.
+        """
+        try:
+            return self.examiner(settings or self.known_settings[1] or DEFAULTS.changed(self.pins), text)[0]
+        except Refused:  # a detector failed, and has logged this
+            return "…"
+
+    def record_external_edits(self, snapshot: Snapshot) -> None:
+        """Record external edits of plain files, so that the snapshot shows them."""
+        if capabilities.directory_of(self.backend, self.info) is not None:
+            list(snapshot.list(ROOT))  # listing the root compares every file

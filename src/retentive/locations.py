@@ -183,11 +183,11 @@ def _open_sqlite(rest: str, clock: Clock, new_id: NewId) -> Backend:
 def _open_server(scheme: str, rest: str, clock: Clock, new_id: NewId, *, check: bool = True) -> ServerBackend:
     if scheme == "postgresql":
         with _driver("PostgreSQL", extra="postgres"):
-            from retentive.storage.server.postgresql import open_postgresql  # noqa: PLC0415
-        return open_postgresql(rest, clock=clock, new_id=new_id, check=check)
+            from retentive.storage.server.postgresql import PostgresqlBackend  # noqa: PLC0415
+        return PostgresqlBackend(rest, clock=clock, new_id=new_id, check=check)
     with _driver("MariaDB", extra="mariadb"):
-        from retentive.storage.server.mariadb import open_mariadb  # noqa: PLC0415
-    return open_mariadb(rest, clock=clock, new_id=new_id, check=check)
+        from retentive.storage.server.mariadb import MariadbBackend  # noqa: PLC0415
+    return MariadbBackend(rest, clock=clock, new_id=new_id, check=check)
 
 
 def _open_objects(scheme: str, rest: str, clock: Clock, new_id: NewId) -> Backend:

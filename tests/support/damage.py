@@ -78,9 +78,9 @@ def sql(place: str, statement: str, values: Sequence[Value] = ()) -> list[Row]:
     with retentive.open(place) as found:
         backend = found.backend
         if isinstance(backend, ServerBackend):
-            connection = backend.dialect.connect()
+            connection = backend.connect()
             try:
-                connection.begin_write()
+                connection.begin(writes=True)
                 rows = _run(connection, statement, values)
                 connection.commit()
             finally:

@@ -152,7 +152,7 @@ def _open_read_only(at: str | os.PathLike[str]) -> Backend:
     """Return the backend of a location. Local files and directories are opened read-only."""
     scheme, rest = parse_location(at)
     if scheme is None:
-        from retentive.storage.files.backend import ReadOnlyDirectory  # noqa: PLC0415 - needs Linux or macOS
+        from retentive.storage.files.read_only import ReadOnlyDirectory  # noqa: PLC0415 - needs Linux or macOS
 
         return ReadOnlyDirectory(rest)
     if scheme != "sqlite" or is_in_memory(os.fspath(at)):

@@ -8,13 +8,15 @@ events.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from string import hexdigits
 from typing import Any, Literal, TypeAlias
 
 from retentive.errors import Damaged
-from retentive.storage.contract import Actor, Snapshot, Transaction, sortable_id, to_datetime
+from retentive.storage.contract import Actor, Snapshot, Transaction, now_us, sortable_id, to_datetime
 from retentive.values.records import time_in_id
 
 EVENT, HEAD = "store.event", "store.head"  # record kinds; they sort after `audit`, so audit entries stay together
@@ -51,13 +53,22 @@ class EventHead:
 
 def record_event(tx: Transaction, kind: EventType, actor: Actor | None, ids: Sequence[str] = ()) -> None:
     """Record an event. Remove the oldest event if there are more than `MAX_EVENTS`."""
-    number, event_id = head_of(tx).count + 1, sortable_id("evt_", tx.tick())
+    head = head_of(tx)
+    number, event_id = head.count + 1, _later_id(tx, head)
     value = {"type": kind, "number": number, "by": None if actor is None else str(actor), "count": len(ids)}
     tx.put_record(EVENT, event_id, json.dumps(value | {"ids": list(ids[:_MAX_IDS])}, separators=(",", ":")))
     tx.put_record(HEAD, "newest", json.dumps({"count": number, "newest": event_id}))
     for old, text in list(tx.records(EVENT, limit=2)):
         if parsed(text)["number"] <= number - MAX_EVENTS:
             tx.put_record(EVENT, old, None)
+
+
+def _later_id(tx: Transaction, head: EventHead) -> str:
+    """Return an event id later than all events and versions so far, also if the clock was set back since then."""
+    latest = max((version.id.partition("_")[2] for version in tx.versions(limit=1)), default="")
+    latest, usual = max(latest, head.newest.partition("_")[2]), sortable_id("evt_", now_us(time.time))
+    is_behind = usual.partition("_")[2] <= latest and all(digit in hexdigits for digit in latest)
+    return f"evt_{int(latest, 16) + 1:032x}" if is_behind else usual
 
 
 def head_of(snapshot: Snapshot) -> EventHead:

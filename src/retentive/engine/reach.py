@@ -147,9 +147,3 @@ class ReachedTransaction(ReachedSnapshot, Transaction):
 
     def prune(self, version_ids: Sequence[str]) -> None:
         self._tx.prune(version_ids)
-
-    def tick(self) -> int:
-        return self._tx.tick()
-
-    def drop(self, memories: Sequence[Memory]) -> None:
-        self._tx.drop(memories)

@@ -96,7 +96,7 @@ def versions_in(found: Snapshot, target: MemoryPath | None, memory_id: str | Non
     below = target.text + "/"
     chosen: list[Version] = []
     later: dict[str, Version] = {}
-    for version in all_versions(found):
+    for version in _of_memories(found, {version.memory_id for version in found.versions(path=below)}):
         if version.path.startswith(below):
             after = later.get(version.memory_id)
             if after is not None and after.path and not after.path.startswith(below):
@@ -104,6 +104,11 @@ def versions_in(found: Snapshot, target: MemoryPath | None, memory_id: str | Non
             chosen.append(version)
         later[version.memory_id] = version
     return iter(sorted(chosen, key=lambda version: version.id, reverse=True))
+
+
+def _of_memories(found: Snapshot, memory_ids: set[str]) -> list[Version]:
+    versions = (version for memory_id in memory_ids for version in found.versions(memory_id=memory_id))
+    return sorted(versions, key=lambda version: version.id, reverse=True)
 
 
 def versions_of(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -9,12 +10,6 @@ from dataclasses import KW_ONLY, dataclass
 from retentive.errors import Unavailable
 
 LOCK_TIMEOUT_S = 30.0  # maximum time that a command waits for other processes
-
-
-def _between(shortest: float, longest: float) -> float:
-    from random import uniform  # noqa: PLC0415 - slow to import, and most calls never wait
-
-    return uniform(shortest, longest)  # noqa: S311 - it only spreads attempts in time
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +28,7 @@ class Backoff:
     factor: float = 2.0
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    spread: Callable[[float, float], float] = _between
+    spread: Callable[[float, float], float] = random.uniform
 
     def wait(self) -> bool:
         """Sleep before the next attempt. Returns False without sleeping if the sleep would exceed the deadline."""

@@ -26,7 +26,7 @@ from enum import Enum
 from itertools import islice
 from typing import Final, Required, TypeAlias, TypedDict, TypeVar
 
-from retentive.errors import Damaged, InvalidInput
+from retentive.errors import Damaged
 from retentive.values.names import plain_name
 from retentive.values.one_level import one_level as one_level_of
 from retentive.values.one_level import path_after
@@ -52,7 +52,6 @@ from retentive.values.records import (
     now_us,
     sortable_id,
     to_datetime,
-    to_us,
 )
 from retentive.values.text import verified
 
@@ -136,7 +135,7 @@ def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes
 class State:
     """Facts about a whole memory store, which a backend reads at once.
 
-    `revision` is the number of commits that changed memories or the history. `settings` and `properties` are texts, and
+    `revision` is the number of commits that added versions. `settings` and `properties` are texts, and
     `seal` holds the data of the encryption layer (None if the store is not encrypted). The backend interprets none of
     the three.
     """
@@ -245,9 +244,10 @@ class Snapshot(ABC):
         """Return versions of the store, newest first. With `oldest_first`, the oldest version comes first.
 
         `memory_id` selects the versions of one memory, including those from before a rename. `path` selects the
-        versions with this path. `revision_of` is a version id. It selects all versions that were committed together
-        with this version (the same revision). If the id is unknown, it selects no versions. `after` and `before` are
-        exclusive bounds for version ids, and may be any strings.
+        versions with this path. If it ends with `/`, it selects the versions with paths below this directory.
+        `revision_of` is a version id. It selects all versions that were committed together with this version (the same
+        revision). If the id is unknown, it selects no versions. `after` and `before` are exclusive bounds for version
+        ids, and may be any strings.
         """
 
     @abstractmethod
@@ -441,28 +441,9 @@ class Transaction(Snapshot):
     def prune(self, version_ids: Sequence[str]) -> None:
         """Remove versions from the history, except the newest version of each existing memory.
 
-        If another version needs the text of a removed version, the text is kept.
+        If another version needs the text of a removed version, the text is kept. The deletion of a memory is kept until
+        all its earlier texts are removed, because without it, an earlier version would look current.
         """
-
-    def tick(self) -> int:
-        """Return a time in microseconds for the id of an event.
-
-        An event is a change that adds no version. The time is later than the times of all versions so far. This default
-        implementation assumes that the clock never goes back. If the clock goes back, a version that is written after
-        the event can have an earlier time than the event.
-        """
-        newest = next(self.versions(limit=1), None)
-        return max(now_us(), 0 if newest is None else to_us(newest.created_at) + 1)
-
-    def drop(self, memories: Sequence[Memory]) -> None:
-        """Remove memories without recording a deletion. Their versions are kept.
-
-        An import of a history with gaps (`Change.origin`) uses this. If the imported history lacks the deletion of a
-        memory, the memory must not remain, and a later memory may need its path.
-        """
-        raise InvalidInput(
-            "the storage of this location cannot import a history with gaps; import into another location"
-        )
 
 
 class Backend(ABC):

@@ -11,10 +11,10 @@ The replaced file is checked once more before it is removed.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -24,23 +24,17 @@ from retentive.storage.disk import FILE_MODE
 _NO_REPLACE, _EXCHANGE = 1, 2  # values from linux/fs.h
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
-_TRIES, _CHANGES = 5, 8
-_TICK_NS = 20_000_000  # two ticks of the slowest kernel clock; Git has the same rule
-NEVER_NS = 1 << 62  # no timestamp is old enough
-_ODD_NS = 1_700_000_001_999_999_999  # any coarser file system stores less than this time
 
 
 class Scratch:
     """Directory for temporary files, on the same file system as the memories. Not thread-safe.
 
-    `directory` is a file descriptor of the directory. `tick_ns` is the time after which each change of a file of this
-    file system shows in its timestamps.
+    `directory` is a file descriptor of the directory.
     """
 
-    def __init__(self, directory: int, tick_ns: int | None = None) -> None:
+    def __init__(self, directory: int) -> None:
         self.directory = directory
         self._made = 0
-        self.tick_ns = self._learned_tick_ns() if tick_ns is None else tick_ns
 
     def write(self, data: bytes) -> str:
         """Write `data` to a temporary file and return its name. The caller removes the file. Raises OSError."""
@@ -78,44 +72,11 @@ class Scratch:
         with suppress(OSError):
             os.close(self.directory)
 
-    def _learned_tick_ns(self) -> int:
-        """Try out which times the file system stores. If this is not possible, no timestamp is ever trusted.
-
-        ext4 with inodes of 128 bytes and HFS+ store whole seconds, FAT stores every second one.
-        """
-        name = self.new_name()
-        try:
-            descriptor = os.open(name, _NEW, FILE_MODE, dir_fd=self.directory)
-            try:
-                status = os.fstat(descriptor)
-                behind_ns = time.time_ns() - max(status.st_ctime_ns, status.st_mtime_ns)  # the clock may be a server's
-                if _has_fine_times(descriptor):
-                    return -NEVER_NS
-                os.utime(descriptor, ns=(_ODD_NS, _ODD_NS))
-                return _TICK_NS + max(_ODD_NS - os.fstat(descriptor).st_mtime_ns, behind_ns)
-            finally:
-                os.close(descriptor)
-                self.discard(name)
-        except OSError:
-            return NEVER_NS
-
-
-def _has_fine_times(descriptor: int) -> bool:
-    """Return True if each change of a file after a `stat` gets a new timestamp. Leaves one byte in the file.
-
-    Most file systems do this since Linux 6.13 ("multigrain timestamps"). On them, a change after a `stat` gets the
-    exact time; any other change gets the time of the last clock tick. To test the file system, this function makes
-    several changes within one clock tick and compares the timestamps.
-    """
-    for _ in range(_TRIES):
-        start, times = time.monotonic_ns(), set()
-        for _ in range(_CHANGES):
-            os.pwrite(descriptor, b"x", 0)
-            times.add(os.fstat(descriptor).st_ctime_ns)
-        if time.monotonic_ns() - start < 1_000_000:  # the shortest tick of a Linux kernel
-            break
-        times.clear()  # interrupted: the clock may have ticked between the changes
-    return len(times) == _CHANGES
+    def now_ns(self) -> int:
+        """Return the current time by the clock of the file system, as its files get it. Raises OSError."""
+        os.utime(self.directory)
+        status = os.fstat(self.directory)
+        return max(status.st_mtime_ns, status.st_ctime_ns)
 
 
 def exchange(name: str, directory: int, other: str, other_directory: int) -> bool:
@@ -147,8 +108,6 @@ def _rename(name: str, directory: int, new: str, new_directory: int, flags: int)
         return False
     if call(directory, os.fsencode(name), new_directory, os.fsencode(new), flags) == 0:
         return True
-    import ctypes  # noqa: PLC0415 - not needed for reads, and slow to import
-
     code = ctypes.get_errno()
     if code in _UNSUPPORTED:
         return False
@@ -159,8 +118,6 @@ def _rename(name: str, directory: int, new: str, new_directory: int, flags: int)
 def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
     if not sys.platform.startswith("linux"):
         return None
-    import ctypes  # noqa: PLC0415 - as above
-
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is not None:
         call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
@@ -41,59 +40,35 @@ class Pool(Generic[C]):
         self._idle: list[C] = []
         self._busy = 0
         self._held = False
-        self._mutex = threading.Lock()
-        self._change = threading.Condition(self._mutex)
+        self._change = threading.Condition(threading.Lock())
 
     @contextmanager
     def connection(self) -> Iterator[C]:
         """Borrow a connection for the context. If the connection fails, it is closed at the end of the context."""
-        connection = self._take()
+        with self._change:
+            if not self._change.wait_for(self._has_free, self._timeout_s):
+                raise Unavailable("all database connections of this process are in use; try again later")
+            self._busy += 1
+            connection = self._idle.pop() if self._idle else None
         has_failed = False
         try:
+            connection = connection or self._open_one()
             yield connection
         except (Unavailable, Damaged):
             has_failed = True
             raise
         finally:
-            self._give_back(connection, has_failed=has_failed)
-
-    def _take(self) -> C:
-        """Borrow a connection. The caller must return it with `_give_back`."""
-        with self._mutex:
-            if self._held or (self._limit is not None and self._busy >= self._limit):
-                self._wait()
-            self._busy += 1
-            if self._idle:
-                return self._idle.pop()
-        try:
-            return self._open_one()
-        except BaseException:
-            with self._mutex:
+            with self._change:
+                if connection is not None:
+                    if has_failed or not connection.usable or len(self._idle) >= (self._limit or MAX_IDLE):
+                        connection.close()  # while it counts as busy, so that a fork waits for the close
+                    else:
+                        self._idle.append(connection)
                 self._busy -= 1
                 self._change.notify_all()
-            raise
 
-    def _wait(self) -> None:
-        deadline = time.monotonic() + self._timeout_s
-        while self._held or (self._limit is not None and self._busy >= self._limit):
-            left_s = None if self._held else deadline - time.monotonic()
-            if left_s is not None and left_s <= 0:
-                raise Unavailable("all database connections of this process are in use; try again later")
-            self._change.wait(left_s)
-
-    def _give_back(self, connection: C, *, has_failed: bool = False) -> None:
-        """Return a borrowed connection to the pool.
-
-        The connection is closed if it has failed, or if the pool has enough idle connections.
-        """
-        with self._mutex:
-            if has_failed or not connection.usable or len(self._idle) >= (self._limit or MAX_IDLE):
-                connection.close()  # while it counts as busy, so that a fork waits for the close
-            else:
-                self._idle.append(connection)
-            self._busy -= 1
-            if self._held or self._limit is not None:
-                self._change.notify_all()
+    def _has_free(self) -> bool:
+        return not self._held and (self._limit is None or self._busy < self._limit)
 
     def drop(self) -> None:
         """Close the idle connections."""
@@ -106,14 +81,13 @@ class Pool(Generic[C]):
 
         During the context, no connection can be borrowed.
         """
-        with self._mutex:
+        with self._change:
             self._held = True
-            while self._busy:
-                self._change.wait()
+            self._change.wait_for(lambda: not self._busy)
             self.drop()
         try:
             yield
         finally:
-            with self._mutex:
+            with self._change:
                 self._held = False
                 self._change.notify_all()

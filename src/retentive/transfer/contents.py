@@ -11,6 +11,7 @@ from typing import Self, TypeAlias
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage import capabilities
 from retentive.storage.contract import DEFAULT_WORKSPACE, Backend, Memory, Snapshot, StoreInfo, Transaction, Usage
+from retentive.transfer.versions import MARK, UNTIL, missing_deletion
 from retentive.values.paths import ROOT
 
 RECORD_KINDS: tuple[str, ...] = (
@@ -62,12 +63,14 @@ class Contents:
     def _apply(self, tx: Transaction) -> None:
         """Write settings, properties, seal and records. Remove memories that the source no longer has.
 
-        The copy can have such a memory if the version that deleted it was removed from the history: this version cannot
-        be copied.
+        The copy can have such a memory if the source pruned all its versions, and with them the one that deleted it.
         """
-        extra = [memory for memory in tx.memories(ROOT) if memory.id not in self.memories]
-        if extra:
-            tx.drop(extra)
+        extra = [memory for memory, _ in tx.list(ROOT) if memory.id not in self.memories]
+        newest = max(newest_version(tx) or "", tx.get_record(MARK, UNTIL) or "")
+        for number, memory in enumerate(extra):
+            latest = next(tx.versions(limit=1))
+            tx.record([missing_deletion(memory, f"{newest}~{number:06d}", latest)], None)
+            tx.prune([version.id for version in tx.versions(memory_id=memory.id)])
         if tx.settings != self.settings:
             tx.set_metadata(settings=self.settings)
         if tx.properties != self.properties:

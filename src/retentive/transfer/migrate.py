@@ -24,6 +24,8 @@ from retentive.storage.paging import stores_of_users
 from retentive.transfer.archive_writer import TransferProgress, record_external_edits
 from retentive.transfer.contents import Contents, create_copy, newest_version, read_side_records
 from retentive.transfer.versions import (
+    MARK,
+    UNTIL,
     ImportedVersion,
     VersionIndex,
     batches,
@@ -33,7 +35,6 @@ from retentive.transfer.versions import (
 )
 from retentive.values.settings import from_text
 
-MARK, UNTIL = "migrated", "until"  # kind and key of the record in the target that has the id of the last copied version
 MAX_ROUNDS = 5  # if the source grows faster than it is copied, the copy ends with fewer versions than the source
 
 

@@ -9,11 +9,12 @@ from datetime import datetime
 from typing import TypeAlias, TypeVar
 
 from retentive.errors import Damaged, NotFound
-from retentive.storage.contract import Change, Kept, Sealing, Snapshot, Transaction, Version
+from retentive.storage.contract import Change, Kept, Memory, Sealing, Snapshot, Transaction, Version
 from retentive.storage.paging import PAGE_VERSIONS, version_pages
 from retentive.values.records import Again
 from retentive.values.text import is_text
 
+MARK, UNTIL = "migrated", "until"  # kind and key of the record in the target that has the id of the last copied version
 BATCH_VERSIONS, BATCH_BYTES = 300, 4 * 1024 * 1024  # limits of one transaction, which never splits a revision
 
 T = TypeVar("T")
@@ -111,49 +112,66 @@ def load_all(
 def record_imported(tx: Transaction, imported: Iterable[ImportedVersion]) -> None:
     """Record versions with their ids, times and actors. The oldest version must come first.
 
-    A history has gaps where versions were redacted or removed. If the version that deleted a memory is in a gap, the
-    memory stays until a later version needs its path. Then it is removed.
+    A history has gaps where versions were redacted or removed. A redacted version does not say if its memory was
+    changed or deleted; the memory is absent until its next version. If the version that moved or deleted a memory was
+    removed, the memory stays until a later version needs its path.
     """
     for one in imported:
-        tx.record([_change(tx, one)], None)
+        tx.record([*_freeing(tx, one.version), _change(tx, one)], None)
+
+
+def missing_deletion(memory: Memory, version_id: str, at: Version) -> Change:
+    """Return a deletion that stands for versions that were removed from the history.
+
+    It is a redacted version, because its path need not be known, and because nothing in it needs encryption. Its time
+    and revision are those of the version `at`.
+    """
+    redacted = replace(
+        at,
+        id=version_id,
+        memory_id=memory.id,
+        operation="deleted",
+        path="",
+        size_bytes=None,
+        sha256=None,
+        seal=None,
+        redacted_at=at.created_at,
+        provenance_text=None,
+    )
+    return Change(memory, None, origin=redacted)
 
 
 def _change(tx: Transaction, one: ImportedVersion) -> Change:
     version = one.version
     before = tx.find(version.memory_id)
-    if version.redacted_at is not None:
-        if before is not None:  # a redacted version does not say if the memory was changed or deleted
-            tx.drop([before])
-        return Change(None, None, origin=version)
-    if version.operation == "deleted":
+    if version.redacted_at is not None or version.operation == "deleted":
         return Change(before, None, sealing=_sealing(one, None), origin=version)
-    _free_path(tx, version)
     data = one.data if one.text_of is None else tx.text(one.text_of)
     if data is None:
         raise Damaged(f"version {version.id} in the history has no text, although it is not a deletion")
-    if before is not None and before.path != version.path:
-        if tx.get(before.path).data == data:
-            return Change(before, version.path, sealing=_sealing(one, None), origin=version)
-        tx.drop([before])
-        one, before = replace(one, created_at=one.created_at or before.created_at), None
+    if before is not None and before.path != version.path and tx.get(before.path).data == data:
+        return Change(before, version.path, sealing=_sealing(one, None), origin=version)
     again = Again(version.memory_id, one.created_at or version.created_at) if before is None else None
     sealing = _sealing(one, data)
     kept = None if sealing is not None else data
     return Change(before, version.path, kept, sealing=sealing, again=again, origin=version)
 
 
-def _free_path(tx: Transaction, version: Version) -> None:
-    """Remove the memories that are in conflict with a version: those at, above or below its path.
+def _freeing(tx: Transaction, version: Version) -> list[Change]:
+    """Return deletions of the memories that are in conflict with a version: those at, above or below its path.
 
-    The versions that deleted these memories are in a gap of the history.
+    The versions that moved or deleted these memories are in a gap of the history. The ids of the deletions sort before
+    that of `version`, and after those of all earlier versions.
     """
+    if version.redacted_at is not None or version.operation == "deleted":
+        return []
     entry = tx.get(version.path)
     above = None if entry.above is None else tx.get(entry.above).memory
-    below = tx.memories(version.path) if entry.below else ()
+    below = (memory for memory, _ in tx.list(version.path)) if entry.below else ()
     found = [memory for memory in (entry.memory, above, *below) if memory is not None]
     others = [memory for memory in found if memory.id != version.memory_id]
-    if others:
-        tx.drop(others)
+    earlier = version.id[:-1] + chr(ord(version.id[-1]) - 1)
+    return [missing_deletion(memory, f"{earlier}~{number:06d}", version) for number, memory in enumerate(others)]
 
 
 def _sealing(one: ImportedVersion, data: bytes | None) -> Sealing | None:

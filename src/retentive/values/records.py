@@ -313,9 +313,9 @@ class Change:
     If `again` is set, the change restores a deleted memory with its old id and creation time.
 
     If `origin` is set, the change imports this version from elsewhere. The id, memory, operation, time, revision, actor
-    and provenance of the version are kept. In two cases the version is recorded but no memory changes: if the version
-    is redacted, or if it deletes a memory that does not exist. This second case is possible if the
-    other versions of the memory were removed.
+    and provenance of the version are kept. A redacted version takes the memory `before` away, because it does not say
+    whether it deleted the memory. A deletion without `before` is only recorded: the other versions of the memory were
+    removed.
     Imported versions of a store must be recorded in the order of their ids, after all existing versions.
     """
 

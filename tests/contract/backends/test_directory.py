@@ -17,7 +17,6 @@ from anthropic.tools import BetaLocalFilesystemMemoryTool
 import retentive
 from retentive import MemoryStore, MemoryTool, RetentiveError
 from retentive.storage.contract import Change, Transaction
-from retentive.storage.files.backend import DirectoryBackend
 from support.places import OpenPlace
 from support.profiles import LONG
 from support.second_process import SecondProcess
@@ -218,14 +217,9 @@ def test_the_next_command_detects_every_external_edit(
     another.close()
 
 
-@pytest.mark.parametrize("times", ["of_the_system", "of_ticks"])
-def test_an_edit_right_after_a_command_is_always_detected(store_in: MemoryStore, root: Path, times: str) -> None:
+def test_an_edit_right_after_a_command_is_always_detected(store_in: MemoryStore, root: Path) -> None:
     """In a hundred attempts, an edit of the same size in the same clock tick is never mistaken for the stored file."""
     begin(store_in)
-    if times == "of_ticks":  # as if the file system had no fine times
-        backend = store_in._core.backend
-        assert isinstance(backend, DirectoryBackend)
-        backend._files._scratch.tick_ns = 20_000_000
     for number in range(1_000 if LONG else 100):
         command = {"command": "create", "path": f"/memories/{number}", "file_text": "0000"}
         store_in.execute(command)

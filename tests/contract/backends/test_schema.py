@@ -1,8 +1,10 @@
-"""The schema on a database server: created once, migrated only on request, refused if newer."""
+"""The schema on a database server: created once, and refused if it is newer or of another application."""
 
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,13 +13,12 @@ import retentive
 from retentive import InvalidInput
 from retentive.errors import UnknownSchema
 from retentive.locations import migrate_schema
-from retentive.storage.sql import migrations
+from retentive.storage.server.backend import ServerBackend
 from support.command_line import here
 from support.places import place_of
 
 SERVERS = ["postgresql", "mariadb"]
 VIEW = {"command": "view", "path": "/memories"}
-STEP = (2, "ALTER TABLE stores ADD COLUMN one_more INTEGER;")
 on_each_server = pytest.mark.parametrize("server", SERVERS)
 
 
@@ -39,25 +40,26 @@ def test_the_tables_are_created_once(server: str, tmp_path: Path) -> None:
 
 
 @on_each_server
-def test_older_tables_are_migrated_only_on_request(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Opening refuses older tables and names the command.
+def test_many_clients_may_create_the_tables_at_once(server: str, tmp_path: Path) -> None:
+    place = place_of(server, tmp_path)
+    begin = threading.Barrier(6)
 
-    The data is kept, and the older program refuses the new tables.
-    """
+    def create(_: int) -> None:
+        begin.wait()
+        retentive.open(place).close()
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(create, range(6)))
+    with retentive.open(place) as opened:
+        assert not opened.store().execute(VIEW).is_error
+
+
+@on_each_server
+def test_newer_tables_are_refused(server: str, tmp_path: Path) -> None:
     place = place_of(server, tmp_path)
     with retentive.open(place) as opened:
-        opened.store().execute({"command": "create", "path": "/memories/a", "file_text": "kept"})
-    known = migrations.migrations(server)
-    with monkeypatch.context() as patch:
-        patch.setattr(migrations, "migrations", lambda _: [*known, STEP])
-        patch.setattr(migrations, "NEWEST", STEP[0])
-        with pytest.raises(UnknownSchema, match="retentive migrate-schema"):
-            retentive.open(place)
-        assert migrated(place) == {"applied": [2]}
-        with retentive.open(place) as opened:
-            assert opened.store().read("/memories/a") == "kept"
+        assert isinstance(opened.backend, ServerBackend)
+        opened.backend.transact(lambda connection: connection.run("UPDATE retentive_schema SET number = 2"))
     for attempt in (lambda: retentive.open(place), lambda: migrate_schema(place)):
         with pytest.raises(UnknownSchema, match="schema 2, but this version of retentive supports only schema 1"):
             attempt()

@@ -241,7 +241,7 @@ def test_a_listing_of_intact_files_does_not_write(place: Path, store_in: MemoryS
     seen: list[bool] = []
 
     def work(snapshot: Snapshot) -> None:
-        list(snapshot.sizes("/memories"))
+        list(snapshot.list("/memories"))
         seen.append(True)
 
     with (place / ".retentive" / "journal").open() as lock:

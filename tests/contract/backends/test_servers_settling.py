@@ -6,10 +6,15 @@ import os
 import socket
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from retentive.errors import OutcomeUnknown
 from retentive.storage.contract import Change, Transaction, sortable_id
-from retentive.storage.server.postgresql import PostgresqlConnection, open_postgresql
+from retentive.storage.server.backend import ServerBackend
+from retentive.storage.server.postgresql import PostgresqlBackend, PostgresqlConnection
 from retentive.storage.sql.transaction import SqlTransaction
 from support import servers
 from support.places import name_of
@@ -19,13 +24,43 @@ PATIENCE_S = 60.0
 A = "/memories/a"
 
 
-def test_a_lost_batch_with_unchanged_settings_is_found_by_its_versions(tmp_path: Path) -> None:
-    """The connection fails before COMMIT.
+def opened(directory: Path) -> ServerBackend:
+    url = servers.postgresql().new_database(name_of(directory))
+    return PostgresqlBackend(url.partition("://")[2], clock=time.time, new_id=sortable_id)
 
-    The settings look as if they were committed; only the missing version shows the loss.
-    """
-    url = servers.postgresql().new_database(name_of(tmp_path))
-    backend = open_postgresql(url.partition("://")[2], clock=time.time, new_id=sortable_id)
+
+def count(tx: Transaction) -> None:
+    tx.put_record("count", "n", str(int(tx.get_record("count", "n") or 0) + 1))
+
+
+def test_a_commit_is_found_by_its_token_also_when_others_came_later(tmp_path: Path) -> None:
+    """After too many later commits, its outcome is unknown."""
+    with closing(opened(tmp_path)) as backend, closing(opened(tmp_path)) as other:
+        store_id = backend.create_store(key="k", name="k").id
+
+        def tokens() -> list[str]:
+            text = (
+                str(backend.look(lambda connection: connection.rows("SELECT token FROM stores")[0][0] or "")) + 16 * "0"
+            )
+            return [text[start : start + 16] for start in range(0, len(text), 16)]
+
+        backend.write(store_id, count)
+        own, before, *_ = tokens()
+        for _ in range(20):
+            other.write(store_id, count)
+        assert backend._landed(store_id, own, before)
+        assert not backend._landed(store_id, "never committed.", before)
+        for _ in range(10):
+            other.write(store_id, count)
+        for token in (own, "never committed."):
+            with pytest.raises(OutcomeUnknown):
+                backend._landed(store_id, token, before)
+        assert len(set(tokens())) == 33
+
+
+def test_a_lost_batch_is_found_by_its_token(tmp_path: Path) -> None:
+    """The connection fails before COMMIT. The settings look as if they were committed."""
+    backend = opened(tmp_path)
     store_id = backend.create_store(key="k", name="k").id
     backend.write(store_id, lambda tx: tx.set_metadata(settings="same"))
     begun, go, cuts = threading.Event(), threading.Event(), [1]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from retentive.storage.contract import Backend, Clock, NewId
-from retentive.storage.server.mariadb import open_mariadb
-from retentive.storage.server.postgresql import open_postgresql
+from retentive.storage.server.mariadb import MariadbBackend
+from retentive.storage.server.postgresql import PostgresqlBackend
 from retentive.testing.backend_suite import BackendSuite
 from support import servers
 from support.places import name_of
@@ -21,7 +21,7 @@ def after_scheme(url: str) -> str:
 class TestPostgresql(BackendSuite):
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         url = servers.postgresql().new_schema(name_of(place))
-        return open_postgresql(after_scheme(url), clock=clock, new_id=new_id)
+        return PostgresqlBackend(after_scheme(url), clock=clock, new_id=new_id)
 
 
 @pytest.mark.long
@@ -29,10 +29,10 @@ class TestPostgresqlBehindPgbouncer(BackendSuite):
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         servers.postgresql().new_database(name_of(place))
         url = servers.pgbouncer().url(name_of(place))
-        return open_postgresql(after_scheme(url), clock=clock, new_id=new_id)
+        return PostgresqlBackend(after_scheme(url), clock=clock, new_id=new_id)
 
 
 class TestMariadb(BackendSuite):
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         url = servers.mariadb().new_database(name_of(place))
-        return open_mariadb(after_scheme(url), clock=clock, new_id=new_id)
+        return MariadbBackend(after_scheme(url), clock=clock, new_id=new_id)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive.storage.server.backend import ServerBackend
+from retentive.storage.server.postgresql import PostgresqlBackend
 from support.network_load import Load, judge, prepare
 from support.profiles import sized
 
@@ -47,14 +47,14 @@ def test_edits_are_applied_at_most_once_under_faults(net: Network, seed: int) ->
 # -- controls: the judge detects incorrect clients ---------------------------------------------------------------
 
 
-class RepeatingClient(ServerBackend):
+class RepeatingClient(PostgresqlBackend):
     """Incorrect client that treats every commit without a response as failed."""
 
     def _landed(self, *_: object) -> bool:
         return False
 
 
-class TrustingClient(ServerBackend):
+class TrustingClient(PostgresqlBackend):
     """Incorrect client that treats every commit without a response as successful."""
 
     def _landed(self, *_: object) -> bool:
@@ -66,7 +66,7 @@ class TrustingClient(ServerBackend):
     [(RepeatingClient, "answer", "was applied 2 times"), (TrustingClient, "before", "is lost")],
 )
 def test_an_incorrect_client_is_detected(
-    wrong: type[ServerBackend], moment: Moment, problem: str, tmp_path: Path
+    wrong: type[PostgresqlBackend], moment: Moment, problem: str, tmp_path: Path
 ) -> None:
     with postgresql(tmp_path) as net:
         prepare(net.direct, load := Load([], 2, 20))

@@ -12,6 +12,7 @@ import pytest
 
 import retentive
 from retentive import RetentiveError
+from retentive.storage.contract import Transaction
 from support import servers
 from support.network_load import Load, edit, judge, prepare
 from support.proxy import Proxy
@@ -53,6 +54,25 @@ def test_a_lost_commit_is_recovered(net: Network, moment: Moment) -> None:
     assert load.codes == {None: len(ACTIONS)}
     assert judge(net.direct, load) == []
     assert load.slowest_s < HANGS_S
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_lost_commit_of_records_is_recovered(net: Network, moment: Moment) -> None:
+    """A counter in a record, which leaves no trace in versions, is increased once by each write."""
+
+    def increase(tx: Transaction) -> None:
+        tx.put_record("count", "n", str(int(tx.get_record("count", "n") or 0) + 1))
+
+    with retentive.open(net.place) as opened:
+        store_id = opened.store().id
+        for number, action in enumerate(ACTIONS):
+            net.proxy.plan = Once(Fault("commit", 1, moment, action, TIMEOUT_S / 2))
+            net.proxy.at_most = number + 1
+            net.proxy.cut_all()
+            opened.backend.write(store_id, increase)
+        net.proxy.heal()
+        assert opened.backend.read(store_id, lambda snapshot: snapshot.get_record("count", "n")) == str(len(ACTIONS))
+    assert net.proxy.done.total() == len(ACTIONS)
 
 
 @pytest.mark.long

@@ -126,7 +126,10 @@ def edited(*statements: str) -> Callable[[Path], None]:
 OLDEST = "(SELECT min(id) FROM versions)"
 NEWEST = "(SELECT max(id) FROM versions)"
 LATER = f"substr({NEWEST}, 1, 38) || 'z'"
-COLUMNS = "memory, operation, path, size_bytes, sha256, actor, created_at, revision, seal, redacted_at, redacted_by"
+COLUMNS = (
+    "memory, operation, path, size_bytes, sha256, actor, created_at, revision, memories, total_bytes, seal,"
+    " redacted_at, redacted_by"
+)
 AS_EXTERNAL = COLUMNS.replace("actor", "'job:external'")
 EDITS: dict[str, tuple[Callable[[Path], None], str]] = {
     "text": (edited(f"UPDATE versions SET text = 'forged' WHERE id = {OLDEST}"), "altered"),
@@ -148,7 +151,7 @@ EDITS: dict[str, tuple[Callable[[Path], None], str]] = {
         ),
         "unaudited",
     ),
-    "a present memory": (edited("UPDATE memories SET path = '/memories/z' WHERE path = '/memories/b'"), "present"),
+    "a present memory": (edited("UPDATE memories SET path = '/memories/z' WHERE path = '/memories/b'"), "unreadable"),
     "a present memory removed": (edited("DELETE FROM memories WHERE path = '/memories/b'"), "present differs"),
     "the whole log": (edited("DELETE FROM records WHERE kind LIKE 'audit%'"), "entry 1: missing"),
 }

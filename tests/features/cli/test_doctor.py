@@ -31,7 +31,7 @@ def test_a_healthy_place_ends_with_0(at: str) -> None:
 
 
 def test_problems_end_with_a_status_of_their_own_until_they_are_repaired(at: str) -> None:
-    sql(at, "UPDATE stores SET memories = 77")
+    sql(at, "UPDATE versions SET memories = 77 WHERE id = (SELECT max(id) FROM versions)")
     done = here(at, "doctor")
     assert done.exit_code == PROBLEMS
     (line,) = done.stdout.splitlines()
@@ -62,7 +62,7 @@ def test_json(at: str) -> None:
 
 
 def test_on_a_terminal_there_is_a_table_and_advice(at: str, tmp_path: Path) -> None:
-    sql(at, "UPDATE stores SET memories = 77")
+    sql(at, "UPDATE versions SET memories = 77 WHERE id = (SELECT max(id) FROM versions)")
     shown = terminal(tmp_path, "--at", AT, "doctor")
     assert "severity" in shown
     assert "usage_wrong: `retentive doctor --repair`" in shown

@@ -88,14 +88,6 @@ def test_stale_files_are_found_and_rewritten(root: Path) -> None:
     assert not (root / "memories" / "x.md").exists()
 
 
-def test_a_synced_position_ahead_of_the_files_is_found(root: Path) -> None:
-    """After a power cut, the files of later versions would not be written again."""
-    sql(str(root), "UPDATE synced SET seq = 1000")
-    assert subjects(root, "problem").keys() == {"sync_ahead"}
-    assert codes(look(str(root), repair=True), severity="repaired") == {"sync_ahead"}
-    assert {one.code for one in look(str(root))} == {"healthy"}
-
-
 def test_empty_directories_and_temporary_files_are_removed(root: Path) -> None:
     (root / "memories" / "empty" / "inner").mkdir(parents=True)
     left = root / ".retentive" / "tmp" / "1-2-3"

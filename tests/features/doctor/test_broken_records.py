@@ -96,8 +96,8 @@ def test_a_moved_encrypted_record_is_reported(tmp_path: Path) -> None:
         assert isinstance(backend, SqliteBackend)
         backend.transact(
             lambda connection: connection.run(
-                "UPDATE versions SET seal = (SELECT seal FROM memories WHERE path = ?) WHERE id = ?",
-                (E, memories[A].version_id),
+                "UPDATE versions SET seal = (SELECT seal FROM versions WHERE id = ?) WHERE id = ?",
+                (memories[E].version_id, memories[A].version_id),
             )
         )
     findings = look(place_of("sealed sqlite", tmp_path), keys=keys_of("sealed sqlite"))

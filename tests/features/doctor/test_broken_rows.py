@@ -18,13 +18,13 @@ from support.places import place_of
 from support.profiles import LONG
 
 BACKENDS = ["sqlite", "postgresql", "mariadb"] if LONG else ["sqlite"]
-_BY_MEMORY = {"versions_by_memory": "DROP INDEX versions_by_memory"}
+_OTHERS = {name: f"DROP INDEX {name}" for name in ("versions_by_memory", "versions_by_path")}
 DROPS = {
-    "sqlite": {"versions_by_id": "DROP INDEX versions_by_id", **_BY_MEMORY},
-    "postgresql": {"versions_pkey": "ALTER TABLE versions DROP CONSTRAINT versions_pkey", **_BY_MEMORY},
+    "sqlite": {"versions_by_id": "DROP INDEX versions_by_id", **_OTHERS},
+    "postgresql": {"versions_pkey": "ALTER TABLE versions DROP CONSTRAINT versions_pkey", **_OTHERS},
     "mariadb": {
         "PRIMARY": "ALTER TABLE versions DROP PRIMARY KEY",
-        "versions_by_memory": "DROP INDEX versions_by_memory ON versions",
+        **{name: f"{drop} ON versions" for name, drop in _OTHERS.items()},
     },
 }
 OTHER = b"other"
@@ -61,7 +61,7 @@ CASES = [
     Case("revision", _VERSION.format("revision"), (700, OLD), {"order_wrong": OLD, "revision_wrong": "700"}),
     Case("provenance", _VERSION.format("provenance"), ("{", OLD), {"provenance_wrong": OLD}),
     Case("operation", _VERSION.format("operation"), ("exploded", OLD), {"operation_wrong": OLD}),
-    Case("half redacted", _VERSION.format("redacted_at"), (1, OLD), {"redaction_left": OLD}),
+    Case("half redacted", _VERSION.format("redacted_at"), (1, OLD), {"redaction_left": OLD, "text_left": OLD}),
     Case("a path left", _VERSION.format("path"), (A, "{x.redacted}"), {"redaction_left": "{x.redacted}"}),
     Case("form", _VERSION.format("path"), ("/memories/e\u0301", OLD), {"path_wrong": OLD}),
     Case("settings", _STORE.format("settings"), ('{"nothing": 1}',), {"settings_wrong": ""}),
@@ -115,7 +115,9 @@ def test_a_missing_index_is_created(backend: str, tmp_path: Path) -> None:
 def test_no_index_is_created_while_an_id_is_not_unique(tmp_path: Path) -> None:
     place, names = filled("sqlite", tmp_path)
     sql(place, "DROP INDEX versions_by_id")
-    columns = "store, id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, text_of, text"
+    columns = (
+        "store, id, memory, operation, path, size_bytes, sha256, created_at, revision, memories, total_bytes, text"
+    )
     sql(place, f"INSERT INTO versions ({columns}) SELECT {columns} FROM versions WHERE id = ?", (names["a.old"],))
     assert codes(look(place)) >= {"index_missing", "id_twice"}
     assert codes(look(place, repair=True)) >= {"index_missing", "id_twice"}

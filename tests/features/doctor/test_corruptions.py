@@ -56,7 +56,7 @@ _RECORDS = "A remembered reply, an access time or a decision has no second copy;
 _STORES = "The row of a store has no second copy of it; an encrypted store binds its id to its key"
 _REDACTED = "The time of a redaction has no second copy; that the version is redacted is checked"
 _GAP = "An erased memory, and the history of another location, leave the same gap; the newest version has a second copy"
-_COUNTER = "Removed versions leave the same gap between the counter and the newest version"
+_TOTALS = "Only the totals of the newest version are used, and a check counts them again"
 _EQUAL = "A row with an equal text holds the same bytes"
 _EDIT = "An edit of a file is an external edit and becomes a version; the earlier text stays in the history"
 REASONS = {
@@ -66,10 +66,9 @@ REASONS = {
     "stores.store_key": _STORES,
     "stores.name": _STORES,
     "stores.settings": _NAMES,
-    "stores.revision": _COUNTER,
-    "stores.last_at": _COUNTER,
-    "memories.mark": "It only saves a comparison: a file with another mark is read and compared",
-    "memories.text_of": _EQUAL,
+    "stores.token": "It only tells whether a commit was lost, until the next one",
+    "versions.memories": _TOTALS,
+    "versions.total_bytes": _TOTALS,
     "versions.text_of": _EQUAL,
     "versions": _GAP,
     "versions.memory": _GAP,

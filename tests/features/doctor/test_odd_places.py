@@ -58,8 +58,6 @@ ROWS = {
         "created a word": "created_at = 'abc'",
         "created far away": "created_at = 1 << 62",
         "erased a word": "erased_at = 'x'",
-        "memories a word": "memories = 'x'",
-        "size a word": "size_bytes = 'x'",
         "seal a word": "seal = 'abc'",
         "seal a number": "seal = x'05'",
     }.items()
@@ -135,7 +133,7 @@ DATABASES: dict[str, tuple[Callable[[Path], None], int, int]] = {
     "a column renamed": (edited("ALTER TABLE stores RENAME COLUMN properties TO other"), DAMAGED, PROBLEMS),
     "a table missing": (edited("DROP TABLE records"), DAMAGED, PROBLEMS),
     "an index missing": (edited("DROP INDEX versions_by_id"), 0, PROBLEMS),
-    "a column dropped": (edited("ALTER TABLE versions DROP COLUMN provenance"), 0, PROBLEMS),
+    "a column dropped": (edited("ALTER TABLE versions DROP COLUMN provenance"), DAMAGED, PROBLEMS),
     "a view": (edited("ALTER TABLE memories RENAME TO m", "CREATE VIEW memories AS SELECT 1"), DAMAGED, PROBLEMS),
     "another application": (edited("PRAGMA application_id = 7"), status_of("unknown_schema"), PROBLEMS),
     "a newer schema": (edited("PRAGMA user_version = 99"), status_of("unknown_schema"), PROBLEMS),

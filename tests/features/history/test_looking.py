@@ -246,7 +246,6 @@ def test_a_moment_never_shows_half_a_change(store: MemoryStore) -> None:
     assert [memory.path for memory in store.memories()] == whole
 
 
-@pytest.mark.xfail(strict=True, reason="until the core's new tables have an index of paths (step 4)")
 @pytest.mark.parametrize("target", ["/memories/gone.md", "/memories/d"], ids=["a deleted memory", "a directory"])
 def test_the_log_of_a_path_needs_no_scan_of_the_store(tmp_path: Path, target: str) -> None:
     """Ten times the versions of other memories take no more steps of SQLite."""

@@ -89,7 +89,7 @@ def facts(backend: Backend, store_id: str, *, redacted: bool = True) -> dict[str
     assert info is not None
 
     def look(snapshot: Snapshot) -> dict[str, object]:
-        versions = list(snapshot.versions())
+        versions = [version for version in snapshot.versions() if "~" not in version.id]  # without stand-ins for gaps
         return {
             "info": (info.id, info.key, info.name, info.created_at),
             "versions": [_plain(version, redacted=redacted) for version in versions],

@@ -18,7 +18,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from retentive.errors import InvalidInput, NotFound, RetentiveError, Unavailable
+from retentive.errors import InvalidInput, RetentiveError, Unavailable
 from retentive.storage.capabilities import PlainFiles
 from retentive.storage.contract import (
     Actor,
@@ -32,16 +32,16 @@ from retentive.storage.contract import (
     sortable_id,
 )
 from retentive.storage.disk import DIRECTORY_MODE, make_directory, os_error
-from retentive.storage.exchange import NEVER_NS, Scratch
+from retentive.storage.exchange import Scratch
+from retentive.storage.files.check import examine_files, restore_texts
 from retentive.storage.files.journal import MountId, mount_id
 from retentive.storage.files.layout import PRIVATE, check_format, parts_of, write_format
-from retentive.storage.files.numbering import keep_numbering, lower_synced
 from retentive.storage.files.observer import FilesObserver
 from retentive.storage.files.transaction import ExternalEdit, Unsynced
 from retentive.storage.files.tree import count_quarantined
 from retentive.storage.sql.connection import Connection
+from retentive.storage.sql.stores import store_number
 from retentive.storage.sqlite.backend import SqliteBackend
-from retentive.storage.sqlite.read_only import ReadOnlyBackend
 from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
@@ -98,9 +98,8 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         _own_directory("memories", self._base)
         temporary = os.path.join(private, "tmp")
         make_directory(temporary)
-        is_elsewhere = os.stat(temporary).st_dev != os.fstat(self._base).st_dev
         directory = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        scratch = Scratch(directory, NEVER_NS if is_elsewhere else None)
+        scratch = Scratch(directory)
         self._opened.callback(scratch.close)
         folds, mount = _folds(self.root), mount_id(self._base)
         files = FilesObserver(private, self._base, scratch, clock=clock, new_id=new_id, folds=folds, mount=mount)
@@ -126,15 +125,14 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         while not erased:  # repeated after a concurrent write, because a remaining file would count as an external edit
             self.write(store_id, lambda tx: _delete_all(tx, actor), may_use_reserve=True)
             self._make_durable()
-            erased = self.transact(
-                lambda connection: self._erase_if_empty(connection, store_id, actor), may_use_reserve=True
-            )
-        self._files.forget(store_id)
+            erase = partial(self._erase_if_empty, store_id=store_id, actor=actor)
+            erased = self.transact(erase, may_use_reserve=True)
 
     def _erase_if_empty(self, connection: Connection, store_id: str, actor: Actor | None) -> bool:
-        if connection.rows("SELECT 1 FROM stores WHERE id = ? AND memories > 0", (store_id,)):
+        number = store_number(connection, store_id)
+        if connection.rows("SELECT 1 FROM memories WHERE store = ? LIMIT 1", (number,)):
             return False
-        keep_numbering(connection)
+        connection.run("DELETE FROM files WHERE store = ?", (number,))
         self._erase(connection, store_id, actor)
         return True
 
@@ -163,25 +161,19 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         return count_quarantined(self._base)
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
-        from retentive.storage.files.check import examine_files  # noqa: PLC0415 - rarely needed, and slow to import
-
         yield from super().check(quick=quick)
         with self.reading() as connection:
             yield from list(examine_files(connection, self._base))
 
     def repair(self) -> None:
-        from retentive.storage.files.check import restore_texts  # noqa: PLC0415 - rarely needed
-
         for store in self.list_stores():
             tree = self._files.tree(store)
             self.transact(partial(restore_texts, store_id=store.id, read=tree.read))
         super().repair()
-        with self.exclusive() as writer:
-            self._files.make_durable(writer)
-            lower_synced(writer.connection)
-            self._files.restart()
+        self.transact(lambda connection: connection.run("DELETE FROM files"))
+        self._make_durable()
         for store in self.list_stores():
-            self.read(store.id, _look_at_all)
+            self.read(store.id, lambda snapshot: snapshot.list(ROOT))  # records external edits, or reverses them
             with self.exclusive():
                 self._files.tree(store).prune(ROOT)
 
@@ -198,52 +190,6 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
             self._opened.close()
 
 
-class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
-    """Backend for reading a directory without writing, creating or recovering anything.
-
-    Use it to examine a directory that may be damaged, or to find external edits without recording them. Raises
-    `NotFound` if the directory has no database.
-    """
-
-    def __init__(self, root: str) -> None:
-        self.root = os.path.abspath(root)
-        private = os.path.join(self.root, PRIVATE)
-        for name in (PRIVATE, "memories"):
-            path = os.path.join(self.root, name)
-            if os.path.islink(path) or (os.path.exists(path) and not os.path.isdir(path)):
-                raise _not_a_directory(name)
-        try:
-            check_format(private)
-        except FileNotFoundError:
-            raise NotFound("the directory has no database in .retentive, so there is no record of its files") from None
-        except OSError as error:
-            raise os_error(error) from None
-        super().__init__(os.path.join(private, "memory.db"))
-        try:
-            self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            super().close()
-            raise os_error(error) from None
-
-    def directory_of(self, store: StoreInfo) -> str:
-        return os.path.join(self.root, *parts_of(store))
-
-    def quarantined(self) -> int:
-        return count_quarantined(self._base)
-
-    def check(self, *, quick: bool = False) -> Iterator[Finding]:
-        from retentive.storage.files.check import examine_files  # noqa: PLC0415 - as above
-
-        yield from super().check(quick=quick)
-        yield from self.look(lambda connection: list(examine_files(connection, self._base)))
-
-    def close(self) -> None:
-        super().close()
-        if self._base >= 0:
-            os.close(self._base)
-            self._base = -1
-
-
 def _folds(root: str) -> bool:
     """Return True if the file system ignores case or Unicode form in file names.
 
@@ -253,13 +199,7 @@ def _folds(root: str) -> bool:
 
 
 def _delete_all(tx: Transaction, actor: Actor | None) -> None:
-    tx.record([Change(memory, None) for memory in tx.memories(ROOT)], actor)
-
-
-def _look_at_all(found: Snapshot) -> None:
-    """Read every memory, so that external edits are recorded. In an encrypted store, the edits are reversed instead."""
-    for memory in found.memories(ROOT):
-        found.get(memory.path)
+    tx.record([Change(memory, None) for memory, _ in tx.list(ROOT)], actor)
 
 
 def _own_directory(name: str, base: int) -> None:
@@ -269,10 +209,11 @@ def _own_directory(name: str, base: int) -> None:
     try:
         os.close(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base))
     except NotADirectoryError:
-        raise _not_a_directory(name) from None
+        raise not_a_directory(name) from None
 
 
-def _not_a_directory(name: str) -> InvalidInput:
+def not_a_directory(name: str) -> InvalidInput:
+    """Return the error for a link or file in place of the directory `name`."""
     return InvalidInput(f"{name} in the location must be a directory, not a link or a file")
 
 

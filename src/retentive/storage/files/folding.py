@@ -6,11 +6,10 @@ By default, the file systems of macOS ignore both.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
 
 
 class Spellings:
-    """Exact spellings of the paths that a running transaction has written and that have no file yet.
+    """Exact spellings of the paths that are written but have no file yet.
 
     Names are compared by full case folding. Some file systems distinguish a few names that are equal by this
     comparison. A transaction cannot write two such names, although the file system would allow both.
@@ -19,19 +18,9 @@ class Spellings:
     def __init__(self) -> None:
         self._spelled: dict[str, str] = {}
 
-    def clashes(self, path: str, unwritten: Iterable[str]) -> bool:
-        """Return True if a path, or a directory above it, was written before with a different spelling.
-
-        `unwritten` has more paths to compare, from earlier transactions. The files at these paths are not written yet.
-        """
-        others = Spellings()
-        for other in unwritten:
-            others.add(other)
-        return any(
-            spelled.get(_folded(name), name) != name
-            for name in _names(path)
-            for spelled in (self._spelled, others._spelled)
-        )
+    def clashes(self, path: str) -> bool:
+        """Return True if a path, or a directory above it, was written before with a different spelling."""
+        return any(self._spelled.get(_folded(name), name) != name for name in _names(path))
 
     def add(self, path: str) -> None:
         """Remember a path that was written."""

@@ -14,7 +14,6 @@ import tempfile
 import threading
 import time
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -49,7 +48,7 @@ T = TypeVar("T")
 class ForeignDirectory(Backend):
     """Backend on a directory that has no bookkeeping folder yet.
 
-    The bookkeeping (database and locks) is in a temporary directory. The first change moves it into the directory of
+    The bookkeeping (database and locks) is in a temporary directory. The first change copies it into the directory of
     the memories. Ids that were read before the first change stay valid.
     """
 
@@ -58,15 +57,14 @@ class ForeignDirectory(Backend):
     def __init__(self, root: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
         self._root = os.path.abspath(root)
         self._clock, self._new_id = clock, new_id
-        self._lock = threading.Condition()  # a thread that holds its lock may acquire it again
-        self._readers: Counter[int] = Counter()  # reads in progress, by thread
-        self._is_moving = False  # while true, new reads wait
+        self._lock = threading.RLock()
+        self._is_adopted = False
         try:
-            self._temporary: str | None = tempfile.mkdtemp(prefix="retentive-")
+            self._temporary = tempfile.mkdtemp(prefix="retentive-")
         except OSError as error:
             raise os_error(error) from None
         self._finalizer = weakref.finalize(self, _remove, self._temporary, os.getpid())
-        self.inner = self._opened(self._temporary)
+        self._copy = self.inner = DirectoryBackend(self._root, clock=clock, new_id=new_id, private=self._temporary)
         now = now_us(clock)
         origin = _FileOrigin(now)
         try:
@@ -80,47 +78,36 @@ class ForeignDirectory(Backend):
             self.inner.write(made.id, origin.record)
         self.inner.clock, self.inner.new_id = clock, new_id
 
-    def _opened(self, private: str | None) -> DirectoryBackend:
-        return DirectoryBackend(self._root, clock=self._clock, new_id=self._new_id, private=private)
-
     def _adopted(self) -> DirectoryBackend:
-        """Move the bookkeeping into the directory of the memories if this was not done before.
+        """Copy the bookkeeping into the directory of the memories if this was not done before.
 
-        Returns the backend for writes.
+        Returns the backend for writes. Reads in progress end with the other one.
         """
         with self._lock:
-            if self._temporary is not None:
-                self._is_moving = True
-                self._lock.wait_for(lambda: not self._readers.keys() - {threading.get_ident()})
-            if self._temporary is not None:  # no other thread has moved the bookkeeping meanwhile
-                self.inner.close()
-                private: str | None = self._temporary
+            if not self._is_adopted:
                 try:
-                    _move(self._temporary, self._root)
-                    self._temporary = private = None
+                    with self._copy.exclusive():
+                        _adopt(self._temporary, self._root)
                 except OSError as error:
                     raise os_error(error) from None
-                finally:
-                    self.inner = self._opened(private)
-                    self._is_moving = False
-                    self._lock.notify_all()
-                self._finalizer()
+                self._is_adopted = True
+                self.inner = DirectoryBackend(self._root, clock=self._clock, new_id=self._new_id)
             return self.inner
 
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
         return self._adopted().create_store(**new)
 
     def get_store(self, id_or_key: str, *, workspace: str = DEFAULT_WORKSPACE) -> StoreInfo | None:
-        return self._reading(lambda inner: inner.get_store(id_or_key, workspace=workspace))
+        return self.inner.get_store(id_or_key, workspace=workspace)
 
     def list_stores(self, **chosen: Unpack[StoreSelection]) -> list[StoreInfo]:
-        return self._reading(lambda inner: inner.list_stores(**chosen))
+        return self.inner.list_stores(**chosen)
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         self._adopted().erase_store(store_id, actor)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        return self._reading(lambda inner: inner.read(store_id, work))
+        return self.inner.read(store_id, work)
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         return self._adopted().write(store_id, work, may_use_reserve=may_use_reserve)
@@ -128,30 +115,17 @@ class ForeignDirectory(Backend):
     def put_side_records(
         self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
     ) -> None:
-        self._reading(lambda inner: inner.put_side_records(store_id, kind, values, wait=wait))
+        self.inner.put_side_records(store_id, kind, values, wait=wait)
 
     def side_records(
         self, store_id: str, kind: str, *, after: str = "", limit: int | None = None
     ) -> Iterator[tuple[str, str]]:
-        return self._reading(lambda inner: inner.side_records(store_id, kind, after=after, limit=limit))
-
-    def _reading(self, work: Callable[[DirectoryBackend], T]) -> T:
-        """Call `work` with the inner backend. Waits while another thread moves the bookkeeping."""
-        thread = threading.get_ident()
-        with self._lock:
-            self._lock.wait_for(lambda: not self._is_moving or thread in self._readers)
-            self._readers[thread] += 1
-        try:
-            return work(self.inner)
-        finally:
-            with self._lock:
-                self._readers[thread] -= 1
-                self._readers += Counter()  # removes threads without reads
-                self._lock.notify_all()
+        return self.inner.side_records(store_id, kind, after=after, limit=limit)
 
     def close(self) -> None:
         with self._lock:
             self.inner.close()
+            self._copy.close()
             self._finalizer()
 
 
@@ -187,7 +161,7 @@ class _FileOrigin:
     def record(self, tx: Transaction) -> None:
         """Record all files as versions, oldest first."""
         assert isinstance(tx, DirectoryTransaction)
-        files, changes = tx.known.tree.scan(ROOT)[0], tx.external_edits(ROOT)
+        files, changes = tx.tree.scan(ROOT), tx.external_edits(ROOT)
 
         def order(change: Change) -> tuple[int, str]:
             status = files.get(str(change.path))
@@ -209,14 +183,14 @@ def _oldest_ns(root: str, default_us: int) -> int:
     return min((os.lstat(file).st_mtime_ns for file in files), default=default_us * 1_000)
 
 
-def _move(temporary: str, root: str) -> None:
-    """Move the bookkeeping durably from the directory `temporary` into `root`. The database must be closed.
+def _adopt(temporary: str, root: str) -> None:
+    """Copy the bookkeeping durably from the directory `temporary` into `root`. No process may write meanwhile.
 
     Raises OSError, for example if the directory already has a bookkeeping folder.
     """
     part = os.path.join(root, f"{PRIVATE}.{secrets.token_hex(4)}.part")
     try:
-        shutil.copytree(temporary, part)
+        shutil.copytree(temporary, part, ignore=shutil.ignore_patterns("*-shm"))
         for folder, _, names in os.walk(part):
             for path in (os.path.join(folder, name) for name in names):
                 with open(path, "rb") as file:

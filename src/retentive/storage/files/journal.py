@@ -1,8 +1,8 @@
 """Journal of a directory. After a process was killed, the journal shows which versions are in the files.
 
-Versions in the database are numbered (`numbering.py`). After each sync of the file system, the database records the
-number of the version up to which the files are durable. The journal records the number of the version up to which the
-files are written. These files may not be durable yet.
+The versions of a database are numbered: each gets a higher number (`seq`) than all versions before it. After each sync
+of the file system, the database records the number of the version up to which the files are durable (`synced`). The
+journal records the number up to which the files are written. These files may not be durable yet.
 
 The journal is the file `journal`. It is never synced. It has a digest of the boot of the machine and of the mount of
 the file system. As long as both are the same, no written file was lost. Otherwise the power may have been cut. The
@@ -17,15 +17,14 @@ import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from retentive.storage.disk import FILE_MODE
 
 _NAME = "journal"
-_LAYOUT = struct.Struct("<qqB32s")
-_UNKNOWN = bytes(32)
+_LAYOUT = struct.Struct("<q32s")
+UNKNOWN = bytes(32)
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 # Linux, include/uapi/linux/stat.h
@@ -35,24 +34,15 @@ MountId: TypeAlias = Callable[[int], "str | None"]
 """Function that returns the identity of the mount of an open file. None if it is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Journal:
-    """Progress of writing files, as numbers of versions.
+class Journal(NamedTuple):
+    """Progress of writing files: the versions up to the number `applied` are in the files.
 
-    Versions up to `applied` are written to the files. Versions up to `synced` are durable in the files. If `busy` is
-    true, a process may have committed versions after `applied`. `mount` is the digest of the mount in which this was
-    written. The digest is zero if files may have been lost since the last sync.
+    `mount` is the digest of the mount in which the files were written. It is `UNKNOWN` if files may have been lost
+    since the last sync.
     """
 
     applied: int = 0
-    synced: int = 0
-    busy: bool = True
-    mount: bytes = _UNKNOWN
-
-    @property
-    def may_lack_files(self) -> bool:
-        """True if files that were written after the last sync may have been lost."""
-        return self.mount == _UNKNOWN
+    mount: bytes = UNKNOWN
 
 
 def read_journal(directory: int) -> Journal:
@@ -65,15 +55,12 @@ def read_journal(directory: int) -> Journal:
         data = os.pread(file, _LAYOUT.size, 0)
     finally:
         os.close(file)
-    if len(data) < _LAYOUT.size:
-        return Journal()
-    applied, synced, busy, mount = _LAYOUT.unpack(data)
-    return Journal(applied, synced, bool(busy), mount)
+    return Journal(*_LAYOUT.unpack(data)) if len(data) == _LAYOUT.size else Journal()
 
 
 def write_journal(directory: int, journal: Journal) -> None:
     """Replace the journal. Raises OSError."""
-    data = _LAYOUT.pack(journal.applied, journal.synced, journal.busy, journal.mount)
+    data = _LAYOUT.pack(*journal)
     file = os.open(_NAME, _WRITE, FILE_MODE, dir_fd=directory)
     try:
         if os.pwrite(file, data, 0) != len(data):

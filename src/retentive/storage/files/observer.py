@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 
@@ -18,16 +18,24 @@ from retentive.storage import forking
 from retentive.storage.contract import Clock, NewId, Snapshot, StoreInfo
 from retentive.storage.disk import os_error
 from retentive.storage.exchange import Scratch
-from retentive.storage.files.journal import Journal, digest_of, read_journal, sync_file_system, write_journal
-from retentive.storage.files.known import KnownFiles, mark_text
+from retentive.storage.files.journal import UNKNOWN, Journal, digest_of, read_journal, sync_file_system, write_journal
 from retentive.storage.files.layout import parts_of
-from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number
-from retentive.storage.files.sync import SyncPlan, complete, rewrite, sync
 from retentive.storage.files.transaction import DirectorySnapshot, DirectoryTransaction
 from retentive.storage.files.tree import FileTree
+from retentive.storage.files.writing import (
+    FilePlan,
+    StaleFiles,
+    hash_of,
+    newest_number,
+    paths_changed_since,
+    stale_files,
+    synced_number,
+    unfinished,
+    write_files,
+)
 from retentive.storage.lock_file import LockFile
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.snapshot import StoreHead, select_head
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.stores import find_store
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.backend import CommitObserver
@@ -54,11 +62,11 @@ class FilesObserver(CommitObserver):
         self._clock, self._new_id = clock, new_id
         self._folds = folds
         self._is_comparable, self._mount = mount is not None, digest_of(mount or "")
-        self._stores: dict[str, KnownFiles] = {}  # readers may add stores at any time, so iterate over copies
+        self._trees: dict[str, FileTree] = {}  # by store id
         self._journal = Journal()
-        self._newest = 0
+        self._plans: dict[str, FilePlan] = {}  # by store id: files that are not written yet
+        self._has_doubts = False  # true if files may be out of date after a power cut
         self._unsynced_since: float | None = None
-        self._plans: dict[str, SyncPlan] = {}
         self._closed = False
         self.lock_file = self._lock = LockFile(private, flags=os.O_RDONLY | os.O_DIRECTORY)
         self._open_live()
@@ -86,10 +94,8 @@ class FilesObserver(CommitObserver):
 
     @property
     def is_unsynced(self) -> bool:
-        """True if files were written since the last sync, or if the database lacks marks of files."""
-        return self._journal.applied > self._journal.synced or any(
-            known.unsaved for known in tuple(self._stores.values())
-        )
+        """True if this process has written files since the last sync."""
+        return self._unsynced_since is not None
 
     def start(self, exclusive: Callable[[], AbstractContextManager[Writer]]) -> None:
         """Prepare for the first command, and complete the work of a killed process.
@@ -100,142 +106,108 @@ class FilesObserver(CommitObserver):
             if self._is_alone:
                 with self._lock.held():
                     self._scratch.clean()
-                    if not self._is_comparable or read_journal(self._lock.descriptor).mount != self._mount:
-                        self.restart()
-                with suppress(RetentiveError), exclusive() as writer:
-                    newest = newest_number(writer.connection)
-                    if self._journal.applied > newest:  # an older database was put in place
-                        self._note(newest, newest)
-                    if not self._journal.busy and self._journal.applied > self._journal.synced:
+                    applied, mount = read_journal(self._lock.descriptor)
+                    if not self._is_comparable or mount != self._mount:
+                        write_journal(self._lock.descriptor, Journal(applied, UNKNOWN))
+                with suppress(RetentiveError), exclusive() as writer:  # begins, and so recovers
+                    if self._journal.applied > synced_number(writer.connection):
                         self.make_durable(writer)
             self._live.acquire(shared=True)  # now other processes can open the directory
         except OSError as error:
             raise os_error(error) from None
 
-    def restart(self) -> None:
-        """Reset the journal, as if the power had been cut since the last sync. Raises OSError."""
-        write_journal(self._lock.descriptor, Journal())
-
     def tree(self, store: StoreInfo) -> FileTree:
         """Return the file tree of a store."""
-        return FileTree(self._base, parts_of(store), self._scratch)
+        return FileTree(self._base, parts_of(store), self._scratch, folds=self._folds)
 
-    def forget(self, store_id: str) -> None:
-        """Forget the in-memory state of the files of a store."""
-        self._stores.pop(store_id, None)
-
-    def known(self, store_id: str) -> KnownFiles | None:
-        """Return the in-memory state of the files of a store, or None if this process has not used the store."""
-        return self._stores.get(store_id)
-
-    def _known(self, connection: Connection, store_id: str) -> KnownFiles:
-        known = self._stores.get(store_id)
-        if known is None:
-            info = find_store(connection, store_id)
-            known = self._stores.setdefault(store_id, KnownFiles(self.tree(info), folds=self._folds))
-        return known
+    def _tree(self, connection: Connection, store_id: str) -> FileTree:
+        if store_id not in self._trees:
+            self._trees[store_id] = self.tree(find_store(connection, store_id))
+        return self._trees[store_id]
 
     def snapshot(self, connection: Connection, store_id: str) -> Snapshot:
-        connection.run("BEGIN")
-        head = select_head(connection, store_id)
-        return DirectorySnapshot(connection, store_id, head, self._known(connection, store_id))
+        return DirectorySnapshot(connection, store_id, self._tree(connection, store_id))
 
     def transaction(
         self, connection: Connection, store_id: str, head: StoreHead | None, clock: Clock, new_id: NewId
     ) -> SqlTransaction:
-        return DirectoryTransaction(
-            connection, store_id, head, self._known(connection, store_id), clock=clock, new_id=new_id
-        )
+        tree, plan = self._tree(connection, store_id), self._plans.setdefault(store_id, FilePlan())
+        return DirectoryTransaction(connection, store_id, head, tree, plan, clock=clock, new_id=new_id)
 
     def begin(self, writer: Writer) -> None:
+        self._plans = {}
         try:
             self._journal = read_journal(self._lock.descriptor)
-        except OSError as error:
-            raise os_error(error) from None
-        if self._journal.busy:
-            self._recover(writer)
-
-    def end(self) -> None:
-        for known in tuple(self._stores.values()):
-            known.pending = frozenset()
-
-    def before_commit(self, writer: Writer, batch: Sequence[SqlTransaction]) -> None:
-        self._plans = {}
-        for transaction in batch:
-            if isinstance(transaction, DirectoryTransaction):
-                first = self._plans.setdefault(transaction.store_id, transaction.plan)
-                if first is not transaction.plan:
-                    first.absorb(transaction.plan)
-        self._newest = newest_number(writer.connection)
-        try:
-            journal = Journal(self._journal.applied, self._journal.synced, busy=True, mount=self._journal.mount)
-            write_journal(self._lock.descriptor, journal)
+            newest = newest_number(writer.connection)
+            if self._journal.mount == UNKNOWN:
+                self._recover(writer)
+            elif self._journal.applied < newest:
+                self._complete(writer.connection)
+            elif self._journal.applied > newest:  # an older database was put in place
+                self._note(newest)
         except OSError as error:
             raise os_error(error) from None
 
     def after_commit(self, writer: Writer) -> None:
         with suppress(OSError, RetentiveError):  # the commit is durable, and recovery writes the missing files
-            if self._write_files(writer.connection) and not self._journal.busy:
-                self._note(self._newest, self._journal.synced)
+            before = self._journal
+            self._write_files(writer.connection)
+            if self._journal == before:  # records have no files
+                return
             now = time.monotonic()
             if self._unsynced_since is None:
                 self._unsynced_since = now
             elif now - self._unsynced_since >= SYNC_AFTER_S:
                 self.make_durable(writer)
 
-    def _note(self, applied: int, synced: int) -> None:
-        """Write into the journal that the files of all versions up to `applied` are written."""
-        self._journal = Journal(applied, synced, busy=False, mount=self._mount)
-        write_journal(self._lock.descriptor, self._journal)
-
-    def _write_files(self, connection: Connection) -> bool:
-        """Write the files of the last commit. Returns True if every step succeeded."""
-        whole = [
-            sync(connection, self._stores[store_id], store_id, plan, self._journal.applied)
+    def _write_files(self, connection: Connection) -> None:
+        done = [
+            write_files(SqlSnapshot(connection, store_id), self._tree(connection, store_id), plan)
             for store_id, plan in self._plans.items()
         ]
-        return all(whole)
+        if all(done) and not self._has_doubts:
+            self._plans = {}
+            self._note(newest_number(connection))
+
+    def _note(self, applied: int) -> None:
+        """Write into the journal that the files of all versions up to `applied` are written. Raises OSError."""
+        if (applied, self._mount) != self._journal:
+            self._journal = Journal(applied, self._mount)
+            write_journal(self._lock.descriptor, self._journal)
+
+    def _complete(self, connection: Connection) -> None:
+        """Write the files that a process did not write after its commit, because it was killed or had an error."""
+        since = self._journal.applied
+        for store_id, paths in paths_changed_since(connection, since).items():
+            tree = self._tree(connection, store_id)
+            self._plans[store_id] = unfinished(SqlSnapshot(connection, store_id), tree, paths, since)
+        self._write_files(connection)
 
     def _recover(self, writer: Writer) -> None:
-        """Complete the writes after a commit if a process was killed, or had an error, before it wrote all files.
+        """Bring the files to the recorded state after a power cut, which may have taken files since the last sync.
 
-        If a power cut may have taken files, all versions since the last sync are doubtful, otherwise only those of the
-        unfinished commits.
+        What the files contain becomes versions first. In an encrypted store nobody edits files, so nothing is recorded.
         """
-        connection, synced = writer.connection, synced_number(writer.connection)
-        careful = self._journal.may_lack_files
-        since = synced if careful else min(max(self._journal.applied, synced), newest_number(connection))
-        whole = True
-        for store_id, paths in paths_changed_since(connection, since).items():
-            known = self._known(connection, store_id)
-            if careful and select_head(connection, store_id).seal is None:
-                whole &= self._recover_store(writer, known, store_id, list(paths))
-            elif careful:
-                whole &= rewrite(connection, known, store_id, list(paths))
-            else:
-                whole &= complete(connection, known, store_id, list(paths), since)
-        if whole:
-            self._note(newest_number(connection), synced)
+        connection, self._has_doubts = writer.connection, False
+        for store_id, paths in paths_changed_since(connection, synced_number(connection)).items():
+            records, tree, plan = SqlSnapshot(connection, store_id), self._tree(connection, store_id), FilePlan()
+            stale = stale_files(records, tree, paths)
+            try:
+                if stale and records.head.seal is None:
+                    writer.transact(partial(self._keep, store_id=store_id, stale=stale))
+            except RetentiveError:  # for example on a full disk; tried again by the next command
+                self._has_doubts, stale = True, {}
+                for path in paths:
+                    plan.add(path)
+            for path, (_, text) in stale.items():
+                plan.add(path, hash_of(text))
+            self._plans[store_id] = plan
+        self._write_files(connection)
 
-    def _recover_store(self, writer: Writer, known: KnownFiles, store_id: str, paths: Sequence[str]) -> bool:
-        since = newest_number(writer.connection)
-        try:
-            plan = writer.transact(partial(self._recorded, store_id=store_id, paths=paths))
-        except RetentiveError:  # for example on a full disk
-            known.unwritten |= set(paths)
-            return False
-        finally:
-            self.end()
-        return sync(writer.connection, known, store_id, plan, since)
-
-    def _recorded(self, connection: SqliteConnection, store_id: str, paths: Sequence[str]) -> SyncPlan:
-        known = self._known(connection, store_id)
-        transaction = DirectoryTransaction(connection, store_id, None, known, clock=self._clock, new_id=self._new_id)
-        transaction.recover(paths)
-        transaction.finish()
-        if transaction.changed:
-            transaction.write_head()
-        return transaction.plan
+    def _keep(self, connection: SqliteConnection, store_id: str, stale: StaleFiles) -> None:
+        tree = self._tree(connection, store_id)
+        new = DirectoryTransaction(connection, store_id, None, tree, FilePlan(), clock=self._clock, new_id=self._new_id)
+        new.recover(stale)
 
     def make_durable(self, writer: Writer) -> None:
         """Sync the files, and record in the database that they are durable. Ignores errors.
@@ -245,19 +217,8 @@ class FilesObserver(CommitObserver):
         applied = self._journal.applied
         with suppress(OSError, RetentiveError):
             sync_file_system(self._base)
-            writer.transact(lambda connection: self._note_durable(connection, applied), may_use_reserve=True)
-            for known in tuple(self._stores.values()):
-                known.unsaved = {}
-            self._unsynced_since = None
-            self._journal = Journal(applied, applied, busy=self._journal.busy, mount=self._journal.mount)
-            write_journal(self._lock.descriptor, self._journal)
-
-    def _note_durable(self, connection: SqliteConnection, applied: int) -> None:
-        connection.run("UPDATE synced SET seq = max(seq, ?)", (applied,))
-        for store_id, known in tuple(self._stores.items()):
-            marks = [(mark_text(mark), store_id, path, version) for path, (version, mark) in known.unsaved.items()]
-            connection.run_many(
-                "UPDATE memories SET mark = ? WHERE store = (SELECT no FROM stores WHERE id = ?)"
-                " AND path = ? AND version = ?",
-                marks,
+            writer.transact(
+                lambda connection: connection.run("UPDATE synced SET seq = max(seq, ?)", (applied,)),
+                may_use_reserve=True,
             )
+            self._unsynced_since = None

@@ -5,23 +5,72 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from retentive.storage.contract import Snapshot
+from retentive.errors import NotFound
+from retentive.storage.capabilities import PlainFiles
+from retentive.storage.contract import Snapshot, StoreInfo
 from retentive.storage.disk import os_error
 from retentive.storage.exchange import Scratch
-from retentive.storage.files.backend import DirectoryBackend, ReadOnlyDirectory
-from retentive.storage.files.known import KnownFiles
-from retentive.storage.files.layout import PRIVATE, parts_of
+from retentive.storage.files.backend import DirectoryBackend, not_a_directory
+from retentive.storage.files.check import examine_files
+from retentive.storage.files.layout import PRIVATE, check_format, parts_of
 from retentive.storage.files.transaction import DirectorySnapshot, ExternalEdit
-from retentive.storage.files.tree import FileTree
+from retentive.storage.files.tree import FileTree, count_quarantined
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.snapshot import select_head
 from retentive.storage.sql.stores import find_store
+from retentive.storage.sqlite.read_only import ReadOnlyBackend
+
+if TYPE_CHECKING:
+    from retentive.storage.findings import Finding
 
 T = TypeVar("T")
+
+
+class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
+    """Backend for reading a directory without writing, creating or recovering anything.
+
+    Use it to examine a directory that may be damaged, or to find external edits without recording them. Raises
+    `NotFound` if the directory has no database.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+        private = os.path.join(self.root, PRIVATE)
+        for name in (PRIVATE, "memories"):
+            path = os.path.join(self.root, name)
+            if os.path.islink(path) or (os.path.exists(path) and not os.path.isdir(path)):
+                raise not_a_directory(name)
+        try:
+            check_format(private)
+        except FileNotFoundError:
+            raise NotFound("the directory has no database in .retentive, so there is no record of its files") from None
+        except OSError as error:
+            raise os_error(error) from None
+        super().__init__(os.path.join(private, "memory.db"))
+        try:
+            self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            super().close()
+            raise os_error(error) from None
+
+    def directory_of(self, store: StoreInfo) -> str:
+        return os.path.join(self.root, *parts_of(store))
+
+    def quarantined(self) -> int:
+        return count_quarantined(self._base)
+
+    def check(self, *, quick: bool = False) -> Iterator[Finding]:
+        yield from super().check(quick=quick)
+        yield from self.look(lambda connection: list(examine_files(connection, self._base)))
+
+    def close(self) -> None:
+        super().close()
+        if self._base >= 0:
+            os.close(self._base)
+            self._base = -1
 
 
 class UnwritableDirectory(ReadOnlyDirectory):
@@ -32,15 +81,12 @@ class UnwritableDirectory(ReadOnlyDirectory):
     """
 
     def __init__(self, root: str) -> None:
-        self._known: dict[str, KnownFiles] = {}
         self._recorded: DirectoryBackend | None = None
         super().__init__(root)
 
     def _snapshot(self, connection: Connection, store_id: str) -> Snapshot:
-        if store_id not in self._known:
-            tree = FileTree(self._base, parts_of(find_store(connection, store_id)), Scratch(-1))
-            self._known[store_id] = KnownFiles(tree, folds=False)
-        return DirectorySnapshot(connection, store_id, select_head(connection, store_id), self._known[store_id])
+        tree = FileTree(self._base, parts_of(find_store(connection, store_id)), Scratch(-1))
+        return DirectorySnapshot(connection, store_id, tree, wants_stamps=False)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         try:

@@ -1,34 +1,37 @@
-"""Snapshot and transaction of a memory store in a directory.
+"""Snapshot and transaction of a memory store in a directory. Both compare the files with their records.
 
-Both first compare the files with their records in the database.
+A file is unchanged if its stamp (inode, size, mtime and ctime) is the one that is stored with the version in the table
+`files`. Otherwise the text is compared. A stamp is stored only if the last change is older than any clock tick of a
+file system, since a later change within the same tick would leave it as it is (Git's rule for racy timestamps).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import TypeAlias
 
-from retentive.errors import Damaged, Refused
-from retentive.storage.contract import (
-    EXTERNAL,
-    Actor,
-    Change,
-    Clock,
-    Entry,
-    Memory,
-    NewId,
-    Recorded,
-)
-from retentive.storage.files.comparison import Comparison, VerifiedFiles
-from retentive.storage.files.folding import Spellings
-from retentive.storage.files.known import KnownFiles, MemoryRow
-from retentive.storage.files.numbering import are_synced, keep_numbering
-from retentive.storage.files.sync import SyncPlan, could_be_stale
-from retentive.storage.files.tree import NO_FILE, FileKind
-from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
+from retentive.errors import Refused
+from retentive.storage.contract import EXTERNAL, Actor, Change, Clock, Entry, Memory, NewId, Recorded, verified
+from retentive.storage.files.tree import FileKind, FileTree, Found, stamp_of
+from retentive.storage.files.writing import FilePlan, StaleFiles, hash_of
+from retentive.storage.sql.connection import Connection, Value
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, below
 from retentive.storage.sql.transaction import SqlTransaction
+from retentive.values.paths import ROOT, ancestors, is_editor_file
+from retentive.values.provenance import joined
 from retentive.values.records import RECOVERY, Again
+from retentive.values.text import is_text
+
+_MAX_TRIES = 5
+_SETTLED_NS = 3_000_000_000  # longer than the clock tick of any file system; FAT stores every second second
+_MANY_BYTES = 1_000_000  # if a read compares this much text, it is worth a commit to store the stamps
+_FILE_BYTES = 20_000  # reading so many bytes takes as long as opening a file
+ExternalEdits: TypeAlias = list[Change]
+NO_TEXT = ""
+"""Version in the table `files` of a file that cannot be a memory."""
 
 
 class ExternalEdit(Exception):
@@ -42,53 +45,184 @@ class Unsynced(Exception):
 class DirectorySnapshot(SqlSnapshot):
     """Snapshot that compares files with their records in the database before it answers a query.
 
-    Methods raise `ExternalEdit` if a file differs.
+    Methods raise `ExternalEdit` if a file differs, or if much text was compared because stamps are missing and
+    `wants_stamps` is true.
     """
 
-    def __init__(self, connection: Connection, store_id: str, head: StoreHead, known: KnownFiles) -> None:
-        super().__init__(connection, store_id, head)
-        self._comparison = Comparison(self, known, _raise)
+    def __init__(self, connection: Connection, store_id: str, tree: FileTree, *, wants_stamps: bool = True) -> None:
+        super().__init__(connection, store_id)
+        self._start(tree, FilePlan(), wants_stamps=wants_stamps)
 
-    @property
-    def listing_key(self) -> Hashable:
-        return None  # the files must be compared
+    def _start(self, tree: FileTree, plan: FilePlan, *, wants_stamps: bool) -> None:
+        self.tree = tree
+        self.plan = plan
+        self._wants_stamps = wants_stamps
+        self._clean: set[str] = set()  # paths below which the files were compared
+        self._stamps: dict[str, tuple[str, os.stat_result]] = {}  # version and state of files whose text was compared
+        self._compared_bytes = 0
 
     def get(self, path: str) -> Entry:
-        return self._comparison.get(path)
+        for _ in range(_MAX_TRIES):
+            entry = self.get_unverified(path)
+            if self.plan.outdates(path) or self._is_as_recorded(path, entry):
+                break
+            self._differs(self.external_edits(path))
+        if entry.memory is not None:
+            verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
+        return entry  # if the file changes continuously, the latest recorded state is a valid answer
 
-    def memories(self, under: str) -> Iterator[Memory]:
-        self._comparison.rows_checked(under)
-        return super().memories(under)
-
-    def walk(
-        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
+    def list(
+        self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
     ) -> Iterator[tuple[Memory, bytes | None]]:
-        self._comparison.rows_checked(under)
-        return super().walk(under, start=start, limit=limit, texts=texts)
+        if not self._is_clean_below(under):
+            self._differs(self.external_edits(under))
+        return super().list(under, start=start, limit=limit, one_level=one_level, texts=texts)
 
-    def walk_naming(
-        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
-    ) -> tuple[list[Memory], str | None]:
-        self._comparison.rows_checked(under)
-        return super().walk_naming(under, names, start=start, limit=limit)
+    def _is_clean_below(self, under: str) -> bool:
+        if any(under == path or under.startswith(path + "/") for path in self._clean):
+            return True
+        self._clean.add(under)
+        if self._edits_below(under):
+            return False
+        return not (self._wants_stamps and self._compared_bytes > _MANY_BYTES and self._settled())
 
-    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
-        self._comparison.rows_checked(under)
-        return super().one_level(under, start=start, limit=limit)
+    def _differs(self, edits: Sequence[Change]) -> None:
+        raise ExternalEdit
 
-    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        return iter([(row[0], row[2]) for row in self._comparison.rows_checked(under)])
+    def _settled(self) -> dict[str, tuple[str, os.stat_result]]:
+        """Return the versions and states of compared files, if each later change must give the file another stamp."""
+        before_ns = self.tree.now_ns() - _SETTLED_NS
+        return {
+            path: (version, status)
+            for path, (version, status) in self._stamps.items()
+            if max(status.st_ctime_ns, status.st_mtime_ns) < before_ns and path not in self.plan.ours
+        }
+
+    def external_edits(self, path: str) -> ExternalEdits:
+        """Return the changes that make the records match the files at, above and below a path.
+
+        Deletions come first, because a directory may have taken the place of a deleted file.
+        """
+        at = () if path == ROOT else (*ancestors(path), path)
+        edits = [edit for one in at if (edit := self._edit(one, _file(self.tree.state(one)))) is not None]
+        edits += self._edits_below(path)
+        return sorted(edits, key=lambda change: change.path is not None)
+
+    def _edits_below(self, under: str) -> ExternalEdits:
+        bounds = (self.store, *below(under))
+        where = "WHERE {0}.store = ? AND {0}.path > ? AND {0}.path < ?"
+        memories = self.connection.rows(
+            "SELECT m.path, m.newest, v.sha256 FROM memories m LEFT JOIN versions v"
+            f" ON v.store = m.store AND v.id = m.newest {where.format('m')}",
+            bounds,
+        )
+        recorded = {str(path): (str(version), sha256) for path, version, sha256 in memories}
+        rows = self.connection.rows(f"SELECT path, version, stamp FROM files {where.format('files')}", bounds)
+        stamps = {path: (version, stamp) for path, version, stamp in rows}
+        files = self.tree.scan(under, recorded)
+        edits = []
+        for path in sorted(recorded.keys() | files.keys()):
+            file, (version, recorded_hash) = files.get(path), recorded.get(path, (NO_TEXT, None))
+            if file is not None and stamps.get(path) == (version, stamp_of(file)):
+                continue
+            if file is not None and version and self._has_hash(path, version, file, recorded_hash):
+                continue
+            if (edit := self._edit(path, file)) is not None:
+                edits.append(edit)
+        return edits
+
+    def _edit(self, path: str, file: os.stat_result | None) -> Change | None:
+        """Return the change that makes the record match the file at a path, or None if it matches."""
+        if self.plan.outdates(path):
+            return None
+        entry = self.get_unverified(path)
+        memory = entry.memory
+        if memory is not None and file is not None and self._holds(path, entry, file):
+            return None
+        text = None if file is None else self._text(path, file, is_new=memory is None)
+        if memory is None and text is None:
+            return None
+        earlier = None if memory is None else memory.provenance_text
+        by = joined([earlier], [f"{self.head.revision:x}", str(EXTERNAL)])
+        provenance = None if text is None else json.dumps({"integration": "files", "by": by})
+        return Change(memory, None if text is None else path, text, provenance_text=provenance)
+
+    def _is_as_recorded(self, path: str, entry: Entry) -> bool:
+        found = self.tree.state(path)
+        if entry.memory is not None:
+            return found.kind is FileKind.FILE and found.status is not None and self._holds(path, entry, found.status)
+        if self.tree.folds and not self.tree.exact(path):
+            raise Refused("path_folds", path=path)
+        if self._is_taken(path, found) and not (entry.below or entry.above):
+            if self.tree.state(path) != found:
+                return False  # another process moved the file; compare again under the lock
+            is_file = {"is_file": True} if found.kind is FileKind.FILE else {}  # no link, and not a file above the path
+            raise Refused("path_taken", path=path, **is_file)
+        match found.kind:
+            case FileKind.MISSING:
+                return not entry.below and entry.above is None
+            case FileKind.BELOW_FILE:
+                return not entry.below and entry.above is not None
+            case FileKind.DIRECTORY:
+                return entry.above is None and self._is_clean_below(path)
+            case _:
+                return False
+
+    def _is_taken(self, path: str, found: Found) -> bool:
+        if found.kind is FileKind.BELOW_FILE:
+            files = [(above, _file(self.tree.state(above))) for above in ancestors(path)]
+            return any(file is not None and self._text(above, file, is_new=True) is None for above, file in files)
+        file = _file(found)
+        return found.kind is FileKind.OTHER or (file is not None and self._text(path, file, is_new=True) is None)
+
+    def _holds(self, path: str, entry: Entry, file: os.stat_result) -> bool:
+        """Return True if a file contains the recorded text. Its hash decides, since the database may be damaged."""
+        memory = entry.memory
+        assert memory is not None
+        is_known = self._has_stamp(path, memory.version_id, file)
+        recorded_hash = memory.sha256 or hash_of(entry.data)  # an encryption layer may give no hash
+        return is_known or self._has_hash(path, memory.version_id, file, recorded_hash)
+
+    def _has_hash(self, path: str, version: str, file: os.stat_result, recorded_hash: Value) -> bool:
+        if hash_of(self._read(path, file)) != recorded_hash:
+            return False
+        self._stamps[path] = version, file
+        return True
+
+    def _text(self, path: str, file: os.stat_result, *, is_new: bool) -> bytes | None:
+        """Return the text of a file if it can be a memory, otherwise None.
+
+        The text must be UTF-8 without NUL. A file with a second hard link may belong to another application, so it
+        cannot become a memory. In an encrypted store, no file can be a new memory, and elsewhere no backup file of an
+        editor.
+        """
+        if is_new and (self.head.seal is not None or is_editor_file(path.rpartition("/")[2])):
+            return None
+        if file.st_nlink > 1 or (is_new and self._has_stamp(path, NO_TEXT, file)):
+            return None
+        text = self._read(path, file)
+        if text is None or not is_text(text):
+            self._stamps[path] = NO_TEXT, file
+            return None
+        return text
+
+    def _read(self, path: str, file: os.stat_result) -> bytes | None:
+        self._compared_bytes += _FILE_BYTES + file.st_size
+        return self.tree.read(path)
+
+    def _has_stamp(self, path: str, version: str, file: os.stat_result) -> bool:
+        sql = "SELECT 1 FROM files WHERE store = ? AND path = ? AND version = ? AND stamp = ?"
+        return bool(self.connection.rows(sql, (self.store, path, version, stamp_of(file))))
 
 
-def _raise(path: str) -> None:
-    raise ExternalEdit(path)
+def _file(found: Found) -> os.stat_result | None:
+    return found.status if found.kind is FileKind.FILE else None
 
 
-class DirectoryTransaction(SqlTransaction):
+class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
     """Transaction that records external edits, and plans which files to write after the commit.
 
-    Files are compared with their records until the transaction makes its first change. From then on, the files are
-    older than the records and are not compared.
+    The transactions of a batch share one `plan`. At the paths of the plan, the files are not compared.
     """
 
     def __init__(
@@ -96,18 +230,15 @@ class DirectoryTransaction(SqlTransaction):
         connection: Connection,
         store_id: str,
         head: StoreHead | None,
-        known: KnownFiles,
+        tree: FileTree,
+        plan: FilePlan,
         *,
         clock: Clock,
         new_id: NewId,
     ) -> None:
-        super().__init__(connection, store_id, head, clock=clock, new_id=new_id)
-        self.known = known
-        self._verified = VerifiedFiles()
-        self._comparison = Comparison(self, known, self._differs, self._verified)
-        self.plan = SyncPlan(expected=self._verified.files)
-        self._has_external_edits = False
-        self._spellings = Spellings()
+        SqlTransaction.__init__(self, connection, store_id, head, clock=clock, new_id=new_id)
+        self._start(tree, plan, wants_stamps=False)
+        self._has_edits = self._has_changes = False
 
     @property
     def outlasts_refusal(self) -> bool:
@@ -115,86 +246,45 @@ class DirectoryTransaction(SqlTransaction):
 
         External edits are committed even if the command is refused.
         """
-        return self._has_external_edits and not self.plan.changes
+        return self._has_edits and not self._has_changes
 
     def finish(self) -> None:
-        """Mark the paths of the planned files as pending.
+        """Store the stamps of compared files if this transaction is committed anyway, or if there are many."""
+        if self.changed or self._compared_bytes > _MANY_BYTES:
+            stamps = [(self.store, path, version, stamp_of(file)) for path, (version, file) in self._settled().items()]
+            sql = "INSERT OR REPLACE INTO files (store, path, version, stamp) VALUES (?, ?, ?, ?)"
+            self.connection.run_many(sql, stamps)
+            self.changed = self.changed or bool(stamps)
 
-        The files are written only after the commit. Until then, later jobs must not mistake the old files for external
-        edits.
-        """
-        super().finish()
-        if self.plan.changes:
-            self.known.pending |= self.plan.changes.keys()
-
-    def get(self, path: str) -> Entry:
-        return super().get(path) if self.plan.changes else self._comparison.get(path)
-
-    def memories(self, under: str) -> Iterator[Memory]:
-        self._rows(under)
-        return super().memories(under)
-
-    def walk(
-        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
-    ) -> Iterator[tuple[Memory, bytes | None]]:
-        self._rows(under)
-        return super().walk(under, start=start, limit=limit, texts=texts)
-
-    def walk_naming(
-        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
-    ) -> tuple[list[Memory], str | None]:
-        self._rows(under)
-        return super().walk_naming(under, names, start=start, limit=limit)
-
-    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
-        self._rows(under)
-        return super().one_level(under, start=start, limit=limit)
-
-    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        return iter([(row[0], row[2]) for row in self._rows(under)])
-
-    def _rows(self, under: str) -> list[MemoryRow]:
-        return self._comparison.rows(under) if self.plan.changes else self._comparison.rows_checked(under)
-
-    def _differs(self, path: str) -> None:
-        """Record the external edits at, above and below a path. In an encrypted store, reverse them instead."""
-        if self.seal is not None:
-            self._comparison.repair(path)
+    def _differs(self, edits: Sequence[Change]) -> None:
+        """Record external edits. In an encrypted store, reverse them instead."""
+        if self.head.seal is None:
+            self.record_external(edits)
             return
-        self.record_external(self._comparison.external_edits(path))
+        for edit in edits:
+            data = None if edit.before is None else self.get_unverified(edit.before.path).data
+            if edit.before is not None and data is not None:
+                self.tree.repair(edit.before.path, data)
 
-    def external_edits(self, path: str) -> list[Change]:
-        """Return the changes that make the records match the files at, above and below a path."""
-        return self._comparison.external_edits(path)
-
-    def record_external(self, changes: Sequence[Change]) -> None:
+    def record_external(self, edits: Sequence[Change]) -> None:
         """Record changes that were made to the files from outside."""
-        super().record(changes, EXTERNAL)
-        self._has_external_edits = self._has_external_edits or bool(changes)
+        SqlTransaction.record(self, edits, EXTERNAL)
+        self._has_edits = self._has_edits or bool(edits)
 
-    def recover(self, paths: Iterable[str]) -> None:
-        """After a power cut, record what the files at these paths contain. Then change them back to what was recorded.
-
-        A file is changed back only if a power cut may have left what it contains. Any other text stays.
-        """
-        records = SqlSnapshot(self.connection, self.store_id, self.head)
-        stale: dict[str, Entry] = {}
-        for path in paths:
-            with suppress(Damaged):  # the file may be the only good copy
-                entry, found, data = records.get(path), self.known.tree.state(path), self.known.tree.read(path)
-                if data != entry.data and found.kind is not FileKind.OTHER and could_be_stale(records, path, data):
-                    stale[path] = entry
-                    if data is not None and b"\0" in data and entry.data is not None:
-                        self.known.tree.repair(path, entry.data)  # no version can have this text
+    def recover(self, stale: StaleFiles) -> None:
+        """After a power cut, record what the stale files contain. Then change them back to what was recorded."""
+        for path, (entry, text) in stale.items():
+            if text is not None and b"\0" in text and entry.data is not None:
+                self.tree.repair(path, entry.data)  # no version can have this text
         for path in stale:
             with suppress(Refused):
                 self.get(path)
-        for path, entry in sorted(stale.items(), key=lambda item: item[1].memory is not None):  # removals free paths
+        for path, (entry, _) in sorted(stale.items(), key=lambda item: item[1][0].memory is not None):
             with suppress(Refused):  # something else stands there now
                 self._change_back(path, entry)
 
     def _change_back(self, path: str, entry: Entry) -> None:
-        now, before = super().get(path), entry.memory
+        now, before = SqlTransaction.get(self, path), entry.memory
         if now.data == entry.data or now.above is not None or now.below:
             return
         again = None if before is None or now.memory is not None else Again(before.id, before.created_at)
@@ -206,18 +296,21 @@ class DirectoryTransaction(SqlTransaction):
         leaving = {change.before.path for change in changes if change.before is not None}
         for change in changes:
             if change.path is not None and (change.before is None or change.before.path != change.path):
-                self._check_spelling(change)
+                self._check_spelling(change.path, change.before)
                 self._check_free(change.path, leaving)
-        recorded = super().record(changes, actor)
         for change in changes:
-            for path in {change.before.path if change.before is not None else change.path, change.path} - {None}:
-                self.plan.add(str(path), change)
-        return recorded
-
-    def drop(self, memories: Sequence[Memory]) -> None:
-        super().drop(memories)
-        for memory in memories:
-            self.plan.add(memory.path, Change(memory, None))
+            self._has_changes = True
+            if change.before is not None:
+                memory = change.before
+                is_plain = self.head.seal is None and memory.seal is None  # otherwise the hash may be that of its text
+                recorded = None if is_plain else self.get_unverified(memory.path).data
+                self.plan.add(memory.path, memory.sha256 if is_plain else hash_of(recorded))
+            if change.path is not None:
+                self.plan.add(change.path, None)
+        result = super().record(changes, actor)
+        gone = [(self.store, path) for path in leaving if path not in {change.path for change in changes}]
+        self.connection.run_many("DELETE FROM files WHERE store = ? AND path = ?", gone)
+        return result
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         self._check_synced(version_ids)
@@ -225,46 +318,41 @@ class DirectoryTransaction(SqlTransaction):
 
     def prune(self, version_ids: Sequence[str]) -> None:
         self._check_synced(version_ids)
-        keep_numbering(self.connection)
         super().prune(version_ids)
 
-    def _check_synced(self, version_ids: Sequence[str]) -> None:
-        if version_ids and not are_synced(self.connection, self.store, max(version_ids)):
+    def _check_synced(self, version_ids: Iterable[str]) -> None:
+        later = "SELECT 1 FROM versions WHERE store = ? AND id = ? AND seq > (SELECT seq FROM synced)"
+        newest = max(version_ids, default="")
+        if self.connection.rows(later, (self.store, newest)):
             raise Unsynced
 
-    def _check_spelling(self, change: Change) -> None:
+    def _check_spelling(self, path: str, before: Memory | None) -> None:
         """Raise `Refused` if a new path differs only in its spelling from another path whose file is not written yet.
 
         On a file system that ignores case or Unicode form, both paths would have the same file.
         """
-        if not self.known.folds or change.path is None:
+        if not self.tree.folds:
             return
-        if change.before is not None:
-            self._spellings.remove(change.before.path)
-        if self._spellings.clashes(change.path, self.known.unwritten | self.known.pending):
-            raise Refused("path_folds", path=change.path)
-        self._spellings.add(change.path)
+        if before is not None:
+            self.plan.spellings.remove(before.path)
+        if self.plan.spellings.clashes(path):
+            raise Refused("path_folds", path=path)
+        self.plan.spellings.add(path)
 
     def _check_free(self, path: str, leaving: set[str]) -> None:
         """Raise `Refused` if a new path already has a file or directory that is not part of the memory store.
 
         `leaving` has the paths that become free through the current changes.
         """
-        known, plan = self.known, self.plan
-        if (
-            path in self._verified.free
-            or known.database_wins(path)
-            or any(one == path or path.startswith(one + "/") for one in (*plan.changes, *leaving))
-        ):
+        freed = self.plan.ours.keys() | leaving
+        if any(one in freed for one in (path, *ancestors(path))):
             return
-        found = known.tree.state(path)
+        found = self.tree.state(path)
         if found.kind is FileKind.DIRECTORY:
-            known.tree.prune(path)
-            found = known.tree.state(path)
-            files = known.tree.scan(path)[0].keys()
-            if files and files <= plan.changes.keys() | leaving:
-                plan.expected.pop(path, None)  # only the commit frees this path, so it is examined after the commit
+            self.tree.prune(path)
+            files = self.tree.scan(path).keys()
+            if files and files <= freed:
                 return
+            found = self.tree.state(path)
         if found.kind is not FileKind.MISSING:
             raise Refused("path_taken", path=path)
-        plan.expected.setdefault(path, NO_FILE)

@@ -12,30 +12,24 @@ tampered with or damaged. It is then moved to `.retentive/quarantine`, and the r
 from __future__ import annotations
 
 import errno
+import logging
 import os
-import re
 import stat
 import time
-from collections.abc import Container, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import Enum
-from hashlib import sha256
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from retentive.errors import Refused, RetentiveError, Unavailable
-from retentive.storage.disk import os_error
+from retentive.storage.disk import DIRECTORY_MODE, os_error
 from retentive.storage.exchange import Scratch, exchange, rename_if_free
-from retentive.storage.files.directories import OpenedDirectory
 from retentive.storage.files.layout import PRIVATE
-from retentive.storage.files.listing import FileListing, is_unchanged, list_directory
-from retentive.values.paths import MAX_PATH_BYTES, MAX_SEGMENTS, ROOT, MemoryPath, is_reserved, visible
+from retentive.values.paths import MAX_SEGMENTS, MemoryPath, is_reserved, visible
 
 MAX_FILE_BYTES = 256 * 1024 * 1024  # larger files are not read as memories
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
-_ROOMY_BYTES = MAX_PATH_BYTES - 100  # in a directory with a path up to this length, plain names are within all limits
 _IN_USE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOTDIR, errno.EACCES, errno.EPERM})
 _MAX_REPORTS = 1_000
-_ROOT_LENGTH = len(ROOT)
 _READ_BYTES = 1 << 20
 _QUARANTINE = (PRIVATE, "quarantine")
 _NAME_BYTES = 200  # part of the old name that a quarantined file keeps; with the time prefix it fits NAME_MAX
@@ -43,7 +37,9 @@ _ALTERED = (
     "a file was altered, removed or damaged; the recorded text was restored, and an altered file is in"
     " .retentive/quarantine: %s"
 )
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # nonblocking: the file may now be a pipe
+_log = logging.getLogger("retentive")
 
 
 class FileKind(Enum):
@@ -56,51 +52,35 @@ class FileKind(Enum):
     OTHER = "other"
 
 
-Mark: TypeAlias = tuple[int, ...]
-"""Inode, size, mtime and ctime of a file. Each change of the file changes them. Empty if the file is missing."""
-
-
 class Found(NamedTuple):
-    """State of an entry on disk.
-
-    `settled` is true if the last change is older than a tick of the file system. If it is false, the next change may
-    leave `mark` as it is.
-    """
+    """State of an entry on disk. `status` is the result of `stat`, or None if nothing has this path."""
 
     kind: FileKind
-    mark: Mark = ()
-    settled: bool = False
-    size_bytes: int = 0
-    links: int = 1
-
-
-class Expected(NamedTuple):
-    """File that was compared with its record: its mark, and the digest of its text if the mark alone proves nothing."""
-
-    mark: Mark = ()
-    digest: bytes = b""
+    status: os.stat_result | None = None
 
 
 MISSING = Found(FileKind.MISSING)
-OTHER = Found(FileKind.OTHER)
-NO_FILE = Expected()
 
 
-def expect_file(found: Found, data: bytes | None) -> Expected:
-    """Return what `put` and `drop` must find: the file `found`, which contains `data`."""
-    return Expected(found.mark, b"" if found.settled or data is None else sha256(data).digest())
+def stamp_of(status: os.stat_result) -> str:
+    """Return the stamp of a file: its inode, size, mtime and ctime. Each change of the file changes the stamp.
+
+    But within one tick of the clock of the file system, two changes may leave the same stamp.
+    """
+    return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
 
 
 class FileTree:
     """Files of one memory store.
 
     `base` is the descriptor of a directory. `parts` are the components of the path from this directory to the files.
+    `folds` is true if the file system ignores case or the Unicode form of names.
     """
 
-    def __init__(self, base: int, parts: Sequence[str], scratch: Scratch) -> None:
+    def __init__(self, base: int, parts: Sequence[str], scratch: Scratch, *, folds: bool = False) -> None:
+        self.folds = folds
         self._base = base
         self._parts = tuple(parts)
-        self._root = "/".join(parts)
         self._scratch = scratch
 
     def make(self) -> None:
@@ -108,49 +88,33 @@ class FileTree:
         with self._opened(self._parts, make=True):
             pass
 
+    def now_ns(self) -> int:
+        """Return the current time by the clock of the file system, or 0 if it is unknown."""
+        try:
+            return self._scratch.now_ns()
+        except OSError:
+            return 0
+
     def state(self, path: str) -> Found:
         """Return the state of the entry on disk at a memory path."""
+        *above, name = self._names(path)
         try:
-            return self.found(self._status(path))
+            with self._opened(above) as directory:
+                return _found(os.stat(name, dir_fd=directory, follow_symlinks=False))
         except FileNotFoundError:
             return MISSING
         except NotADirectoryError:
-            return self._obstacle(self._names(path)[:-1])
+            return self._obstacle(above)
         except OSError as error:
             raise os_error(error) from None
 
-    def found(self, status: os.stat_result) -> Found:
-        """Return the state of an entry on disk, from its stat result."""
-        if stat.S_ISREG(status.st_mode):
-            settled = status.st_ctime_ns + self._scratch.tick_ns < time.time_ns()
-            return Found(FileKind.FILE, mark_of(status), settled, status.st_size, status.st_nlink)
-        return Found(FileKind.DIRECTORY) if stat.S_ISDIR(status.st_mode) else OTHER
-
-    def _status(self, path: str) -> os.stat_result:
-        """Return the stat result of the entry at a path. Raises OSError, also if an entry above it is no directory.
-
-        The kernel resolves the whole path, which takes less time than opening each directory. If a directory is
-        replaced with a link during the call, the link may be followed. This is harmless, because only the stat result
-        is read: files are opened and renamed relative to the descriptors of their directories.
-        """
-        found = self._root + path[_ROOT_LENGTH:]
-        end, base = found.find("/"), self._base
-        while end > 0:
-            if not stat.S_ISDIR(os.stat(found[:end], dir_fd=base, follow_symlinks=False).st_mode):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-            end = found.find("/", end + 1)
-        return os.stat(found, dir_fd=base, follow_symlinks=False)
-
     def _obstacle(self, names: Sequence[str]) -> Found:
-        """Return the state of a path below an entry that is not a directory.
-
-        The state is `BELOW_FILE` if this entry is a file, otherwise `OTHER`.
-        """
+        """Return what a path below `names` is, if one of the directories is not a directory."""
         for end in range(1, len(names) + 1):
             *above, name = names[:end]
             try:
                 with self._opened(above) as directory:
-                    kind = self.found(os.stat(name, dir_fd=directory, follow_symlinks=False)).kind
+                    kind = _found(os.stat(name, dir_fd=directory, follow_symlinks=False)).kind
             except (FileNotFoundError, NotADirectoryError):
                 return MISSING  # removed at the same time; the next check runs under the lock
             if kind is not FileKind.DIRECTORY and end <= len(self._parts):
@@ -158,7 +122,7 @@ class FileTree:
                     "the directory of the memory store was replaced with a file or link; restore the directory"
                 )
             if kind is not FileKind.DIRECTORY:
-                return Found(FileKind.BELOW_FILE) if kind is FileKind.FILE else OTHER
+                return Found(FileKind.BELOW_FILE if kind is FileKind.FILE else FileKind.OTHER)
         return MISSING
 
     def read(self, path: str) -> bytes | None:
@@ -170,88 +134,64 @@ class FileTree:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            if error.errno == errno.ELOOP:  # the file was replaced with a link
-                return None
             raise os_error(error) from None
 
-    def scan(self, under: str, known: Container[str] = ()) -> tuple[dict[str, os.stat_result], FileListing | None]:
-        """Find all files below a path. Returns their stat results by memory path, and a listing of all entries.
+    def scan(
+        self, under: str, known: Container[str] = (), *, others: dict[str, str] | None = None
+    ) -> dict[str, os.stat_result]:
+        """Find all files below a path whose names memories can have. Returns their stat results by memory path.
 
-        A file is left out of the stat results if no memory can have its name. The listing is None if there is no
-        directory at the path. The paths in `known` are known to be valid, so they are not checked again.
+        The paths in `known` are known to be valid, so they are not checked again. All other entries are added to
+        `others`, with the reason why they cannot be memories. The path of an empty directory gets a `/` at the end.
         """
         files: dict[str, os.stat_result] = {}
         names = self._names(under)
         try:
             with self._opened(names) as directory:
-                return files, _scan(directory, under, files, known)
+                _scan(directory, under, files, known, others)
         except FileNotFoundError:
             pass
         except NotADirectoryError:
             self._obstacle(names)
         except OSError as error:
             raise os_error(error) from None
-        return files, None
+        return files
 
-    def has_listing(self, under: str, listing: FileListing) -> bool:
-        """Return True if the directory at a path still has the entries of `listing`. Returns False if in doubt."""
-        with suppress(OSError), self._opened(self._names(under)) as directory:
-            return is_unchanged(listing, directory)
-        return False
-
-    def put(self, path: str, data: bytes, expected: Expected) -> None:
+    def put(self, path: str, data: bytes, is_ours: Callable[[bytes | None], bool]) -> None:
         """Write a file atomically, without a sync. Only its owner can read the file. Raises OSError.
 
-        `expected` is the file to replace. If it was edited meanwhile, it is not replaced.
+        `is_ours` tells whether a text may be replaced. It gets None if there is no file. A person may have edited the
+        file meanwhile: then it stays as it is.
         """
         *above, name = self._names(path)
-        scratch = self._scratch.write(data)
-        used = False
+        scratch, private = self._scratch.write(data), self._scratch.directory
         try:
             with self._opened(above, make=True) as directory:
-                used = self._swap(scratch, name, directory, expected)
+                if is_ours(None):
+                    with suppress(FileExistsError):
+                        rename_if_free(scratch, private, name, directory)
+                        return
+                if not _may_go(name, directory, is_ours):
+                    return
+                if not exchange(scratch, private, name, directory):
+                    os.rename(scratch, name, src_dir_fd=private, dst_dir_fd=directory)
+                elif not _may_go(scratch, private, is_ours):  # edited since the line before
+                    exchange(scratch, private, name, directory)
         finally:
-            if not used:
-                self._scratch.discard(scratch)
+            self._scratch.discard(scratch)
 
-    def _swap(self, scratch: str, name: str, directory: int, expected: Expected) -> bool:
-        """Rename the temporary file `scratch` to its target. Returns True if the name `scratch` is now free."""
-        private = self._scratch.directory
-        if not expected.mark:
-            with suppress(FileExistsError):
-                rename_if_free(scratch, private, name, directory)
-                return True
-        elif exchange(scratch, private, name, directory):
-            if not _is_as_expected(scratch, private, expected):
-                exchange(scratch, private, name, directory)
-        elif _is_as_expected(name, directory, expected):
-            os.rename(scratch, name, src_dir_fd=private, dst_dir_fd=directory)
-            return True
-        return False
-
-    def move(self, old: str, new: str) -> None:
-        """Rename a file if the new name is free. Raises OSError."""
-        *above, name = self._names(old)
-        *new_above, new_name = self._names(new)
-        with suppress(FileNotFoundError, FileExistsError):
-            with self._opened(above) as source, self._opened(new_above, make=True) as target:
-                rename_if_free(name, source, new_name, target)
-            self._remove_empty(above)
-
-    def drop(self, path: str, expected: Expected) -> None:
-        """Remove a file if it is still the one that is expected, and remove directories that become empty.
-
-        Raises OSError.
-        """
+    def drop(self, path: str, is_ours: Callable[[bytes | None], bool]) -> None:
+        """Remove a file if `is_ours` returns True for its text, and directories that become empty. Raises OSError."""
         *above, name = self._names(path)
         private, scratch = self._scratch.directory, self._scratch.new_name()
         with suppress(FileNotFoundError, NotADirectoryError):
             with self._opened(above) as directory:
-                os.rename(name, scratch, src_dir_fd=directory, dst_dir_fd=private)
-                if _is_as_expected(scratch, private, expected):
-                    self._scratch.discard(scratch)
-                else:
-                    rename_if_free(scratch, private, name, directory)
+                if _may_go(name, directory, is_ours):
+                    os.rename(name, scratch, src_dir_fd=directory, dst_dir_fd=private)
+                    if _may_go(scratch, private, is_ours):
+                        self._scratch.discard(scratch)
+                    else:  # edited since the line before
+                        rename_if_free(scratch, private, name, directory)
             self._remove_empty(above)
 
     def prune(self, path: str) -> None:
@@ -270,12 +210,11 @@ class FileTree:
         If this fails, it is tried again when the file is next compared with its record.
         """
         with suppress(OSError, RetentiveError):
-            if self.state(path).kind is FileKind.DIRECTORY:
-                self.prune(path)
+            self.prune(path)
             with suppress(FileNotFoundError):  # the file or a directory above it is missing
                 self._quarantine(path)
-            self.put(path, data, NO_FILE)
-        _warn(_ALTERED, path)
+            self.put(path, data, lambda text: text is None)
+        _log.warning(_ALTERED, visible(path))
 
     def _quarantine(self, path: str) -> None:
         """Move the entry at a path to quarantine. Raises OSError.
@@ -326,33 +265,69 @@ class FileTree:
     def _names(self, path: str) -> list[str]:
         return [*self._parts, *path.split("/")[2:]]
 
-    def _opened(self, names: Sequence[str], *, make: bool = False) -> OpenedDirectory:
-        return OpenedDirectory(self._base, names, make=make)
+    def _opened(self, names: Sequence[str], *, make: bool = False) -> AbstractContextManager[int]:
+        return opened(self._base, names, make=make)
 
 
-def mark_of(status: os.stat_result) -> Mark:
-    """Return the mark of a regular file: its inode, size and times."""
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+@contextmanager
+def opened(base: int, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
+    """Open a subdirectory without following symbolic links, and yield its file descriptor. Raises OSError.
+
+    `base` is the descriptor of a directory, and `names` are the components of the path below it. With `make`, missing
+    directories are created.
+    """
+    descriptor = base
+    try:
+        for name in names:
+            inner = _open_directory(name, descriptor, make=make)
+            if descriptor != base:
+                os.close(descriptor)
+            descriptor = inner
+        yield descriptor
+    finally:
+        if descriptor != base:
+            os.close(descriptor)
 
 
-def _is_as_expected(name: str, directory: int, expected: Expected) -> bool:
-    """Return True if a file was not changed since it was compared. The ctime is ignored: a rename changes it."""
-    status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    if not stat.S_ISREG(status.st_mode) or mark_of(status)[:-1] != expected.mark[:-1]:
-        return False
-    return not expected.digest or sha256(_read(name, directory) or b"").digest() == expected.digest
+def _open_directory(name: str, above: int, *, make: bool) -> int:
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=above)
+    except FileNotFoundError:
+        if not make:
+            raise
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # for a link, macOS reports ELOOP and Linux ENOTDIR
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
+        raise
+    with suppress(FileExistsError):
+        os.mkdir(name, DIRECTORY_MODE, dir_fd=above)
+    return os.open(name, _DIRECTORY, dir_fd=above)
+
+
+def _found(status: os.stat_result) -> Found:
+    if stat.S_ISREG(status.st_mode):
+        return Found(FileKind.FILE, status)
+    return Found(FileKind.DIRECTORY if stat.S_ISDIR(status.st_mode) else FileKind.OTHER, status)
+
+
+def _may_go(name: str, directory: int, is_ours: Callable[[bytes | None], bool]) -> bool:
+    text = _read(name, directory)
+    return text is not None and is_ours(text)
 
 
 def _read(name: str, directory: int) -> bytes | None:
-    descriptor = os.open(name, _READ, dir_fd=directory)
+    """Return the contents of a regular file, or None for any other entry and for a file over the limit."""
+    try:
+        descriptor = os.open(name, _READ, dir_fd=directory)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENXIO}:  # a link, or a socket
+            return None
+        raise
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
             return None
-        data = os.read(descriptor, status.st_size + 1)
-        if len(data) <= status.st_size:  # fewer bytes than requested: end of the file
-            return data
-        parts = [data]
+        parts = [os.read(descriptor, status.st_size + 1)]
         while parts[-1]:
             parts.append(os.read(descriptor, _READ_BYTES))
         return b"".join(parts)
@@ -360,22 +335,48 @@ def _read(name: str, directory: int) -> bytes | None:
         os.close(descriptor)
 
 
-def _scan(directory: int, under: str, files: dict[str, os.stat_result], known: Container[str]) -> FileListing:
-    roomy = under.count("/") <= MAX_SEGMENTS and len(under.encode("utf-8", "surrogatepass")) < _ROOMY_BYTES
-    listing, found = list_directory(directory)
-    for name, status in zip(listing.names, found, strict=True):
-        if status is None or is_reserved(name):
+def _scan(
+    directory: int,
+    under: str,
+    files: dict[str, os.stat_result],
+    known: Container[str],
+    others: dict[str, str] | None,
+) -> None:
+    found: dict[str, str] = {}
+    with os.scandir(directory) as scanned:
+        entries = list(scanned)
+    for entry in entries:
+        path = f"{under}/{entry.name}"
+        if is_reserved(entry.name):
             continue
-        path = f"{under}/{name}"
-        if not (path in known or (roomy and _PLAIN_NAME.fullmatch(name)) or is_memory_path(path)):
-            _report_name(path)
-        elif stat.S_ISREG(status.st_mode):
-            files[path] = status
-        elif stat.S_ISDIR(status.st_mode):
-            # The directory may have been removed or replaced with a link.
-            with suppress(FileNotFoundError, NotADirectoryError), OpenedDirectory(directory, (name,)) as inner:
-                listing.inner.append((name, _scan(inner, path, files, known)))
-    return listing
+        try:
+            if (reason := _why_ignored(entry, path, known)) is not None:
+                found[path] = reason
+            elif entry.is_file(follow_symlinks=False):
+                files[path] = entry.stat(follow_symlinks=False)
+            else:
+                with opened(directory, (entry.name,)) as inner:
+                    _scan(inner, path, files, known, others)
+        except (FileNotFoundError, NotADirectoryError):  # removed, or replaced with a link
+            continue
+        except OSError:
+            if others is None:
+                raise
+            found[path] = "cannot be opened"
+    if others is not None:
+        others |= found if entries else {under + "/": "empty"}
+
+
+def _why_ignored(entry: os.DirEntry[str], path: str, known: Container[str]) -> str | None:
+    """Return the reason why an entry is neither a file nor a directory of memories, or None."""
+    if entry.is_symlink():
+        return "a link"
+    if not entry.is_file(follow_symlinks=False) and not entry.is_dir(follow_symlinks=False):
+        return "not a regular file"
+    if path in known or is_memory_path(path):
+        return None
+    _report_name(path)
+    return "an invalid name for a memory"
 
 
 def is_memory_path(path: str) -> bool:
@@ -388,7 +389,7 @@ def is_memory_path(path: str) -> bool:
 
 def count_quarantined(base: int) -> int:
     """Return the number of entries in the quarantine of a location. `base` is the descriptor of the location."""
-    with suppress(OSError), OpenedDirectory(base, _QUARANTINE) as quarantine:
+    with suppress(OSError), opened(base, _QUARANTINE) as quarantine:
         return len(os.listdir(quarantine))
     return 0
 
@@ -406,13 +407,7 @@ def _report_name(path: str) -> None:
     """Log a warning that a path on disk is not a valid memory path. Logs each path only once."""
     if path not in _reported and len(_reported) < _MAX_REPORTS:
         _reported.add(path)
-        _warn("a file or directory is ignored, because no memory can have its name: %s", path)
-
-
-def _warn(message: str, path: str) -> None:
-    import logging  # noqa: PLC0415 - needed rarely, and slow to import
-
-    logging.getLogger("retentive").warning(message, visible(path))
+        _log.warning("a file or directory is ignored, because no memory can have its name: %s", visible(path))
 
 
 def _prune(directory: int, depth: int = 0) -> None:
@@ -422,6 +417,6 @@ def _prune(directory: int, depth: int = 0) -> None:
         names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and not is_reserved(entry.name)]
     for name in names:
         with suppress(OSError):
-            with OpenedDirectory(directory, (name,)) as inner:
+            with opened(directory, (name,)) as inner:
                 _prune(inner, depth + 1)
             os.rmdir(name, dir_fd=directory)

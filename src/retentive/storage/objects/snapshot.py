@@ -106,7 +106,10 @@ class ObjectsSnapshot(Snapshot):
             rows = reversed(found) if oldest_first else iter(found)
         if memory_id is not None:
             rows = _of_memory(rows, memory_id, until_first=not oldest_first)
-        chosen = (row.as_version() for row in rows if path is None or row.path == path)
+        if path is not None:
+            below = path if path.endswith("/") else None
+            rows = (row for row in rows if (row.path == path if below is None else row.path.startswith(below)))
+        chosen = (row.as_version() for row in rows)
         return islice(chosen, selection.get("limit"))
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:

@@ -11,7 +11,6 @@ from retentive.storage.contract import (
     UNCHANGED,
     Actor,
     Change,
-    Memory,
     Metadata,
     Recorded,
     Transaction,
@@ -102,15 +101,6 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             return row._replace(size=source.size, sha256=source.sha256, text=source.text)
         return row._replace(size=change.size_bytes, sha256=kept.sha256, text=self._texts.add(kept.data or b""))
 
-    def drop(self, memories: Sequence[Memory]) -> None:
-        self._begin_revision(memories)
-        for memory in memories:
-            source = self._row_at(memory.path)
-            if source is None or source.memory != memory.id:
-                raise Conflict("a memory was moved or deleted since it was read")
-            self._edit({MEMORY + source.path: None})
-            self._count(None, source)
-
     def set_metadata(
         self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
     ) -> None:
@@ -137,7 +127,12 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def prune(self, version_ids: Sequence[str]) -> None:
         going = self._removable(version_ids)
         staying = self._texts_that_stay(going)
-        self._remove({row: None for row in going if row.id not in staying.values()}, staying.keys())
+        going = [row for row in going if row.id not in staying.values()]
+        ids, deleted = {row.id for row in going}, {row.memory for row in going if row.operation == "deleted"}
+        for row in self._rows("", None) if deleted else ():  # without its deletion, an older version would look current
+            if row.memory in deleted and row.id not in ids and row.operation != "deleted":
+                going = [each for each in going if (each.operation, each.memory) != ("deleted", row.memory)]
+        self._remove(dict.fromkeys(going), staying.keys())
 
     def erased(self, refs: Sequence[str]) -> None:
         """Record that texts which were marked as garbage are erased."""
@@ -209,7 +204,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         `edits` maps the row of each version to its redacted row, or to None to remove it.
         """
         if edits:
-            self._begin_revision(list(edits))
+            self.changed = True
             self._edit(garbage({row.text for row in edits}.difference(staying)))
             self._edit({VERSION + row.id: edited for row, edited in edits.items()})
             self.compact()

@@ -87,7 +87,8 @@ class SealedSnapshot(Snapshot):
 
     def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
         path = selection.get("path")
-        selection["path"] = None if path is None else self._keys.hidden(path)
+        if path is not None:
+            selection["path"] = self._keys.hidden(path.removesuffix("/")) + "/" * path.endswith("/")
         return (self.opened_version(version)[0] for version in self._inner.versions(**selection))
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
@@ -139,9 +140,6 @@ class SealedTransaction(SealedSnapshot, Transaction):
             paths = {str(inner.path): str(plain.path) for inner, plain in zip(sealed, changes, strict=True)}
             raise _refused(refusal, paths) from None
 
-    def drop(self, memories: Sequence[Memory]) -> None:
-        self._tx.drop([replace(memory, path=self._keys.hidden(memory.path)) for memory in memories])
-
     def set_metadata(
         self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED
     ) -> None:
@@ -157,9 +155,6 @@ class SealedTransaction(SealedSnapshot, Transaction):
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         self._tx.put_record(kind, key, self._keys.seal_value(value, "record", kind, key))
-
-    def tick(self) -> int:
-        return self._tx.tick()
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         self._tx.redact(version_ids, actor)

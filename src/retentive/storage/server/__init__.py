@@ -1,10 +1,8 @@
-"""Backend on a database server: PostgreSQL or MariaDB. Each has its own `Dialect`.
+"""Backends on a database server: PostgreSQL and MariaDB.
 
-Import `open_postgresql` and `open_mariadb` from their modules. This package does not import them, because their modules
-import the drivers of the databases.
+This package does not import the modules of the two, because they import the drivers of the databases.
 """
 
 from retentive.storage.server.backend import ServerBackend
-from retentive.storage.server.dialect import Dialect
 
-__all__ = ["Dialect", "ServerBackend"]
+__all__ = ["ServerBackend"]

@@ -1,58 +1,64 @@
 """Backend on a database server, with everything that PostgreSQL and MariaDB have in common.
 
 A write locks the row of its store before its first read. In a test in which writes locked the row later, 847 of 1,000
-concurrent edits were lost on PostgreSQL, and 702 of 1,000 on Galera.
+concurrent edits were lost on PostgreSQL, and 702 on Galera.
 
 The writers of a store in one process share a queue. Their changes are committed together. The writers therefore need
 only one connection and do not wait for each other's row lock.
 
 The transaction is retried after a conflict, or if the connection is lost before the commit. If the connection is lost
-during the commit, the backend does not repeat the commit at once. It first looks up whether the new versions exist.
+during the commit, the backend does not repeat the commit at once. It first looks up whether the commit succeeded: each
+commit adds a random token to the row of its store.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from os import urandom
+from typing import ClassVar, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from retentive.errors import (
     Closed,
+    Damaged,
     InvalidInput,
     OutcomeUnknown,
+    PermissionDenied,
     RetentiveError,
+    StoreFull,
     Unavailable,
 )
 from retentive.storage import forking
 from retentive.storage.backoff import Backoff
 from retentive.storage.capabilities import Clocked
-from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us, sortable_id
-from retentive.storage.findings import Finding
+from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us
 from retentive.storage.pool import Pool
-from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
-from retentive.storage.server.batch import ServerSharedTransaction
-from retentive.storage.server.dialect import (
+from retentive.storage.queue import Ran, StoreJob, WriteQueue, run_batch, run_together
+from retentive.storage.server.connection import (
     DeadlineExceeded,
-    Dialect,
     NoServer,
     SerializationConflict,
     ServerConnection,
     ServerConnectionLost,
+    ServerOptions,
 )
-from retentive.storage.server.snapshot import LazySnapshot
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.schema import OlderSchema, Schema
-from retentive.storage.sql.transaction import SqlTransaction, was_committed
+from retentive.storage.sql.schema import SCHEMA, Schema
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, lock_query, select_head
+from retentive.storage.sql.transaction import SqlTransaction
 
 T = TypeVar("T")
 MAX_PARTITIONS = 1_024
 _FIRST_OPENING_S = 0.5  # a server that restarts at this moment is still found
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 1.0
+_TOKEN, _TOKENS = 16, 32  # length of a token, and number of tokens in the row of a store
+_NO_TOKEN = "0" * _TOKEN
 
 
 @dataclass(slots=True, eq=False)
@@ -63,21 +69,32 @@ class _TimedJob(StoreJob):
 
 
 class ServerBackend(SqlBackend, Clocked):
-    """Backend that keeps memory stores in a PostgreSQL or MariaDB database. `dialect` opens the connections."""
+    """Backend that keeps memory stores in a database on a server. Subclasses open the connections.
 
+    If `check` is true, the schema is checked, and the tables are created if the database is empty.
+    """
+
+    name: ClassVar[str]
+    now_us: ClassVar[str]
+    """SQL expression for the current time of the database server, in microseconds since 1970."""
     lock = " FOR UPDATE"
 
-    def __init__(self, dialect: Dialect, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
-        super().__init__(Schema(dialect.name), clock, new_id)
-        self.dialect = dialect
+    def __init__(self, options: ServerOptions, clock: Clock, new_id: NewId, *, check: bool) -> None:
+        super().__init__(Schema(self.name), clock, new_id)
+        self.options = options
         self._closed = False
         self.renew_after_fork()
         forking.watch(self)
+        if check and not self._persevere(self.schema.is_current, is_first=True):
+            self.migrate()
+
+    @abstractmethod
+    def connect(self) -> ServerConnection:
+        """Open a connection. Raises `Unavailable`, `PermissionDenied` or `InvalidInput`."""
 
     def renew_after_fork(self) -> None:
         """Replace the connection pool, queues and locks in a forked child, which has no threads of the parent."""
-        dialect = self.dialect
-        self._pool = Pool(dialect.connect, limit=dialect.connections, timeout_s=dialect.timeout_s)
+        self._pool = Pool(self.connect, limit=self.options.connections, timeout_s=self.options.timeout_s)
         self._queues: WeakValueDictionary[str, WriteQueue[_TimedJob]] = WeakValueDictionary()
         self._queues_mutex = threading.Lock()
 
@@ -95,70 +112,49 @@ class ServerBackend(SqlBackend, Clocked):
         with suppress(Exception):  # the object is partly constructed, or the interpreter is shutting down
             self._pool.drop()
 
-    def check_schema(self) -> None:
-        """Check the schema, and create the tables if the database is empty.
+    def migrate(self, *, partitions: int = 0) -> list[int]:
+        """Create the tables if the database is empty. Returns a list with the number of each applied migration.
 
-        Raises `UnknownSchema` if the schema is older or newer, or belongs to another application.
-        """
-        if self._persevere(self.schema.is_current, is_first=True):
-            return
-        self.migrate(only_new=True)
-
-    def migrate(self, *, partitions: int = 0, only_new: bool = False) -> list[int]:
-        """Upgrade the schema, and return a list with the number of each applied migration.
-
-        If the database is empty, the tables are created. Each table except `stores` is then split into `partitions`
-        parts, by the hash of the store number. If `partitions` is 0, tables are not split. With `only_new`, the method
-        does not upgrade an older schema, but raises `OlderSchema`. Other processes may have the database open during
-        the upgrade.
+        Each table except `stores` is split into `partitions` parts, by the hash of the store number. If `partitions` is
+        0, tables are not split. Raises `UnknownSchema` if there are tables of another schema or application.
         """
         if not 0 <= partitions <= MAX_PARTITIONS:
             raise InvalidInput(f"`partitions` must be 0 to {MAX_PARTITIONS}, not {partitions}")
 
-        def attempt(connection: ServerConnection) -> list[int]:
-            connection.begin_write()
-            with self.dialect.schema_locked(connection):
-                if self.schema.is_current(connection):
-                    return []
-                if only_new and self.schema.version(connection):
-                    raise OlderSchema("the tables of the database have an older schema; run `retentive migrate-schema`")
-                applied = self.schema.upgrade(connection, now_us(self.clock), partitions=partitions)
-                connection.commit()
-                return applied
+        def create(connection: Connection) -> list[int]:
+            # Two processes may do this at once. One of them fails with a conflict, tries again, and finds the tables.
+            if self.schema.is_current(connection):
+                return []
+            self.schema.create(connection, now_us(self.clock), partitions=partitions)
+            return [SCHEMA]
 
-        return self._persevere(attempt)
+        return self.transact(create)
 
     def server_time(self) -> float:
-        found = self.look(lambda connection: connection.rows(f"SELECT {self.dialect.now_us}"))
-        return cast("int", found[0][0]) / 1e6
+        rows = self.look(lambda connection: connection.rows(f"SELECT {self.now_us}"))
+        return cast("int", rows[0][0]) / 1e6
 
     def look(self, work: Callable[[Connection], T]) -> T:
-        return self._persevere(work)
+        def attempt(connection: ServerConnection) -> T:
+            connection.begin(writes=False)
+            return work(connection)
+
+        return self._persevere(attempt)
 
     def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
         def attempt(connection: ServerConnection) -> T:
-            connection.begin_write()
-            done = work(connection)
+            connection.begin(writes=True)
+            result = work(connection)
             connection.commit()
-            return done
+            return result
 
         return self._persevere(attempt)
-
-    def check(self, *, quick: bool = False) -> Iterator[Finding]:
-        def attempt(connection: ServerConnection) -> list[Finding]:
-            connection.begin_read()
-            return self._examine(connection)
-
-        yield from self._persevere(attempt)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        def attempt(connection: ServerConnection) -> T:
-            snapshot = LazySnapshot(connection, store_id)
-            found = work(snapshot)
-            _ = snapshot.revision  # raises `NotFound`, even if the work read nothing
-            return found
+        def look(connection: Connection) -> T:
+            return work(SqlSnapshot(connection, store_id, select_head(connection, store_id)))
 
-        return self._persevere(attempt)
+        return self.look(look)
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         with self._queues_mutex:
@@ -177,43 +173,51 @@ class ServerBackend(SqlBackend, Clocked):
         if deadline < time.monotonic():
             raise DeadlineExceeded("other writers locked the memory store for too long")
         self._persevere(
-            lambda connection: run_together(ServerSharedTransaction(self, connection, jobs), jobs), deadline=deadline
+            lambda connection: run_together(_Batch(self, connection, jobs[0].store_id), jobs), deadline=deadline
         )
 
-    def commit_for(self, connection: ServerConnection, changed: SqlTransaction) -> None:
+    def commit_for(self, connection: ServerConnection, store_id: str, head: StoreHead) -> None:
         """Commit. If the connection is lost, look up whether the commit succeeded.
 
-        `changed` is the last transaction of the commit. Raises `SerializationConflict` if the commit did not succeed.
+        Raises `SerializationConflict` if the commit did not succeed.
         """
+        tokens = head.token or _NO_TOKEN
+        token = _add_token(connection, head.no, tokens)
         try:
             connection.commit()
         except ServerConnectionLost:
-            if not self._landed(changed):
+            if not self._landed(store_id, token, tokens[:_TOKEN]):
                 raise SerializationConflict("the connection was lost before the commit") from None
 
-    def _landed(self, changed: SqlTransaction) -> bool:
-        """Return True if a commit succeeded although the connection was lost.
+    def _landed(self, store_id: str, token: str, before: str) -> bool:
+        """Return True if the commit with `token` succeeded although the connection was lost.
 
         The method first locks the row of the store. The lock is granted only after the database server has committed or
-        rolled back the lost transaction. At the end the method commits a small write. This commit waits until the
-        cluster has replicated the data that was read. Raises `OutcomeUnknown` if the database server cannot be reached.
+        rolled back the lost transaction. At the end the method commits a token of its own. This commit waits until the
+        cluster has replicated the row that was read. Raises `OutcomeUnknown` if the database server cannot be reached,
+        or if the row has neither `token` nor `before`, the token of the commit before: too many others came later.
         """
+        unknown = OutcomeUnknown("the connection was lost during the commit, so its outcome is unknown")
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline())
         while True:
             try:
-                with closing(self.dialect.connect()) as connection:
-                    connection.begin_write()
-                    landed = was_committed(connection, changed, lock=self.lock)
+                with closing(self.connect()) as connection:
+                    connection.begin(writes=True)
+                    connection.run(*lock_query(store_id))
+                    head = select_head(connection, store_id)
+                    tokens = head.token or _NO_TOKEN
+                    _add_token(connection, head.no, tokens)
                     connection.commit()
-                    return landed
             except (RetentiveError, SerializationConflict) as error:
                 if not (isinstance(error, (Unavailable, SerializationConflict)) and backoff.wait()):
-                    raise OutcomeUnknown(
-                        "the connection was lost during the commit, so its outcome is unknown"
-                    ) from None
+                    raise unknown from None
+                continue
+            if token not in tokens and before not in tokens:
+                raise unknown
+            return token in tokens
 
     def _deadline(self) -> float:
-        return time.monotonic() + self.dialect.timeout_s
+        return time.monotonic() + self.options.timeout_s
 
     def _persevere(
         self, attempt: Callable[[ServerConnection], T], *, deadline: float | None = None, is_first: bool = False
@@ -227,8 +231,15 @@ class ServerBackend(SqlBackend, Clocked):
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline() if deadline is None else deadline)
         while True:
             try:
-                return self._once(attempt)
+                with self._pool.connection() as connection:
+                    if self._closed:
+                        raise Closed("the location is closed; open it again")
+                    try:
+                        return attempt(connection)
+                    finally:
+                        connection.roll_back()
             except ServerConnectionLost as error:
+                self._pool.drop()  # the idle connections are probably lost too
                 is_wrong = is_first and isinstance(error, NoServer) and time.monotonic() - begun > _FIRST_OPENING_S
                 if is_wrong or not backoff.wait():
                     raise
@@ -236,14 +247,43 @@ class ServerBackend(SqlBackend, Clocked):
                 if not backoff.wait():
                     raise DeadlineExceeded("other writers locked the memory store for too long") from None
 
-    def _once(self, attempt: Callable[[ServerConnection], T]) -> T:
-        with self._pool.connection() as connection:
-            if self._closed:
-                raise Closed("the location is closed; open it again")
-            try:
-                return attempt(connection)
-            except ServerConnectionLost:
-                self._pool.drop()  # the idle connections are probably lost too
-                raise
-            finally:
-                connection.roll_back()
+
+def _add_token(connection: Connection, number: int, tokens: str) -> str:
+    """Put a new token before `tokens`, those in the row of the store, and return the new token."""
+    token = urandom(_TOKEN // 2).hex()
+    values = (token + tokens)[: _TOKEN * _TOKENS], number
+    connection.run("UPDATE stores SET token = ? WHERE no = ?", values)
+    return token
+
+
+class _Batch:
+    """Database transaction that the jobs of a batch share. It locks the row of one store.
+
+    There are no savepoints, because each savepoint costs round trips. If a job fails after it has changed something,
+    the changes of all jobs are undone.
+    """
+
+    def __init__(self, backend: ServerBackend, connection: ServerConnection, store_id: str) -> None:
+        self._backend = backend
+        self._connection = connection
+        self._store_id = store_id
+        connection.begin(writes=True)
+        connection.run(*lock_query(store_id))
+        self._head = select_head(connection, store_id)
+
+    def start(self, _: StoreJob) -> SqlTransaction:
+        backend = self._backend
+        return SqlTransaction(self._connection, self._store_id, self._head, clock=backend.clock, new_id=backend.new_id)
+
+    def finish(self, transaction: SqlTransaction) -> None:
+        """Do nothing: everything was written when it was recorded."""
+
+    def undo(self, transaction: SqlTransaction | None, error: Exception) -> bool:
+        undoes_all = isinstance(error, (StoreFull, Unavailable, Damaged, PermissionDenied, SerializationConflict))
+        if transaction is None or transaction.changed or undoes_all:
+            raise error
+        return True
+
+    def commit(self, ran: Sequence[Ran[SqlTransaction]], changed: Sequence[SqlTransaction]) -> None:
+        if changed:
+            self._backend.commit_for(self._connection, self._store_id, self._head)

@@ -8,34 +8,36 @@ earlier commits of the cluster.
 from __future__ import annotations
 
 import ssl
+import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache, lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import pymysql
 from pymysql.constants import CLIENT, CR, ER, FIELD_TYPE
 from pymysql.converters import conversions
-from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
 
-from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused, StoreFull
-from retentive.storage.contract import Clock, NewId
+from retentive.errors import InvalidInput
+from retentive.storage.contract import Clock, NewId, sortable_id
 from retentive.storage.server.backend import ServerBackend
-from retentive.storage.server.dialect import (
-    Dialect,
-    SerializationConflict,
+from retentive.storage.server.connection import (
+    CONFLICT,
+    FULL,
+    LOST,
+    NO_DATABASE,
+    NO_PERMISSION,
+    NO_TABLE,
+    TOO_LARGE,
+    WRONG_LOGIN,
     ServerConnection,
     ServerConnectionLost,
-    ServerOptions,
     split_options,
     unreachable,
 )
 from retentive.storage.sql.connection import Row, Value
 
-T = TypeVar("T")
 DEFAULT_PORT = 3306
-_SCHEMA_LOCK = "retentive-schema"
 _TLS_OPTIONS = ("ssl_ca", "ssl_cert", "ssl_key")
 # InnoDB takes the snapshot of a transaction at its first plain read, which comes after the row of the store is locked.
 _SETTINGS = (
@@ -52,15 +54,8 @@ def _text(data: object) -> object:
 _CONVERSIONS = conversions | {FIELD_TYPE.VAR_STRING: _text, FIELD_TYPE.STRING: _text}  # all text columns are VARBINARY
 
 
-_described = lru_cache(maxsize=1_024)(FieldDescriptorPacket)
-
-
 class _RawConnection(pymysql.Connection):
-    """Connection of PyMySQL with a shared TLS context, and with cached descriptions of columns.
-
-    PyMySQL would make a context for each connection, which takes up to 0.1 s. The server sends the descriptions of the
-    columns with each result. Without the cache, a third of the time of a view was spent on decoding them.
-    """
+    """Connection of PyMySQL that does not make a TLS context of its own, which takes up to 0.1 s."""
 
     def __init__(self, tls: ssl.SSLContext, **options: Any) -> None:
         self._tls = tls
@@ -68,10 +63,6 @@ class _RawConnection(pymysql.Connection):
 
     def _create_ssl_ctx(self, _: object) -> ssl.SSLContext:
         return self._tls
-
-    def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:
-        kind = _described if packet_type is FieldDescriptorPacket else packet_type
-        return super()._read_packet(kind)  # type: ignore[no-untyped-call]
 
 
 class MariadbConnection(ServerConnection):
@@ -83,81 +74,56 @@ class MariadbConnection(ServerConnection):
     (seen on Galera 4 with MariaDB 10.11).
     """
 
+    begin_write = "BEGIN"
+    begin_read = "START TRANSACTION READ ONLY"
+
     def __init__(self, raw: Any, wait_s: float) -> None:
+        super().__init__()
         self._raw = raw
-        self._failed = False
-        self._begun = False
-        self._batch: list[str] = []
-        self._batch_bytes = 0
+        self._batch = bytearray()
         self._max_bytes = 1 << 20
         self._one_by_one = False
         limits = {"innodb_lock_wait_timeout": wait_s, "idle_transaction_timeout": 2 * wait_s}  # then locks are released
-        for statement in (*_SETTINGS, *(f"SET SESSION {name} = {max(int(s), 1)}" for name, s in limits.items())):
-            self.run(statement)
-        max_bytes, in_cluster = cast("tuple[int, int]", self.rows("SELECT @@max_allowed_packet, @@wsrep_on")[0])
-        self._max_bytes, self._one_by_one = max_bytes, bool(in_cluster)
-
-    @property
-    def usable(self) -> bool:
-        return not self._failed and bool(self._raw.open)
-
-    def begin_write(self) -> None:
-        self._begun = True
-        self.run("BEGIN")
-
-    def begin_read(self) -> None:
-        self._begun = True
-        self.run("START TRANSACTION READ ONLY")
+        try:
+            for statement in (*_SETTINGS, *(f"SET SESSION {name} = {max(int(s), 1)}" for name, s in limits.items())):
+                self.run(statement)
+            max_bytes, in_cluster = cast("tuple[int, int]", self.rows("SELECT @@max_allowed_packet, @@wsrep_on")[0])
+        except BaseException:
+            self.close()
+            raise
+        self._max_bytes, self._one_by_one = max_bytes - 1, bool(in_cluster)
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         self.run(sql, values)
-        return self._send()[-1]
-
-    def rows_of_all(self, queries: Sequence[tuple[str, Sequence[Value]]]) -> list[list[Row]]:
-        tables = [table for sql, values in queries for table in self._add(sql, values)]
-        return [*tables, *self._send()][-len(queries) :]
+        return self._send()
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
-        self._add(sql, values)
-
-    def _add(self, sql: str, values: Sequence[Value]) -> list[list[Row]]:
-        """Add a statement to the batch. If the batch is full, send it first, and return the rows of its statements."""
-        size = sum(2 * len(value) if isinstance(value, bytes) else 4_096 for value in values) + len(sql)
-        if size > self._max_bytes:
-            raise Refused("too_large_to_keep")  # escaping may double the size, and a larger packet ends the connection
-        full = self._batch and (self._one_by_one or self._batch_bytes + size > self._max_bytes)
-        sent = self._send() if full else []
         with self._guarded(), self._raw.cursor() as cursor:
-            self._batch.append(cursor.mogrify(_translated(sql), values or None))
-        self._batch_bytes += size
-        return sent
-
-    def commit(self) -> None:
-        self.run("COMMIT")
-        self._send()
-        self._begun = False
+            statement = cursor.mogrify(sql.replace("?", "%s"), values or None).encode(errors="surrogateescape")
+        if len(statement) > self._max_bytes:
+            raise TOO_LARGE()  # a larger packet ends the connection
+        if self._batch and (self._one_by_one or len(self._batch) + len(statement) + 2 > self._max_bytes):
+            self._send()
+        self._batch += (b"; " if self._batch else b"") + statement
 
     def roll_back(self) -> None:
-        self._batch, self._batch_bytes = [], 0
-        if not self._begun or self._failed:
-            return
-        self._begun = False
-        with suppress(ServerConnectionLost, SerializationConflict):
-            self.rows("ROLLBACK")
+        self._batch = bytearray()
+        super().roll_back()
 
     def close(self) -> None:
-        self._failed = True
-        _cut(self._raw)
+        self.usable = False
+        with suppress(pymysql.Error, OSError):
+            # PyMySQL's `close()` would first send a message to the server, which may not respond.
+            self._raw._force_close()  # noqa: SLF001
 
-    def _send(self) -> list[list[Row]]:
-        """Send the statements of the batch and return the rows of each statement."""
-        statements, self._batch, self._batch_bytes = "; ".join(self._batch), [], 0
+    def _send(self) -> list[Row]:
+        """Send the statements of the batch and return the rows of the last one."""
+        statements, self._batch = bytes(self._batch), bytearray()
         with self._guarded(), self._raw.cursor() as cursor:
             cursor.execute(statements)
-            tables = [list(cursor.fetchall())]
             while cursor.nextset():
-                tables.append(list(cursor.fetchall()))
-            return tables
+                pass
+            return list(cursor.fetchall())
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -165,41 +131,54 @@ class MariadbConnection(ServerConnection):
             yield
         except (pymysql.Error, OSError) as error:
             meant = meaning(error)
-            self._failed = self._failed or isinstance(meant, ServerConnectionLost)
+            self.usable = self.usable and not isinstance(meant, ServerConnectionLost)
             raise meant from None
         except BaseException:  # for example an interrupt while reading a reply
-            self._failed = True
+            self.usable = False
             raise
 
 
-class MariadbDialect(Dialect):
-    """Dialect that connects to MariaDB. With several hosts, it connects to the first host that can be reached.
+class MariadbBackend(ServerBackend):
+    """Backend in the MariaDB database at the URL `mariadb://` + `rest`.
 
-    Hosts that could not be reached before are tried last.
+    `rest` is `user:password@host:port,host:port/database`. With several hosts, it connects to the first host that can
+    be reached; hosts that could not be reached before are tried last. If `check` is true, the schema is checked, and
+    the tables are created if the database is empty.
     """
 
     name = "mariadb"
     now_us = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)"
 
-    def __init__(self, hosts: Sequence[tuple[str, int]], login: dict[str, Any], options: ServerOptions) -> None:
-        super().__init__(options)
-        self._hosts = list(hosts)
-        self._login = login
-        self._tls = _tls_context(login)
+    def __init__(self, rest: str, *, clock: Clock = time.time, new_id: NewId = sortable_id, check: bool = True) -> None:
+        address, options, given = split_options(rest)
+        for name in given:
+            if name not in _TLS_OPTIONS:
+                known = ", ".join(("timeout_s", "connections", *_TLS_OPTIONS))
+                raise InvalidInput(f"unknown option {name!r} in the URL; the known options are {known}")
+        login, separator, place = address.rpartition("@")
+        hosts, slash, database = place.partition("/")
+        if not separator or not slash or not database:
+            raise InvalidInput("the URL of a MariaDB database must be mariadb://user:password@host:port/database")
+        user, _, password = login.partition(":")
+        named = {"user": user, "password": password, "database": database}
+        self._login = {name: urllib.parse.unquote(value) for name, value in named.items()} | given
+        self._hosts = [_host(text) for text in hosts.split(",")]
+        self._tls = _tls_context(given)
+        super().__init__(options, clock, new_id, check=check)
 
     def connect(self) -> MariadbConnection:
-        refusal: Exception = ServerConnectionLost("the database server cannot be reached")
-        for host, port in list(self._hosts):
+        hosts = list(self._hosts)
+        while True:
+            host, port = hosts.pop(0)
             try:
                 return self._connect_to(host, port)
-            except ServerConnectionLost as error:
-                refusal = error
-                if len(self._hosts) > 1:
-                    self._hosts = [*(one for one in self._hosts if one != (host, port)), (host, port)]
-        raise refusal
+            except ServerConnectionLost:
+                self._hosts = [*(other for other in self._hosts if other != (host, port)), (host, port)]
+                if not hosts:
+                    raise
 
     def _connect_to(self, host: str, port: int) -> MariadbConnection:
-        answer_s = max(self.timeout_s / 3, 1.0)  # a third of the timeout leaves time for a retry
+        answer_s = self.options.answer_s
         try:
             raw = _RawConnection(
                 self._tls,
@@ -217,21 +196,16 @@ class MariadbDialect(Dialect):
             )
         except (pymysql.Error, OSError) as error:
             raise _unreachable(error) from None
-        try:
-            return MariadbConnection(raw, answer_s * 0.8)
-        except BaseException:
-            _cut(raw)
-            raise
+        return MariadbConnection(raw, answer_s * 0.8)
 
-    @contextmanager
-    def schema_locked(self, connection: ServerConnection) -> Iterator[None]:
-        if connection.rows("SELECT GET_LOCK(?, ?)", (_SCHEMA_LOCK, int(self.timeout_s / 4)))[0][0] != 1:
-            raise SerializationConflict("another process is changing the schema")
-        try:
-            yield
-        finally:  # the lock belongs to the connection, not to the transaction
-            with suppress(ServerConnectionLost):
-                connection.rows("SELECT RELEASE_LOCK(?)", (_SCHEMA_LOCK,))
+
+def _host(text: str) -> tuple[str, int]:
+    name, colon, port = text.rpartition(":")
+    if not colon:
+        return text, DEFAULT_PORT
+    if not port.isdecimal() or not name:
+        raise InvalidInput("each host in the URL must have the form name:port")
+    return name.strip("[]"), int(port)
 
 
 def _tls_context(options: Mapping[str, str]) -> ssl.SSLContext:
@@ -252,86 +226,34 @@ def _tls_context(options: Mapping[str, str]) -> ssl.SSLContext:
     return context
 
 
-def _cut(raw: Any) -> None:
-    """Close the socket. PyMySQL's `close()` would first send a message to the server, which may not respond."""
-    with suppress(pymysql.Error, OSError):
-        raw._force_close()  # noqa: SLF001 - no public equivalent
-
-
-def open_mariadb(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) -> ServerBackend:
-    """Open the backend at the URL `mariadb://` + `rest`, where `rest` is `user:password@host:port,host:port/database`.
-
-    If `check` is true, the schema is checked. If the database is empty, the check creates the tables.
-    """
-    address, options, given = split_options(rest)
-    for name in given:
-        if name not in _TLS_OPTIONS:
-            known = ", ".join(("timeout_s", "connections", *_TLS_OPTIONS))
-            raise InvalidInput(f"unknown option {name!r} in the URL; the known options are {known}")
-    login, separator, place = address.rpartition("@")
-    hosts, slash, database = place.partition("/")
-    if not separator or not slash or not database:
-        raise InvalidInput("the URL of a MariaDB database must be mariadb://user:password@host:port/database")
-    user, _, password = login.partition(":")
-    named = {"user": user, "password": password, "database": database}
-    access = {name: urllib.parse.unquote(value) for name, value in named.items()} | given
-    dialect = MariadbDialect([_host(one) for one in hosts.split(",")], access, options)
-    backend = ServerBackend(dialect, clock=clock, new_id=new_id)
-    if check:
-        backend.check_schema()
-    return backend
-
-
-def _host(text: str) -> tuple[str, int]:
-    name, colon, port = text.rpartition(":")
-    if not colon:
-        return text, DEFAULT_PORT
-    if not port.isdecimal() or not name:
-        raise InvalidInput("each host in the URL must have the form name:port")
-    return name.strip("[]"), int(port)
-
-
-@cache
-def _translated(sql: str) -> str:
-    return sql.replace("?", "%s")
-
-
 def _code(error: BaseException) -> int:
     first = error.args[0] if error.args else 0
     return first if isinstance(first, int) else 0
 
 
 def _unreachable(error: BaseException) -> Exception:
-    """Return the exception of this library that reports a failed attempt to connect.
-
-    The error text of the driver is left out, because it contains names of hosts and users.
-    """
+    """Return the exception that reports a failed attempt to connect, without names of hosts and users."""
     code = _code(error)
     if code in {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1698}:
-        return PermissionDenied("the database server refuses this user or password; check both in the URL")
-    if code == ER.BAD_DB_ERROR:
-        return InvalidInput("there is no such database on the server; create it first")
-    return unreachable(str(error))
+        return WRONG_LOGIN()
+    return NO_DATABASE() if code == ER.BAD_DB_ERROR else unreachable(str(error))
 
 
-_CHECKREAD, _DISK_FULL, _KILLED, _WSREP_UNREADY = 1020, 1021, 1927, 1047
-_CONFLICTS = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, ER.DUP_ENTRY, _CHECKREAD}
-_FULL = {_DISK_FULL, ER.RECORD_FILE_FULL, 1041}
-_TOO_LARGE = {ER.NET_PACKET_TOO_LARGE, ER.TOO_BIG_ROWSIZE, ER.DATA_TOO_LONG}
-_DENIED = {ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR}
-_NOT_THERE = {ER.NO_SUCH_TABLE, ER.BAD_FIELD_ERROR}
-_LOST = {
-    0,  # PyMySQL's code for a connection that the other side closed
-    CR.CR_SERVER_GONE_ERROR,
-    CR.CR_SERVER_LOST,
-    CR.CR_COMMANDS_OUT_OF_SYNC,
-    ER.SERVER_SHUTDOWN,
-    ER.QUERY_INTERRUPTED,
-    ER.OPTION_PREVENTS_STATEMENT,  # the server runs with --read-only: a replica
-    _KILLED,
-    _WSREP_UNREADY,
-    1158, 1159, 1160, 1161,  # network failure within a packet
-}  # fmt: skip
+_MEANINGS: dict[int, Callable[[], Exception]] = {
+    **dict.fromkeys([ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, ER.DUP_ENTRY], CONFLICT),
+    1020: CONFLICT,  # a row changed since it was read
+    **dict.fromkeys([1021, ER.RECORD_FILE_FULL, 1041], FULL),  # the disk, a table, memory
+    **dict.fromkeys([ER.NET_PACKET_TOO_LARGE, ER.TOO_BIG_ROWSIZE, ER.DATA_TOO_LONG], TOO_LARGE),
+    **dict.fromkeys([ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR], NO_PERMISSION),
+    ER.SPECIFIC_ACCESS_DENIED_ERROR: NO_PERMISSION,
+    **dict.fromkeys([ER.NO_SUCH_TABLE, ER.BAD_FIELD_ERROR], NO_TABLE),
+    0: LOST,  # PyMySQL's code for a connection that the other side closed
+    **dict.fromkeys([CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_COMMANDS_OUT_OF_SYNC], LOST),
+    **dict.fromkeys([ER.SERVER_SHUTDOWN, ER.QUERY_INTERRUPTED, 1927], LOST),  # 1927: killed
+    ER.OPTION_PREVENTS_STATEMENT: LOST,  # the server runs with --read-only: a replica
+    1047: LOST,  # a node that left its cluster
+    **dict.fromkeys([1158, 1159, 1160, 1161], LOST),  # network failure within a packet
+}
 
 
 def meaning(error: BaseException) -> Exception:
@@ -339,17 +261,7 @@ def meaning(error: BaseException) -> Exception:
 
     An error that only a bug can cause is returned unchanged.
     """
-    code = _code(error)
-    kinds: tuple[tuple[set[int], Callable[[], Exception]], ...] = (
-        (_CONFLICTS, lambda: SerializationConflict("a concurrent transaction changed the same rows")),
-        (_FULL, lambda: StoreFull("no space is left on the database server")),
-        (_TOO_LARGE, lambda: Refused("too_large_to_keep")),
-        (_DENIED, lambda: PermissionDenied("the database user lacks a permission that retentive needs")),
-        (_NOT_THERE, lambda: Damaged("a table of the database is missing or damaged")),
-    )
-    for codes, meant in kinds:
-        if code in codes:
-            return meant()
-    if code in _LOST or isinstance(error, (OSError, pymysql.InterfaceError)):
-        return ServerConnectionLost("the connection to the database server was lost")
-    return cast("Exception", error)
+    meant = _MEANINGS.get(_code(error))
+    if meant is None and isinstance(error, (OSError, pymysql.InterfaceError)):
+        return LOST()
+    return cast("Exception", error) if meant is None else meant()

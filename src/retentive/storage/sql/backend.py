@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, Unpack
+from typing import TypeVar, Unpack, cast
 
-from retentive.errors import NotFound
-from retentive.storage.capabilities import Checkable, Discarding, Keep
+from retentive.storage.capabilities import Checkable
 from retentive.storage.contract import (
     DEFAULT_WORKSPACE,
     Actor,
@@ -21,19 +19,17 @@ from retentive.storage.contract import (
     StoreSelection,
     now_us,
 )
+from retentive.storage.findings import Finding
 from retentive.storage.sql import stores
+from retentive.storage.sql.check import examine, rebuild
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import Schema
-from retentive.storage.sql.snapshot import select_head
 from retentive.values.records import to_us
-
-if TYPE_CHECKING:
-    from retentive.storage.findings import Finding
 
 T = TypeVar("T")
 
 
-class SqlBackend(Backend, Checkable, Discarding):
+class SqlBackend(Backend, Checkable):
     """Backend that keeps memory stores in the tables of `schema`.
 
     `lock` is the SQL clause that makes a query lock the rows that it reads, such as ` FOR UPDATE`. It is empty for
@@ -83,10 +79,10 @@ class SqlBackend(Backend, Checkable, Discarding):
         self.transact(partial(self._erase, store_id=store_id, actor=actor), may_use_reserve=True)
 
     def _erase(self, connection: Connection, store_id: str, actor: Actor | None) -> None:
-        with suppress(NotFound):  # the store is already erased
-            number = select_head(connection, store_id, lock=self.lock).no
+        rows = connection.rows(f"SELECT no FROM stores WHERE id = ? AND erased_at IS NULL{self.lock}", (store_id,))
+        for (number,) in rows:
             by = None if actor is None else str(actor)
-            stores.erase_store(connection, number, at=now_us(self.clock), by=by)
+            stores.erase_store(connection, cast("int", number), at=now_us(self.clock), by=by)
 
     def put_side_records(
         self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
@@ -106,23 +102,10 @@ class SqlBackend(Backend, Checkable, Discarding):
         return iter(self.look(select))
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
-        yield from self.look(self._examine)
+        yield from self.look(lambda connection: list(self._examine(connection, quick=quick)))
 
-    def _examine(self, connection: Connection) -> list[Finding]:
-        from retentive.storage.sql.check import examine  # noqa: PLC0415 - rarely needed, and slow to import
-
-        return list(examine(connection, self.schema))
+    def _examine(self, connection: Connection, *, quick: bool) -> Iterator[Finding]:
+        return examine(connection, self.schema, quick=quick)
 
     def repair(self) -> None:
-        from retentive.storage.sql.check import repair_indexes, repair_times  # noqa: PLC0415 - rarely needed
-        from retentive.storage.sql.repair import repair_store  # noqa: PLC0415 - rarely needed
-
-        self.transact(lambda connection: repair_indexes(connection, self.schema))
-        self.transact(repair_times)
-        for store in self.list_stores():
-            self.transact(partial(repair_store, store_id=store.id, lock=self.lock))
-
-    def discard(self, finding: Finding, keep: Keep) -> None:
-        from retentive.storage.sql.discard import discard  # noqa: PLC0415 - rarely needed
-
-        self.transact(partial(discard, finding=finding, keep=keep, lock=self.lock), may_use_reserve=True)
+        self.transact(lambda connection: rebuild(connection, self.schema))

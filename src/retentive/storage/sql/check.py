@@ -1,37 +1,48 @@
-"""Checks of a SQL database: schema, indexes, rows that belong to no store, and texts that belong to no version."""
+"""Checks of a SQL database, and the rebuilding of what follows from the versions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import cast
 
 from retentive.errors import Damaged, UnknownSchema
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.schema import NOT_NUMBERING, TABLES_OF_STORES, ForeignSchema, Schema
-from retentive.values.records import HIGHEST_COUNTER, time_in_id, to_us
+from retentive.storage.sql.schema import SCHEMA, TABLES_OF_STORES, ForeignSchema, Schema
+from retentive.values.paths import visible
 
 _MOST = 1_000  # maximum number of findings of each code
 _LIVING = "SELECT no FROM stores WHERE erased_at IS NULL"
-_ORPHANS = (
-    "FROM versions v WHERE v.text IS NOT NULL AND (v.text_of IS NULL OR v.text_of <> v.id) AND NOT EXISTS"
-    " (SELECT 1 FROM versions r WHERE r.store = v.store AND r.memory = v.memory AND r.text_of = v.id)"
+_IS_NEWEST = (  # the newest version of a memory that exists
+    "v.memory <> '' AND v.operation <> 'deleted' AND v.redacted_at IS NULL AND NOT EXISTS"
+    " (SELECT 1 FROM versions w WHERE w.store = v.store AND w.memory = v.memory AND w.id > v.id)"
 )
-_BEHIND = (
-    f"SELECT s.id FROM stores s WHERE s.erased_at IS NULL AND (s.last_at >= {HIGHEST_COUNTER} OR s.last_at <"
-    " (SELECT v.created_at FROM versions v WHERE v.store = s.no ORDER BY v.id DESC LIMIT 1))"
+_WRONG_ROWS = (
+    "SELECT s.id, m.path FROM memories m JOIN stores s ON s.no = m.store WHERE NOT EXISTS"
+    f" (SELECT 1 FROM versions v WHERE v.store = m.store AND v.id = m.newest AND v.path = m.path AND {_IS_NEWEST})"
 )
-_WITHOUT_TIME = (  # a store with such a creation time can be neither opened nor listed
-    "SELECT no, id FROM stores WHERE erased_at IS NULL AND created_at NOT BETWEEN"
-    f" {to_us(datetime.min.replace(tzinfo=UTC))} AND {to_us(datetime.max.replace(tzinfo=UTC))}"
+_MISSING_ROWS = (
+    f"SELECT s.id, v.path FROM versions v JOIN stores s ON s.no = v.store WHERE s.erased_at IS NULL AND {_IS_NEWEST}"
+    " AND NOT EXISTS (SELECT 1 FROM memories m WHERE m.store = v.store AND m.path = v.path AND m.newest = v.id)"
 )
-_BY_MEMORY = {"versions_by_memory": "CREATE INDEX versions_by_memory ON versions (store, memory, id)"}
+_TEXTS_LEFT = (
+    "SELECT s.id, v.id FROM versions v JOIN stores s ON s.no = v.store WHERE v.text IS NOT NULL"
+    " AND (v.redacted_at IS NOT NULL OR v.text_of IS NOT NULL OR v.operation = 'deleted') AND NOT"
+    " EXISTS (SELECT 1 FROM versions r WHERE r.store = v.store AND r.memory = v.memory AND r.text_of = v.id)"
+)
+_TOTALS = (
+    "SELECT count(*), sum(v.size_bytes) FROM memories m JOIN versions v ON v.store = m.store AND v.id = m.newest"
+    " WHERE m.store = ?"
+)
+_SECONDARY = {
+    "versions_by_memory": "CREATE INDEX versions_by_memory ON versions (store, memory, id)",
+    "versions_by_path": "CREATE INDEX versions_by_path ON versions (store, path, id)",
+}
 _KEY = "ALTER TABLE versions ADD PRIMARY KEY (store, id)"
 _INDEXES = {
-    "sqlite": {"versions_by_id": "CREATE UNIQUE INDEX versions_by_id ON versions (store, id)"} | _BY_MEMORY,
-    "postgresql": {"versions_pkey": _KEY} | _BY_MEMORY,
-    "mariadb": {"PRIMARY": _KEY} | _BY_MEMORY,
+    "sqlite": {"versions_by_id": "CREATE UNIQUE INDEX versions_by_id ON versions (store, id)"} | _SECONDARY,
+    "postgresql": {"versions_pkey": _KEY} | _SECONDARY,
+    "mariadb": {"PRIMARY": _KEY} | _SECONDARY,
 }
 _NAMES = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'versions'",
@@ -42,44 +53,42 @@ _NAMES = {
 }
 
 
-def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
-    """Check the database and yield a finding for each violated rule.
+def examine(connection: Connection, schema: Schema, *, quick: bool = False) -> Iterator[Finding]:
+    """Check the database and yield a finding for each violated rule. With `quick`, rows with texts are not searched.
 
-    The rules concern the schema, the indexes, rows that belong to no store, texts that belong to no version, and times
-    of stores. If the schema is wrong, only this is reported.
+    If the schema is wrong, only this is reported.
     """
     if (wrong := _schema_finding(connection, schema)) is not None:
         yield wrong
         return
     yield from (found("index_missing", None, name) for name in _missing_indexes(connection, schema))
     for table in TABLES_OF_STORES:
-        left = f"FROM {table} WHERE store NOT IN ({_LIVING}){NOT_NUMBERING.get(table, '')}"
+        kept = " AND memory <> ''" if table == "versions" else ""
+        left = f"FROM {table} WHERE store NOT IN ({_LIVING}){kept}"
         for row in connection.rows(f"SELECT store, count(*) {left} GROUP BY store LIMIT {_MOST}"):
-            store, count = cast("tuple[int, int]", row)
-            yield found("rows_left", None, f"{store} ({count} rows of {table})")
-    rows = connection.rows(
-        f"SELECT s.id, v.id {_ORPHANS.replace('FROM versions v', 'FROM versions v JOIN stores s ON s.no = v.store')}"
-        f" LIMIT {_MOST}"
-    )
-    yield from (found("text_left", str(store), str(version)) for store, version in rows)
-    yield from (found("revision_wrong", str(row[0]), "its time") for row in connection.rows(_BEHIND))
-    yield from (found("time_wrong", str(row[1]), "the memory store itself") for row in connection.rows(_WITHOUT_TIME))
+            yield found("rows_left", None, f"{row[0]!s} ({row[1]!s} rows of {table})")
+    for sql in (_WRONG_ROWS, _MISSING_ROWS):
+        rows = connection.rows(f"{sql} LIMIT {_MOST}")
+        yield from (found("index_wrong", str(store_id), visible(str(path))) for store_id, path in rows)
+    if not quick:
+        rows = connection.rows(f"{_TEXTS_LEFT} LIMIT {_MOST}")
+        yield from (found("text_left", str(store_id), str(version_id)) for store_id, version_id in rows)
 
 
 def _schema_finding(connection: Connection, schema: Schema) -> Finding | None:
     try:
         if schema.is_current(connection):
             return None
-        done = schema.version(connection)
+        version = schema.version(connection)
     except ForeignSchema:
         return found("schema_foreign")
     except UnknownSchema:
         return found("schema_new")
     except Damaged as error:
         return found("unreadable", None, str(error))
-    if not done:
+    if not version:
         return found("unreadable", None, "the database is empty; everything in it was lost")
-    return found("schema_old", None, f"{done} of {schema.newest}")
+    return found("schema_old", None, f"{version} of {SCHEMA}")
 
 
 def _missing_indexes(connection: Connection, schema: Schema) -> list[str]:
@@ -87,16 +96,22 @@ def _missing_indexes(connection: Connection, schema: Schema) -> list[str]:
     return [name for name in _INDEXES[schema.dialect] if name not in there]
 
 
-def repair_times(connection: Connection) -> None:
-    """Repair unreadable creation times of stores: use the time in the id of the store. The caller commits."""
-    for number, store_id in connection.rows(_WITHOUT_TIME):
-        at = time_in_id(str(store_id))
-        if at is not None and at < HIGHEST_COUNTER:
-            connection.run("UPDATE stores SET created_at = ? WHERE no = ?", (at, number))
+def rebuild(connection: Connection, schema: Schema) -> None:
+    """Rebuild missing indexes, the table of memories and the totals of each store. The caller commits.
 
-
-def repair_indexes(connection: Connection, schema: Schema) -> None:
-    """Create missing indexes. Creates none if two versions of a store have the same id. The caller commits."""
-    for name in _missing_indexes(connection, schema):
-        if not connection.rows("SELECT 1 FROM versions GROUP BY store, id HAVING count(*) > 1 LIMIT 1"):
+    No index is created if two versions of a store have the same id.
+    """
+    missing = _missing_indexes(connection, schema)
+    if missing and not connection.rows("SELECT 1 FROM versions GROUP BY store, id HAVING count(*) > 1 LIMIT 1"):
+        for name in missing:
             connection.run(_INDEXES[schema.dialect][name])
+    connection.run("DELETE FROM memories")
+    connection.run(
+        "INSERT INTO memories (store, path, newest) SELECT v.store, v.path, max(v.id) FROM versions v"
+        f" WHERE v.store IN ({_LIVING}) AND {_IS_NEWEST} GROUP BY v.store, v.path"
+    )
+    for (number,) in connection.rows(_LIVING):
+        newest = connection.rows("SELECT max(id) FROM versions WHERE store = ?", (number,))[0][0]
+        memories, total = cast("tuple[int, int | None]", connection.rows(_TOTALS, (number,))[0])
+        sql = "UPDATE versions SET memories = ?, total_bytes = ? WHERE store = ? AND id = ?"
+        connection.run(sql, (memories, int(total or 0), number, newest))

@@ -1,24 +1,53 @@
-"""Database schema: reads its version, checks the tables and upgrades them."""
+"""Database schema: creates the tables, and refuses databases of other applications and of newer versions.
+
+The tables are in `schema.sql`. A word in braces, such as `{int}`, is replaced by the word of the SQL dialect. A line
+with the comment `only sqlite` is used for SQLite only, and a line with the comment `except sqlite` for the others.
+"""
 
 from __future__ import annotations
 
+import re
+from pkgutil import get_data
+
 from retentive.errors import Damaged, UnknownSchema
-from retentive.storage.sql import migrations
 from retentive.storage.sql.connection import Connection
 
+SCHEMA = 1  # grows with each change of the tables
 TABLES_OF_STORES = ("memories", "versions", "records")
-NOT_NUMBERING = {"versions": " AND (store <> 0 OR id <> 'numbering')"}
-"""SQL clauses, by table, that exclude rows that belong to no store but are needed (`files/numbering.py`)."""
 TABLES = frozenset({"stores", *TABLES_OF_STORES})
 _VERSION_TABLE = "retentive_schema"
 _TABLE_NAMES = {
     "postgresql": "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()",
     "mariadb": "SELECT CAST(table_name AS BINARY) FROM information_schema.tables WHERE table_schema = DATABASE()",
 }
+_MARKED = re.compile(r"-- (only|except) (\w+)")
+_TEXT = 'TEXT COLLATE "C"'
+_INNODB = "ENGINE = InnoDB ROW_FORMAT = DYNAMIC"
+_WORDS = {
+    "sqlite": {
+        "int": "INTEGER", "row_number": "INTEGER PRIMARY KEY", "id": "TEXT", "word": "TEXT", "name": "TEXT",
+        "text": "TEXT", "bytes": "BLOB", "if_new": "", "of_stores": "", "by_path": "WITHOUT ROWID", "end": "",
+    },
+    "postgresql": {
+        "int": "BIGINT", "row_number": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "id": _TEXT, "word": _TEXT,
+        "name": _TEXT, "text": "TEXT", "bytes": "BYTEA", "if_new": "", "by_path": "", "end": "",
+        "of_stores": "WITH (fillfactor = 50)",  # free space in each page, because every write updates a row
+    },
+    # VARBINARY compares as bytes, without padding. A path of 1,034 bytes fits into an index key; as utf8mb4, the key
+    # would need four times as many bytes. IF NOT EXISTS: MariaDB commits at every CREATE, so an interrupted creation
+    # is repeated.
+    "mariadb": {
+        "int": "BIGINT", "row_number": "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY", "id": "VARBINARY(64)",
+        "word": "VARBINARY(200)", "name": "VARBINARY(1100)", "bytes": "LONGBLOB",
+        "text": "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        "if_new": "IF NOT EXISTS ", "of_stores": _INNODB, "by_path": _INNODB, "end": _INNODB,
+    },
+}  # fmt: skip
+_BY_STORE = {"postgresql": "PARTITION BY HASH (store)", "mariadb": "PARTITION BY HASH (store) PARTITIONS {}"}
 
 
 class OlderSchema(UnknownSchema):
-    """The database has an older schema and must be migrated before it can be used."""
+    """The database has an older schema."""
 
 
 class ForeignSchema(UnknownSchema):
@@ -40,16 +69,11 @@ def refuse_newer(version: int, newest: int) -> None:
 class Schema:
     """Schema of the databases of one SQL dialect.
 
-    PostgreSQL and MariaDB have a table with one row for each migration that was applied.
+    PostgreSQL and MariaDB have a table with the number of the schema.
     """
 
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
-
-    @property
-    def newest(self) -> int:
-        """Highest schema version that this version of retentive supports."""
-        return migrations.NEWEST
 
     def version(self, connection: Connection) -> int:
         """Return the schema version of a database. It is 0 for an empty database.
@@ -57,40 +81,35 @@ class Schema:
         Raises `ForeignSchema` if the tables belong to another application, and `Damaged` if tables are missing.
         """
         tables = self._tables(connection)
-        done = self._version(connection, tables)
+        version = self._version(connection, tables)
         # Another process may be creating the tables. If the version says that they exist, list the tables again.
-        if done and not tables >= TABLES and (missing := TABLES - self._tables(connection)):
+        if version and not tables >= TABLES and (missing := TABLES - self._tables(connection)):
             raise Damaged(f"tables of the database are missing: {', '.join(sorted(missing))}")
-        return done
+        return version
 
     def is_current(self, connection: Connection) -> bool:
-        """Return True if the schema is current, and False if it is older.
+        """Return True if the tables exist, and False if the database is empty or older.
 
         Raises `UnknownSchema` if the schema is newer or belongs to another application.
         """
-        done = self.version(connection)
-        refuse_newer(done, self.newest)
-        return done == self.newest
+        version = self.version(connection)
+        refuse_newer(version, SCHEMA)
+        return version == SCHEMA
 
-    def upgrade(self, connection: Connection, at: int, *, partitions: int = 0) -> list[int]:
-        """Upgrade the schema, and return the number of each applied migration. The caller holds a lock and commits.
+    def create(self, connection: Connection, at: int, *, partitions: int = 0) -> None:
+        """Create the tables if the database is empty. The caller holds a lock and commits.
 
-        `at` is the current time in microseconds. If the upgrade creates the tables, each table except `stores` is split
-        into `partitions` parts, by the hash of the store number. 0 means no partitions.
+        `at` is the current time in microseconds. Each table except `stores` is split into `partitions` parts, by the
+        hash of the store number. 0 means no partitions. Raises `OlderSchema` if there are tables of an older schema.
         """
-        done = self.version(connection)
-        refuse_newer(done, self.newest)
+        if self.is_current(connection):  # another process created the tables
+            return
+        if self.version(connection):
+            raise OlderSchema("the tables of the database have an older schema, which this version does not support")
         self._prepare(connection)
-        applied: list[int] = []
-        for number, script in migrations.migrations(self.dialect):
-            if number > done:
-                for statement in migrations.statements(script, self.dialect, partitions):
-                    connection.run(statement)
-                self._record(connection, number, at)
-                applied.append(number)
-        return applied
-
-    # -- where the version is kept ---------------------------------------------------------------------------
+        for statement in statements(self.dialect, partitions):
+            connection.run(statement)
+        self._record(connection, at)
 
     def _tables(self, connection: Connection) -> set[str]:
         return {str(row[0]) for row in connection.rows(_TABLE_NAMES[self.dialect])}
@@ -105,5 +124,22 @@ class Schema:
     def _prepare(self, connection: Connection) -> None:
         connection.run(f"CREATE TABLE IF NOT EXISTS {_VERSION_TABLE} (number INTEGER PRIMARY KEY, applied_at BIGINT)")
 
-    def _record(self, connection: Connection, number: int, at: int) -> None:
-        connection.run(f"INSERT INTO {_VERSION_TABLE} (number, applied_at) VALUES (?, ?)", (number, at))
+    def _record(self, connection: Connection, at: int) -> None:
+        connection.run(f"INSERT INTO {_VERSION_TABLE} (number, applied_at) VALUES (?, ?)", (SCHEMA, at))
+
+
+def statements(dialect: str, partitions: int = 0) -> list[str]:
+    """Return the statements that create the tables. `partitions` is the number of partitions of each table."""
+    script = get_data(__package__, "schema.sql") or b""
+    marked = [(line, _MARKED.search(line)) for line in script.decode().splitlines()]
+    lines = [line for line, mark in marked if mark is None or (mark[1] == "only") == (mark[2] == dialect)]
+    by_store = _BY_STORE[dialect].format(partitions) if partitions else ""
+    text = "\n".join(line.split("--", 1)[0] for line in lines).format(**_WORDS[dialect], by_store=by_store)
+    created = [statement.strip() for statement in text.split(";") if statement.strip()]
+    if not (partitions and dialect == "postgresql"):
+        return created
+    return created + [
+        f"CREATE TABLE {table}_{number} PARTITION OF {table} FOR VALUES WITH (MODULUS {partitions}, REMAINDER {number})"
+        for table in TABLES_OF_STORES
+        for number in range(partitions)
+    ]

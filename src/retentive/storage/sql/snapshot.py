@@ -1,4 +1,4 @@
-"""Snapshot of a memory store in a SQL database.
+"""Snapshot of a memory store in a SQL database. All three databases run the same statements.
 
 The statements are plain SQL. With an object-relational mapper, an edit took twice as long (0.40-0.58 ms instead of
 0.20 ms), and a view four times as long.
@@ -6,105 +6,128 @@ The statements are plain SQL. With an object-relational mapper, an edit took twi
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import cast
+from itertools import islice
+from typing import TypeAlias, cast
 
-from retentive.errors import Damaged, NotFound
+from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.storage.contract import (
+    Actor,
     Entry,
     Memory,
+    Operation,
     Snapshot,
+    State,
     Usage,
     Version,
+    to_datetime,
     verified,
     verify_version,
 )
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Row, Value
-from retentive.storage.sql.versions import SAME_REVISION, VERSION, to_version
-from retentive.values.paths import ancestors, visible
-from retentive.values.records import EPOCH
+from retentive.values.one_level import one_level as one_level_of
+from retentive.values.one_level import path_after
+from retentive.values.paths import ancestors
+from retentive.values.records import time_in_id
 
-_EXACT_US = 4_000_000_000 * 1_000_000  # below this time (year 2096), a float of seconds is exact to 1 us
-_from_seconds = datetime.fromtimestamp  # takes half the time of adding a timedelta to 1970
-_MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal, m.provenance"
-# A subquery instead of a join: with outdated statistics, a planner might scan all stored texts.
-_TEXT = "(SELECT v.text FROM versions v WHERE v.store = m.store AND v.id = m.text_of)"
-_HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settings, s.properties"
-_HEAD_COLUMNS = 8
-_ENTRY_COLUMNS = _HEAD_COLUMNS + 4  # followed by the columns of the memory
+SqlQuery: TypeAlias = "tuple[str, Sequence[Value]]"
+_VERSION = (
+    "v.id, v.memory, v.operation, v.path, v.size_bytes, v.sha256, v.actor, v.created_at, v.revision, v.seal,"
+    " v.redacted_at, v.redacted_by, v.provenance"
+)
+# A subquery instead of a join: with outdated statistics, a planner might scan all stored texts. The row of a redacted
+# version may have the text of a later version.
+_TEXT = (
+    "CASE WHEN v.redacted_at IS NOT NULL THEN NULL WHEN v.text_of IS NULL THEN v.text"
+    " ELSE (SELECT t.text FROM versions t WHERE t.store = v.store AND t.id = v.text_of) END"
+)
+_NEWEST = "v.store = m.store AND v.id = m.newest"
+_HEAD = "s.no, s.seal, s.settings, s.properties, n.id, n.created_at, n.revision, n.memories, n.total_bytes, s.token"
+_REVISION = "(SELECT revision FROM versions WHERE store = ? AND id = ?)"
+_SAME_REVISION = (
+    f" AND v.revision = {_REVISION}"
+    # Versions of one revision are adjacent in the order of ids, so the bounds are the neighbouring revisions.
+    f" AND v.id > COALESCE((SELECT max(id) FROM versions WHERE store = ? AND id < ? AND revision < {_REVISION}), '')"
+    f" AND v.id < COALESCE((SELECT min(id) FROM versions WHERE store = ? AND id > ? AND revision > {_REVISION}), '~')"
+)
+_PATHS = 256  # maximum number of paths that one statement of `list_at` visits
+_LIST_AT = (  # goes from path to path through the index of paths, so the number of versions of a path does not matter
+    "WITH RECURSIVE p(path, number) AS ("
+    " SELECT (SELECT min(path) FROM versions WHERE store = ? AND path >= ? AND path < ?), 1 UNION ALL"
+    " SELECT (SELECT min(n.path) FROM versions n WHERE n.store = ? AND n.path > p.path AND n.path < ?), p.number + 1"
+    " FROM p WHERE p.path IS NOT NULL AND p.number < ?)"
+    f" SELECT p.path, {_VERSION} FROM p LEFT JOIN versions v ON v.store = ? AND v.id ="
+    " (SELECT max(x.id) FROM versions x WHERE x.store = ? AND x.path = p.path AND x.id < ?)"
+    " AND v.operation <> 'deleted' AND NOT EXISTS (SELECT 1 FROM versions w WHERE w.store = v.store"
+    " AND w.memory = v.memory AND w.id > v.id AND w.id < ?) WHERE p.path IS NOT NULL ORDER BY p.path"
+)
 
 
 @dataclass(slots=True)
 class StoreHead:
-    """Row of a memory store in the table of stores, with its counters, settings and properties.
-
-    Every write updates this row. If the database has row locks, every write locks this row first.
-    """
+    """Row of a memory store, with revision and totals of its newest version. `newest` is the id of this version."""
 
     no: int
-    revision: int
-    memories: int
-    size_bytes: int
-    last_at: int
     seal: str | None
     settings: str | None
     properties: str | None
+    newest: str
+    last_at: int
+    revision: int
+    memories: int
+    size_bytes: int
+    token: str | None
 
 
-def select_head(connection: Connection, store_id: str, *, lock: str = "") -> StoreHead:
-    """Read the row of a store. `lock` is the SQL clause that locks the row. Raises `NotFound`."""
-    found = connection.rows(f"SELECT {_HEAD} FROM stores s WHERE id = ? AND erased_at IS NULL{lock}", (store_id,))
-    if not found:
+def head_query(store_id: str) -> SqlQuery:
+    """Return the query for the head of a store. `head_of` decodes its rows."""
+    return f"SELECT {_HEAD} {stores.OF_STORE} WHERE s.id = ? AND s.erased_at IS NULL", (store_id,)
+
+
+def head_of(rows: Sequence[Row], store_id: str) -> StoreHead:
+    """Return the head of a store from the rows of `head_query`. Raises `NotFound`."""
+    if not rows:
         raise stores.no_store(store_id)
-    return _head(found[0])
+    no, seal, settings, properties, newest, *counters, token = rows[0]
+    texts = cast("tuple[str | None, str | None, str | None]", (seal, settings, properties))
+    at, revision, memories, size_bytes = (cast("int", counter or 0) for counter in counters)
+    return StoreHead(
+        cast("int", no), *texts, str(newest or ""), at, revision, memories, size_bytes, cast("str | None", token)
+    )
 
 
-def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[StoreHead, Entry]:
-    """Read the row of a store and the entry at a path. One statement reads both, to save a round trip.
+def select_head(connection: Connection, store_id: str) -> StoreHead:
+    """Read the head of a store. Raises `NotFound`."""
+    return head_of(connection.rows(*head_query(store_id)), store_id)
 
-    Raises `NotFound` if there is no such store, and `Damaged` if the text is damaged.
+
+def lock_query(store_id: str) -> SqlQuery:
+    """Return the query that locks the row of a store in a database with row locks.
+
+    The head must be read by a later statement: PostgreSQL reads a row in the state that it has after the wait for its
+    lock, but the other tables in the state before the wait.
     """
-    head, entry, _ = marked_entry_with_head(connection, store_id, path)
-    if entry.memory is not None:
-        verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
-    return head, entry
+    return "SELECT no FROM stores WHERE id = ? AND erased_at IS NULL FOR UPDATE", (store_id,)
 
 
-def marked_entry_with_head(connection: Connection, store: str | int, path: str) -> tuple[StoreHead, Entry, str | None]:
-    """Do the same as `entry_with_head`, but do not verify the bytes. Also return the file mark of the memory.
-
-    The file mark identifies the state of the memory's file in a directory. A text of another type counts as missing.
-    `store` is the id of the store or its number in the tables.
-    """
+def entry_query(store_id: str, path: str) -> SqlQuery:
+    """Return the query for the entry at a path. `entry_of` decodes its rows."""
     above = ancestors(path)
-    sql = _entry_sql(len(above), "id" if isinstance(store, str) else "no")
-    found = connection.rows(sql, (path + "/", path + "0", *above, path, store))
-    if not found:
-        raise stores.no_store(str(store))
-    row = found[0]
-    head = _head(row[:_HEAD_COLUMNS])
-    lower, upper, data, mark = row[_HEAD_COLUMNS:_ENTRY_COLUMNS]
-    if row[_ENTRY_COLUMNS] is None:
-        return head, Entry(above=cast("str | None", upper), below=lower is not None), None
-    text = data if isinstance(data, bytes) else None
-    return head, Entry(_memory(row[_ENTRY_COLUMNS:]), text), cast("str | None", mark)
+    return _entry_sql(len(above)), (path + "/", path + "0", *above, path, store_id)
 
 
 @cache
-def _entry_sql(above: int, key: str) -> str:
-    """Return the statement of `marked_entry_with_head`. `above` is the number of directories above the path."""
+def _entry_sql(above: int) -> str:
     upper = f"(SELECT a.path FROM memories a WHERE a.store = s.no AND a.path IN ({', '.join('?' * above)}) LIMIT 1)"
     return (
-        f"SELECT {_HEAD}, CASE WHEN m.id IS NULL THEN"
+        "SELECT CASE WHEN m.path IS NULL THEN"
         " (SELECT b.path FROM memories b WHERE b.store = s.no AND b.path > ? AND b.path < ? LIMIT 1) END,"
-        f" {upper if above else 'NULL'}, v.text, m.mark, {_MEMORY}"
+        f" {upper if above else 'NULL'}, m.path, {_TEXT}, {_VERSION}"
         " FROM stores s LEFT JOIN memories m ON m.store = s.no AND m.path = ?"
-        " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of"
-        f" WHERE s.{key} = ? AND s.erased_at IS NULL"
+        f" LEFT JOIN versions v ON {_NEWEST} WHERE s.id = ? AND s.erased_at IS NULL"
     )
 
 
@@ -118,11 +141,10 @@ class SqlSnapshot(Snapshot):
         self.connection = connection
         self.store_id = store_id
         self._head = head
-        self._ahead: tuple[str, Entry, str | None] | None = None
 
     @property
     def head(self) -> StoreHead:
-        """Row of the store in the table of stores, read when it is first used. Raises `NotFound`."""
+        """Row of the store with its counters, read when it is first used. Raises `NotFound`."""
         if self._head is None:
             self._head = select_head(self.connection, self.store_id)
         return self._head
@@ -133,116 +155,82 @@ class SqlSnapshot(Snapshot):
         return self.head.no
 
     @property
-    def revision(self) -> int:
-        return self.head.revision
-
-    @property
-    def seal(self) -> str | None:
-        return self.head.seal
-
-    @property
-    def settings(self) -> str | None:
-        return self.head.settings
-
-    @property
-    def properties(self) -> str | None:
-        return self.head.properties
-
-    @property
-    def listing_key(self) -> Hashable:
+    def state(self) -> State:
         head = self.head
-        # A database that was restored from a backup may repeat the revision, and if the clock went back, the time too.
-        return head.no, head.revision, head.last_at, head.memories, head.size_bytes
-
-    def usage(self) -> Usage:
-        return Usage(self.head.memories, self.head.size_bytes)
-
-    def expect(self, path: str) -> None:
-        if self._head is None:
-            self._head, entry, mark = marked_entry_with_head(self.connection, self.store_id, path)
-            self._ahead = path, entry, mark
+        return State(head.revision, head.settings, head.seal, head.properties, Usage(head.memories, head.size_bytes))
 
     def get(self, path: str) -> Entry:
-        entry, _ = self.get_marked(path)
+        entry = self.get_unverified(path)
         if entry.memory is not None:
             verified(entry.data, entry.memory.sha256, entry.memory.seal, path)
         return entry
 
-    def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """Return the entry at a path, and the stored mark of its file. Does not verify the bytes of the entry.
+    def get_unverified(self, path: str) -> Entry:
+        """Return the entry at a path, without verifying its bytes. A text of another type counts as missing."""
+        return self.entry_of(self.connection.rows(*entry_query(self.store_id, path)))
 
-        A mark has the inode, size and times of a file. It is None if no mark is stored.
-        """
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[0] == path:
-            return ahead[1:]
-        return marked_entry_with_head(self.connection, self.store, path)[1:]
-
-    def rows_below(self, columns: str, under: str) -> list[Row]:
-        """Return `columns` of all memories strictly below the path `under`, in byte order of their paths."""
-        sql = f"SELECT {columns} FROM memories m WHERE m.store = ? AND m.path > ? AND m.path < ? ORDER BY m.path"
-        return self.connection.rows(sql, (self.store, *below(under)))
-
-    def memories(self, under: str) -> Iterator[Memory]:
-        return map(_memory, self.rows_below(_MEMORY, under))
-
-    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        return iter(cast("list[tuple[str, int]]", self.rows_below("m.path, m.size_bytes", under)))
-
-    def walk(
-        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
-    ) -> Iterator[tuple[Memory, bytes | None]]:
-        low, high = below(under)
-        sql = (
-            f"SELECT {_TEXT if texts else 'NULL'}, {_MEMORY} FROM memories m"
-            " WHERE m.store = ? AND m.path >= ? AND m.path < ? ORDER BY m.path"
-        )
-        found = self.connection.rows(
-            sql + ("" if limit is None else f" LIMIT {limit:d}"), (self.store, max(low, start), high)
-        )
-        memories = ((_memory(fields), cast("bytes | None", data)) for data, *fields in found)
-        if not texts:
-            return memories
-        return ((memory, verified(data, memory.sha256, memory.seal, memory.path)) for memory, data in memories)
-
-    def walk_naming(
-        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
-    ) -> tuple[list[Memory], str | None]:
-        low, high = below(under)
-        bounds = (self.store, max(low, start), high)
-        sql = "SELECT m.path FROM memories m WHERE m.store = ? AND m.path >= ? AND m.path < ? ORDER BY m.path"
-        following = self.connection.rows(f"{sql} LIMIT 1 OFFSET {limit:d}", bounds)
-        end = cast("str", following[0][0]) if following else None
-        named, values = "", list[Value]()
-        if names is not None:
-            values = ["\\", *names]
-            named = f" AND ({' OR '.join(['instr(m.provenance, ?) > 0'] * len(values))})"
-        found = self.connection.rows(
-            f"SELECT {_MEMORY} FROM memories m WHERE m.store = ? AND m.path >= ? AND m.path < ?{named} ORDER BY m.path",
-            (*bounds[:2], high if end is None else end, *values),
-        )
-        return [_memory(row) for row in found], end
-
-    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
-        from retentive.storage.sql.directories import one_level  # noqa: PLC0415 - most processes list no directory
-
-        bounds = below(under)
-        return map(_memory, one_level(self.connection, self.store, _MEMORY, bounds, start=start, limit=limit))
-
-    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        found = self.rows_below(f"{_TEXT}, {_MEMORY}", under)
-        memories = ((_memory(fields), data) for data, *fields in found)
-        return ((memory, verified(data, memory.sha256, memory.seal, memory.path)) for memory, data in memories)
+    def entry_of(self, rows: Sequence[Row]) -> Entry:
+        """Return the entry from the rows of `entry_query`, without verifying its bytes. Raises `NotFound`."""
+        if not rows:
+            raise stores.no_store(self.store_id)
+        below, above, path, data, *fields = rows[0]
+        if path is None:
+            return Entry(above=cast("str | None", above), below=below is not None)
+        return Entry(self._memory(path, fields), data if isinstance(data, bytes) else None)
 
     def find(self, memory_id: str) -> Memory | None:
         if not could_be_id(memory_id):
             return None
-        found = self.connection.rows(
-            f"SELECT {_MEMORY} FROM memories m WHERE m.store = ? AND m.id = ? AND m.path ="
-            " (SELECT path FROM versions WHERE store = ? AND memory = ? ORDER BY id DESC LIMIT 1)",
-            (self.store, memory_id, self.store, memory_id),
+        rows = self.connection.rows(
+            f"SELECT m.path, {_VERSION} FROM versions v JOIN memories m ON m.store = v.store AND m.path = v.path"
+            " AND m.newest = v.id WHERE v.store = ? AND v.id ="
+            " (SELECT max(x.id) FROM versions x WHERE x.store = ? AND x.memory = ?)",
+            (self.store, self.store, memory_id),
         )
-        return _memory(found[0]) if found else None
+        return self._memory(*_split(rows[0])) if rows else None
+
+    def list(
+        self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        if one_level:
+            level = one_level_of(
+                lambda at, size: [memory for memory, _ in self.list(under, start=at, limit=size)],
+                under,
+                start=start,
+                limit=limit,
+            )
+            return ((memory, self.version(memory.version_id)[1] if texts else None) for memory in level)
+        low, high = below(under)
+        rows = self.connection.rows(
+            f"SELECT {_TEXT if texts else 'NULL'}, m.path, {_VERSION} FROM memories m"
+            f" LEFT JOIN versions v ON {_NEWEST} WHERE m.store = ? AND m.path >= ? AND m.path < ? ORDER BY m.path"
+            + ("" if limit is None else f" LIMIT {limit:d}"),
+            (self.store, max(low, start), high),
+        )
+        listed = ((self._memory(path, fields), cast("bytes | None", data)) for data, path, *fields in rows)
+        if not texts:
+            return listed
+        return ((memory, verified(data, memory.sha256, memory.seal, memory.path)) for memory, data in listed)
+
+    def list_at(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version]:
+        if not could_be_id(before):
+            return iter(())
+        if one_level:
+            return one_level_of(
+                lambda at, size: self._walk_at(before, under, at, size), under, start=start, limit=limit
+            )
+        return islice(self._walk_at(before, under, start, limit), limit)
+
+    def _walk_at(self, before: str, under: str, start: str, wanted: int | None) -> Iterator[Version]:
+        store, (low, high) = self.store, below(under)
+        at: str | None = max(low, start)
+        paths = _PATHS if wanted is None else min(max(wanted, 1), _PATHS)
+        while at is not None and wanted != 0:
+            rows = self.connection.rows(_LIST_AT, (store, at, high, store, high, paths, store, store, before, before))
+            yield from (to_version(fields) for _, *fields in rows if fields[0] is not None)
+            at, paths = path_after(str(rows[-1][0])) if len(rows) == paths else None, _PATHS
 
     def versions(
         self,
@@ -257,92 +245,75 @@ class SqlSnapshot(Snapshot):
     ) -> Iterator[Version]:
         if not all(could_be_id(given) for given in (memory_id, revision_of, after, before) if given is not None):
             return iter(())
-        filters = [("memory = ?", memory_id), ("path = ?", path), ("id > ?", after), ("id < ?", before)]
+        filters = [("v.memory = ?", memory_id), ("v.id > ?", after), ("v.id < ?", before)]
+        if path is not None and path.endswith("/"):
+            filters += [("v.path > ?", path), ("v.path < ?", path[:-1] + "0")]
+        else:
+            filters.append(("v.path = ?", path))
         chosen = [(clause, value) for clause, value in filters if value is not None]
         where = "".join(f" AND {clause}" for clause, _ in chosen)
         values: list[Value] = [self.store, *(value for _, value in chosen)]
         if revision_of is not None:
-            where += SAME_REVISION
+            where += _SAME_REVISION
             values += [self.store, revision_of] * 5
-        if limit is not None:
-            values.append(limit)
-        found = self.connection.rows(
-            f"SELECT {VERSION} FROM versions WHERE store = ?{where} ORDER BY id"
-            + ("" if oldest_first else " DESC")
-            + (" LIMIT ?" if limit is not None else ""),
-            values,
+        order = "" if oldest_first else " DESC"
+        limited = "" if limit is None else f" LIMIT {limit:d}"
+        sql = f"SELECT {_VERSION} FROM versions v WHERE v.store = ? AND v.memory <> ''{where} ORDER BY v.id{order}"
+        return map(to_version, self.connection.rows(sql + limited, values))
+
+    def version(self, version_id: str) -> tuple[Version, bytes | None]:
+        rows = could_be_id(version_id) and self.connection.rows(
+            f"SELECT {_TEXT}, {_VERSION} FROM versions v WHERE v.store = ? AND v.id = ? AND v.memory <> ''",
+            (self.store, version_id),
         )
-        return map(to_version, found)
+        if not rows:
+            raise NotFound(f"there is no version {version_id}")
+        data, *fields = rows[0]
+        return verify_version(to_version(fields), cast("bytes | None", data))
 
-    def scan(
-        self,
-        most: int,
-        *,
-        path: str | None = None,
-        actor: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        oldest_first: bool = False,
-    ) -> tuple[list[Version], str | None]:
-        if not all(could_be_id(given) for given in (after, before) if given is not None):
-            return [], None
-        bounds = [(clause, value) for clause, value in (("id > ?", after), ("id < ?", before)) if value is not None]
-        where = "store = ?" + "".join(f" AND {clause}" for clause, _ in bounds)
-        values: list[Value] = [self.store, *(value for _, value in bounds)]
-        order = " ORDER BY id" + ("" if oldest_first else " DESC")
-        ends = self.connection.rows(f"SELECT id FROM versions WHERE {where}{order} LIMIT 1 OFFSET {most - 1:d}", values)
-        end = cast("str", ends[0][0]) if ends else None
-        if end is not None:
-            where, values = f"{where} AND id {'<=' if oldest_first else '>='} ?", [*values, end]
-        if path is not None:
-            where, values = f"{where} AND (path = ? OR (path > ? AND path < ?))", [*values, path, *below(path)]
-        if actor is not None:
-            where, values = f"{where} AND actor = ?", [*values, actor]
-        found = self.connection.rows(f"SELECT {VERSION} FROM versions WHERE {where}{order}", values)
-        return list(map(to_version, found)), end
-
-    def as_of(self, before: str) -> Iterator[Version]:
-        if not could_be_id(before):
-            return iter(())
-        found = self.connection.rows(
-            f"SELECT {VERSION} FROM versions WHERE store = ? AND operation <> 'deleted' AND id IN"
-            " (SELECT max(id) FROM versions WHERE store = ? AND id < ? GROUP BY memory)",
-            (self.store, self.store, before),
-        )
-        return map(to_version, found)
-
-    def earlier(
-        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
-    ) -> Iterator[Version] | None:
-        if not could_be_id(before):
-            return iter(())
-        from retentive.storage.sql.directories import EarlierDirectory  # noqa: PLC0415 - rarely needed
-
-        directory = EarlierDirectory(self.connection, self.store, VERSION, below(under), before)
-        found = directory.rows(self.store_id, start=start, limit=limit, is_level=one_level)
-        return None if found is None else map(to_version, found)
+    def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
+        return iter(stores.select_records(self.connection, self.store, kind, after=after, limit=limit))
 
     def get_record(self, kind: str, key: str) -> str | None:
         if not could_be_id(key):
             return None
         sql = "SELECT value FROM records WHERE store = ? AND kind = ? AND name = ?"
-        found = self.connection.rows(sql, (self.store, kind, key))
-        return cast("str", found[0][0]) if found else None
+        rows = self.connection.rows(sql, (self.store, kind, key))
+        return cast("str", rows[0][0]) if rows else None
 
-    def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
-        return iter(stores.select_records(self.connection, self.store, kind, after=after, limit=limit))
+    def _memory(self, path: Value, fields: Sequence[Value]) -> Memory:
+        """Return the memory at a path. `fields` has the columns of its newest version."""
+        if fields[0] is None or fields[3] != path:
+            raise Damaged("the newest version of a memory is missing; run `retentive doctor --repair`")
+        version = to_version(fields)
+        created = time_in_id(version.memory_id)
+        if created is None:  # an id from elsewhere
+            sql = "SELECT min(created_at) FROM versions WHERE store = ? AND memory = ?"
+            created = cast("int", self.connection.rows(sql, (self.store, version.memory_id))[0][0])
+        return Memory.of(version, to_datetime(created))
 
-    def version(self, version_id: str) -> tuple[Version, bytes | None]:
-        columns = ", ".join(f"v.{column}" for column in VERSION.split(", "))
-        found = could_be_id(version_id) and self.connection.rows(
-            f"SELECT t.text, {columns} FROM versions v"
-            " LEFT JOIN versions t ON t.store = v.store AND t.id = v.text_of WHERE v.store = ? AND v.id = ?",
-            (self.store, version_id),
-        )
-        if not found:
-            raise NotFound(f"there is no version {version_id}")
-        data, *fields = found[0]
-        return verify_version(to_version(tuple(fields)), cast("bytes | None", data))
+
+def _split(row: Row) -> tuple[Value, Sequence[Value]]:
+    return row[0], row[1:]
+
+
+def to_version(fields: Sequence[Value]) -> Version:
+    """Return the version of a row. Raises `Damaged` if it cannot be decoded."""
+    id_, memory, operation, path, size, sha256, actor, created, revision, seal, redacted, by, provenance = cast(
+        "tuple[str, str, Operation, str, int | None, str | None, str | None, int, int, bytes | None,"
+        " int | None, str | None, str | None]",
+        tuple(fields),
+    )
+    try:
+        redacted_at = None if redacted is None else to_datetime(redacted)
+        changed = _actor(actor), to_datetime(created), revision, seal, redacted_at, _actor(by), provenance
+    except (Damaged, AttributeError, InvalidInput):
+        raise Damaged(f"the times or actors of version {id_} cannot be decoded") from None
+    return Version(id_, memory, operation, path, size, sha256, *changed)
+
+
+def _actor(text: str | None) -> Actor | None:
+    return None if text is None else Actor.parse(text)
 
 
 def could_be_id(text: str) -> bool:
@@ -360,21 +331,3 @@ def below(path: str) -> tuple[str, str]:
     wildcards.
     """
     return path + "/", path + "0"
-
-
-def _head(row: Row) -> StoreHead:
-    return StoreHead(*cast("tuple[int, int, int, int, int, str | None, str | None, str | None]", row))
-
-
-def _memory(row: Sequence[Value]) -> Memory:
-    id_, path, size, sha256, version, created, updated, seal, provenance = cast(
-        "tuple[str, str, int, str, str, int, int, bytes | None, str | None]", row
-    )
-    try:
-        if 0 <= created <= updated < _EXACT_US:
-            created_at, updated_at = _from_seconds(created / 1_000_000, UTC), _from_seconds(updated / 1_000_000, UTC)
-        else:
-            created_at, updated_at = EPOCH + timedelta(microseconds=created), EPOCH + timedelta(microseconds=updated)
-    except (OverflowError, TypeError):
-        raise Damaged(f"the times of the memory {visible(path)} cannot be decoded") from None
-    return Memory(id_, path, size, sha256, version, created_at, updated_at, seal, provenance)

@@ -5,47 +5,70 @@ Records and side records are in the same table. Their kinds differ.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from retentive.errors import Damaged, NotFound
 from retentive.storage.contract import DEFAULT_WORKSPACE, NewStore, StoreInfo, StoreSelection, to_datetime
 from retentive.storage.sql.connection import Connection, Row, Value
-from retentive.storage.sql.schema import TABLES_OF_STORES
 from retentive.values.paths import visible
 from retentive.values.properties import damaged_store
 
-_STORE = "id, store_key, name, created_at, memories, size_bytes, seal, erased_at, workspace, properties"
-_BY_KEY = "workspace = ? AND store_key = ?"
+_STORE = (
+    "s.id, s.store_key, s.name, s.created_at, CASE WHEN s.erased_at IS NULL THEN n.memories END, n.total_bytes, s.seal,"
+    " s.erased_at, s.workspace, s.properties"
+)
+OF_STORE = (  # the row of a store, and its newest version with the totals
+    "FROM stores s LEFT JOIN versions n ON n.store = s.no AND n.id ="
+    " (SELECT max(x.id) FROM versions x WHERE x.store = s.no)"
+)
+_BY_KEY = "s.workspace = ? AND s.store_key = ?"
 
 
 def insert_store(connection: Connection, store_id: str, at: int, new: NewStore) -> None:
     """Insert a row for a new memory store. `at` is the time of its creation in microseconds."""
     values = new.get("workspace", DEFAULT_WORKSPACE), new["key"], new["name"], at, new.get("seal")
     connection.run(
-        "INSERT INTO stores (id, workspace, store_key, name, created_at, revision, memories, size_bytes, last_at, seal,"
-        " properties) VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?)",
+        "INSERT INTO stores (id, workspace, store_key, name, created_at, seal, properties)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
         (store_id, *values, new.get("properties")),
     )
 
 
 def erase_store(connection: Connection, number: int, *, at: int, by: str | None) -> None:
     """Remove all data of a store except its id. The caller must have locked the row of the store."""
-    for table in TABLES_OF_STORES:
+    remove_versions(connection, number, "memory <> ''")
+    for table in ("memories", "records"):
         connection.run(f"DELETE FROM {table} WHERE store = ?", (number,))
     connection.run(
-        "UPDATE stores SET store_key = NULL, name = '', memories = 0, size_bytes = 0, seal = NULL, settings = NULL,"
-        " properties = NULL,"
+        "UPDATE stores SET store_key = NULL, name = '', seal = NULL, settings = NULL, properties = NULL,"
         " erased_at = ?, erased_by = ? WHERE no = ?",
         (at, by, number),
     )
+
+
+def remove_versions(connection: Connection, number: int, where: str, values: Sequence[Value] = ()) -> None:
+    """Delete versions of a store. `where` is a condition with the placeholders for `values`.
+
+    The newest version of a store stays, because revision, totals and the next id follow from it. All its other columns
+    are emptied. From then on it belongs to no memory, and is not listed as a version.
+    """
+    newest = connection.rows("SELECT max(id) FROM versions WHERE store = ?", (number,))[0][0]
+    connection.run(
+        "UPDATE versions SET memory = '', operation = '', path = '', size_bytes = NULL, sha256 = NULL, actor = NULL,"
+        " seal = NULL, redacted_at = NULL, redacted_by = NULL, provenance = NULL, text_of = NULL, text = NULL"
+        f" WHERE store = ? AND id = ? AND {where}",
+        (number, newest, *values),
+    )
+    connection.run(f"DELETE FROM versions WHERE store = ? AND id < ? AND {where}", (number, newest, *values))
+    connection.run("DELETE FROM versions WHERE store = ? AND id < ? AND memory = ''", (number, newest))
 
 
 def select_store(connection: Connection, id_or_key: str, workspace: str) -> StoreInfo | None:
     """Return the store with this id. If there is none, return the store that has this key in the workspace, or None."""
     if "\0" in id_or_key or id_or_key.encode(errors="replace").decode() != id_or_key:
         return None  # no database can store a NUL or a lone surrogate
-    by_id = _select(connection, "id = ?", id_or_key) if id_or_key.startswith("memstore_") else None
+    by_id = _select(connection, "s.id = ?", id_or_key) if id_or_key.startswith("memstore_") else None
     return by_id or _select(connection, _BY_KEY, workspace, id_or_key)
 
 
@@ -57,12 +80,12 @@ def select_store_taking(connection: Connection, store_id: str, new: NewStore) ->
     """
     key, workspace = new["key"], new.get("workspace", DEFAULT_WORKSPACE)
     by_key = None if key is None else _select(connection, _BY_KEY, workspace, key)
-    return by_key or _select(connection, "id = ?", store_id)
+    return by_key or _select(connection, "s.id = ?", store_id)
 
 
 def find_store(connection: Connection, store_id: str) -> StoreInfo:
     """Return the store with this id. Raises `NotFound`."""
-    found = _select(connection, "id = ?", store_id)
+    found = _select(connection, "s.id = ?", store_id)
     if found is None:
         raise no_store(store_id)
     return found
@@ -74,21 +97,21 @@ def select_stores(connection: Connection, chosen: StoreSelection) -> list[StoreI
     A store whose row cannot be read is returned with `StoreInfo.damage`.
     """
     clauses = (
-        ("id > ?", chosen.get("after")),
-        ("id < ?", chosen.get("before")),
-        ("workspace = ?", chosen.get("workspace")),
+        ("s.id > ?", chosen.get("after")),
+        ("s.id < ?", chosen.get("before")),
+        ("s.workspace = ?", chosen.get("workspace")),
     )
-    sql, values = "FROM stores WHERE erased_at IS NULL", list[Value]()
+    sql, values = f"{OF_STORE} WHERE s.erased_at IS NULL", list[Value]()
     for clause, value in clauses:
         if value is not None:
             sql, values = f"{sql} AND {clause}", [*values, value]
-    sql += " ORDER BY id DESC" if chosen.get("newest_first") else " ORDER BY id"
+    sql += " ORDER BY s.id DESC" if chosen.get("newest_first") else " ORDER BY s.id"
     if (limit := chosen.get("limit")) is not None:
         sql, values = sql + " LIMIT ?", [*values, limit]
     try:
         return [_store(row) for row in connection.rows(f"SELECT {_STORE} {sql}", values)]
     except Damaged:
-        return [_readable(connection, cast("int", row[0])) for row in connection.rows(f"SELECT no {sql}", values)]
+        return [_readable(connection, cast("int", row[0])) for row in connection.rows(f"SELECT s.no {sql}", values)]
 
 
 def _readable(connection: Connection, number: int) -> StoreInfo:
@@ -96,7 +119,7 @@ def _readable(connection: Connection, number: int) -> StoreInfo:
     store_id = f"memstore_{number}"
     try:
         store_id = str(connection.rows("SELECT id FROM stores WHERE no = ?", (number,))[0][0])
-        return _store(connection.rows(f"SELECT {_STORE} FROM stores WHERE no = ?", (number,))[0])
+        return _store(connection.rows(f"SELECT {_STORE} {OF_STORE} WHERE s.no = ?", (number,))[0])
     except Damaged as error:
         return damaged_store(visible(store_id), error)
 
@@ -140,23 +163,24 @@ def write_records(connection: Connection, store: int, kind: str, values: Mapping
 
 
 def _select(connection: Connection, clause: str, *values: str) -> StoreInfo | None:
-    found = connection.rows(f"SELECT {_STORE} FROM stores WHERE {clause}", values)
+    found = connection.rows(f"SELECT {_STORE} {OF_STORE} WHERE {clause}", values)
     return _store(found[0]) if found else None
 
 
 def _store(row: Row) -> StoreInfo:
     """Return the store in a row. SQLite returns values of any type, and a damaged text with lone surrogates."""
-    id_, key, name, created, memories, size, seal, erased, workspace, properties = cast(
-        "tuple[str, str | None, str, int, int, int, str | None, int | None, str, str | None]", row
+    id_, key, name, created, memories, total_bytes, seal, erased, workspace, properties = cast(
+        "tuple[str, str | None, str, int, int | None, int | None, str | None, int | None, str, str | None]", row
     )
     optional = [value for value in (key, seal, properties) if value is not None]
     try:
         for text in (id_, name, workspace, *optional):
             text.encode()
         created_at, erased_at = to_datetime(created), None if erased is None else to_datetime(erased)
-        counts = memories + size
+        count, size = (memories or 0, total_bytes or 0) if memories else (0, 0)
+        readable = isinstance(count + size, int)
     except (Damaged, AttributeError, TypeError, UnicodeEncodeError):
-        counts = None
-    if not isinstance(counts, int) or not all(isinstance(text, str) for text in (id_, name, workspace, *optional)):
+        readable = False
+    if not readable or not all(isinstance(text, str) for text in (id_, name, workspace, *optional)):
         raise Damaged(f"the row of memory store {visible(str(id_))} cannot be read")
-    return StoreInfo(id_, key, name, created_at, memories, size, seal, erased_at, workspace, properties)
+    return StoreInfo(id_, key, name, created_at, count, size, seal, erased_at, workspace, properties)

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
 from retentive.errors import Closed, RetentiveError, StoreFull, Unavailable
 from retentive.storage import forking
@@ -25,60 +25,23 @@ from retentive.storage.backoff import LOCK_TIMEOUT_S
 from retentive.storage.capabilities import Purgeable
 from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us, sortable_id
 from retentive.storage.disk import make_directory, make_file, os_error
+from retentive.storage.findings import Finding
 from retentive.storage.lock_file import LockFile, writers_lock
 from retentive.storage.pool import Pool
 from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, marked_entry_with_head, select_head
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.commit import SqliteSharedTransaction, Writer
 from retentive.storage.sqlite.connection import SqliteConnection, connect
-from retentive.storage.sqlite.format import NEW_SUFFIX, SCHEMA, check_format, integrity
+from retentive.storage.sqlite.format import NEW_SUFFIX, SQLITE, check_format, integrity
 from retentive.storage.sqlite.log import check_log
 from retentive.storage.sqlite.space import RESERVE_SUFFIX, Space
-
-if TYPE_CHECKING:
-    from retentive.storage.findings import Finding
 
 T = TypeVar("T")
 SPACE_CHECK_EVERY = 16  # number of commits; if space is low, it is checked after each commit
 PURGE_WAIT_S = 5.0  # maximum wait for readers of the log
-
-
-class Outdated(Exception):
-    """The store was changed between the first two statements of a read, so the read must be repeated."""
-
-
-class ReadSnapshot(SqlSnapshot):
-    """Snapshot that begins a transaction only when it needs one.
-
-    `expect` runs one statement without a transaction. This is enough for most reads. If more statements follow, a
-    transaction begins. It first reads the row of the store again. Every change to memories, history or settings changes
-    this row. If the row is the same, the transaction sees the same state as the first statement. Otherwise `Outdated`
-    is raised.
-    """
-
-    def __init__(self, connection: Connection, store_id: str) -> None:
-        self._reader = connection
-        self._has_begun = False
-        self.store_id = store_id
-        self._head = self._ahead = None
-
-    @property
-    def connection(self) -> Connection:  # type: ignore[override]  # begins the transaction
-        """Connection with an open transaction. The first use begins the transaction."""
-        if not self._has_begun:
-            self._has_begun = True
-            self._reader.run("BEGIN")
-            if self._head is not None and select_head(self._reader, self.store_id) != self._head:
-                raise Outdated
-        return self._reader
-
-    def expect(self, path: str) -> None:
-        if self._head is None and not self._has_begun:
-            self._head, entry, mark = marked_entry_with_head(self._reader, self.store_id, path)
-            self._ahead = path, entry, mark
 
 
 class CommitObserver:
@@ -101,11 +64,8 @@ class CommitObserver:
         """Clean up after a batch of jobs, even if it failed."""
 
     def snapshot(self, connection: Connection, store_id: str) -> Snapshot:
-        """Return a new snapshot of one store. The snapshot may begin a transaction on the connection.
-
-        The caller ends the transaction. Any thread may call this method.
-        """
-        return ReadSnapshot(connection, store_id)
+        """Return a new snapshot of one store. A transaction is open. Any thread may call this method."""
+        return SqlSnapshot(connection, store_id)
 
     def transaction(
         self, connection: Connection, store_id: str, head: StoreHead | None, clock: Clock, new_id: NewId
@@ -140,7 +100,7 @@ class SqliteBackend(SqlBackend, Purgeable):
         new_id: NewId = sortable_id,
         observer: CommitObserver | None = None,
     ) -> None:
-        super().__init__(SCHEMA, clock, new_id)
+        super().__init__(SQLITE, clock, new_id)
         self._observer = observer or CommitObserver()
         self._commits, self._is_space_low = 0, True  # assume low space until the first commit checks it
         self._path = None if path is None else os.path.abspath(path)
@@ -152,8 +112,8 @@ class SqliteBackend(SqlBackend, Purgeable):
             self._lock = writers_lock(self._path + RESERVE_SUFFIX)
         self.renew_after_fork()
         try:
-            if not SCHEMA.is_current(self._writer.connection):
-                self._writer.transact(lambda found: SCHEMA.upgrade(found, now_us(self.clock)))
+            if not SQLITE.is_current(self._writer.connection):
+                self._writer.transact(lambda connection: SQLITE.create(connection, now_us(self.clock)))
             elif self._space is not None:
                 self._space.measure(self._writer.connection)
                 self._space.keep()
@@ -222,8 +182,9 @@ class SqliteBackend(SqlBackend, Purgeable):
         if self._path is not None and _identity(self._path) != self._identity:
             raise Unavailable("the database file was moved, replaced or deleted while it was open")
 
-    def _examine(self, connection: Connection) -> list[Finding]:
-        return [*integrity(connection), *super()._examine(connection)]
+    def _examine(self, connection: Connection, *, quick: bool) -> Iterator[Finding]:
+        yield from integrity(connection, quick=quick)
+        yield from super()._examine(connection, quick=quick)
 
     def purge(self) -> bool:
         if self._path is None:
@@ -235,19 +196,14 @@ class SqliteBackend(SqlBackend, Purgeable):
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         with self.reading() as connection:
-            return self._read(connection, store_id, work)
-
-    def _read(self, connection: SqliteConnection, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        try:
-            snapshot = self._observer.snapshot(connection, store_id)
-            found = work(snapshot)
-            _ = snapshot.revision  # raises `NotFound`, even if the work read nothing
-        except Outdated:  # the repeated read uses the transaction that has begun
-            return work(SqlSnapshot(connection, store_id))
-        else:
-            return found
-        finally:
-            connection.roll_back()
+            connection.run("BEGIN")
+            try:
+                snapshot = self._observer.snapshot(connection, store_id)
+                result = work(snapshot)
+                _ = snapshot.state  # raises `NotFound`, even if the work read nothing
+                return result
+            finally:
+                connection.roll_back()
 
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:

@@ -127,8 +127,7 @@ class SqliteSharedTransaction:
     There are no savepoints, because they would cost about 10 us per job. If a job fails after it has changed something,
     the whole transaction is undone, and each job runs again alone.
 
-    `heads` has the rows of the stores, by store id. All jobs on one store share its row. A changed row is written once,
-    before the commit.
+    `heads` has the heads of the stores, by store id. All jobs on one store share its head.
     """
 
     writer: Writer
@@ -158,7 +157,5 @@ class SqliteSharedTransaction:
 
     def commit(self, ran: Sequence[Ran[SqlTransaction]], changed: Sequence[SqlTransaction]) -> None:
         if changed:
-            for last in {transaction.store_id: transaction for transaction in changed}.values():
-                last.write_head()
             self.before_commit(self.writer, changed)
             self.writer.commit()

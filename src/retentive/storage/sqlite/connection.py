@@ -210,7 +210,7 @@ def _primary_code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 
 
-_NOT_THERE = ("no such table", "no such column", "malformed database schema")
+_NOT_THERE = ("no such table", "no such column", "malformed database schema", "unsupported file format")
 _PASSING = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,

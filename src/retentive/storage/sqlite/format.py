@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from retentive.errors import Damaged
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.schema import ForeignSchema, Schema
+from retentive.storage.sql.schema import SCHEMA, ForeignSchema, Schema
 from retentive.storage.sqlite.connection import READ_TIMEOUT_S, SqliteConnection, connect_to_look
 from retentive.storage.sqlite.log import log_damage
 from retentive.storage.sqlite.space import RESERVE_SUFFIX
@@ -51,11 +51,11 @@ class SqliteSchema(Schema):
     def _prepare(self, connection: Connection) -> None:
         connection.run(f"PRAGMA application_id = {APPLICATION_ID}")
 
-    def _record(self, connection: Connection, number: int, at: int) -> None:
-        connection.run(f"PRAGMA user_version = {number}")
+    def _record(self, connection: Connection, at: int) -> None:
+        connection.run(f"PRAGMA user_version = {SCHEMA}")
 
 
-SCHEMA = SqliteSchema()
+SQLITE = SqliteSchema()
 
 
 def check_format(path: str) -> None:
@@ -74,7 +74,7 @@ def _is_lost(path: str) -> bool:
     """Return whether the file at `path` is empty or has no tables, although nobody is creating it."""
     if _size(path):
         with closing(_connect(path)) as connection:
-            if SCHEMA.is_current(connection) or SCHEMA.version(connection):
+            if SQLITE.is_current(connection) or SQLITE.version(connection):
                 return False
     elif not (os.path.exists(path) and _size(path + RESERVE_SUFFIX)):
         return False
@@ -108,12 +108,18 @@ def log_findings(path: str) -> Iterator[Finding]:
         yield found("log_damaged", None, f"log (intact up to byte {damage.intact_bytes})")
 
 
-def integrity(connection: Connection) -> Iterator[Finding]:
-    """Run SQLite's integrity check of pages, rows and indexes, and yield its findings."""
+def integrity(connection: Connection, *, quick: bool = False) -> Iterator[Finding]:
+    """Run SQLite's integrity check of pages, rows and indexes, and yield its findings.
+
+    With `quick`, rows and indexes are not compared.
+    """
     from retentive.storage.findings import found  # noqa: PLC0415 - rarely needed, and slow to import
 
     try:
-        said = [str(row[0]) for row in connection.rows(f"PRAGMA integrity_check({_MOST_FINDINGS})")]
+        said = [
+            str(row[0])
+            for row in connection.rows(f"PRAGMA {'quick' if quick else 'integrity'}_check({_MOST_FINDINGS})")
+        ]
     except Damaged as error:  # a full disk or a missing permission is no damage
         yield found("file_damaged", None, str(error))
         return

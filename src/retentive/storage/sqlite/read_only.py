@@ -22,10 +22,11 @@ from retentive.storage import forking
 from retentive.storage.contract import Snapshot, Transaction, sortable_id
 from retentive.storage.disk import can_write, has_room, need_readable, os_error
 from retentive.storage.sql.backend import SqlBackend
+from retentive.storage.sql.check import examine
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sqlite.connection import SqliteConnection, connect_to_look
-from retentive.storage.sqlite.format import SCHEMA, check_format, integrity, log_findings
+from retentive.storage.sqlite.format import SQLITE, check_format, integrity, log_findings
 
 if TYPE_CHECKING:
     from retentive.storage.findings import Finding
@@ -43,7 +44,7 @@ class ReadOnlyBackend(SqlBackend):
     """
 
     def __init__(self, path: str) -> None:
-        super().__init__(SCHEMA, time.time, sortable_id)
+        super().__init__(SQLITE, time.time, sortable_id)
         self._path = os.path.abspath(path)
         self._connection: SqliteConnection | None = None
         self._stamp: _Stamp | None = None
@@ -118,12 +119,10 @@ class ReadOnlyBackend(SqlBackend):
         return SqlSnapshot(connection, store_id)
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
-        from retentive.storage.sql.check import examine  # noqa: PLC0415 - slow to import
-
         with self._lock:  # yields each finding at once: if the file is damaged, the next statement may fail
             yield from log_findings(self._path)
-            yield from integrity(self._look_up())
-            yield from examine(self._look_up(), SCHEMA)
+            yield from integrity(self._look_up(), quick=quick)
+            yield from examine(self._look_up(), SQLITE, quick=quick)
 
     def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
         raise StorageReadOnly("the location was opened read-only, because its files cannot be written")

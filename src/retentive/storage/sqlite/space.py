@@ -41,7 +41,7 @@ class Space:
     def measure(self, connection: SqliteConnection) -> None:
         """Adapt the size of the reserve to the number of memories, so that all of them can be deleted."""
         with suppress(RetentiveError):
-            memories = int(connection.rows("SELECT SUM(memories) FROM stores")[0][0] or 0)
+            memories = int(connection.rows("SELECT count(*) FROM memories")[0][0] or 0)
             wanted = min(RESERVE_BYTES + memories * RESERVE_PER_MEMORY_BYTES, MAX_RESERVE_BYTES)
             self.is_reserved = self.is_reserved and wanted <= self._wanted_bytes
             self._wanted_bytes = wanted

@@ -161,6 +161,10 @@ class SnapshotsSuite(SuiteOpening):
         for limit in (0, 1, 4, 100):
             assert store.versions(limit=limit) == every[:limit]
         assert store.versions(revision_of=ids[-1], oldest_first=True) == every[-2:][::-1]
+        store.create({"/memories/d/e": b"5", "/memories/d0": b"6"})
+        store.move("/memories/d/e", "/memories/f")
+        assert [version.path for version in store.versions(path="/memories/d/")] == ["/memories/d/e", C, C]
+        assert store.versions(path=f"{ROOT}/") == store.versions()
         assert store.versions(revision_of=ids[2], path=A) == store.versions(revision_of="memver_nothing") == []
 
     def test_records_are_read_in_pages(self, store: Opened) -> None:

@@ -296,6 +296,49 @@ class VersionsSuite(SuiteOpening):
         store.put(A, b"later")
         assert store.revision() == store.versions()[0].revision > revision
 
+    def test_a_deletion_is_pruned_after_its_texts(self, store: Opened) -> None:
+        """Without its deletion, an earlier version of a memory would look current."""
+        store.create({A: b"one"})
+        store.put(A, b"two")
+        store.delete(A)
+        deleted, second, first = store.versions()
+        prune(store, [deleted.id, second.id])
+        assert store.versions() == [deleted, first]
+        prune(store, [deleted.id, first.id])
+        assert store.versions() == []
+        assert (store.tree(), store.usage(), store.found(first.memory_id)) == ({}, Usage(0, 0), None)
+
+    def test_totals_survive_the_newest_version(self, store: Opened) -> None:
+        """After the newest version is redacted or pruned, usage and revision stay, and the next id is higher."""
+        store.create({A: b"one", B: b"b"})
+        store.delete(B)
+        deleted, second, _ = store.versions()
+        blank(store, [deleted.id])
+        assert (store.usage(), store.revision()) == (Usage(1, 3), 2)
+        prune(store, [deleted.id, second.id])
+        assert len(store.versions()) == 1
+        assert (store.usage(), store.revision()) == (Usage(1, 3), 2)
+        store.put(A, b"two")
+        newest = store.versions()[0]
+        assert newest.id > deleted.id
+        assert (newest.revision, store.usage()) == (3, Usage(1, 3))
+
+    def test_a_redacted_version_takes_its_memory_away(self, backend: Backend, store: Opened) -> None:
+        """An import records it in place of a deletion that was removed. Its time may be that of the next version."""
+        store.create({A: b"1", B: b"2"})
+        store.delete(A)
+        deleted, *first = store.versions()
+        other = Opened(backend, "copy")
+        for version in store.versions(oldest_first=True):
+            other.write(partial(_take_one, version=version, data=store.version_text(version.id)))
+        memory = other.memory(B)
+        gap = replace(deleted, id=deleted.id + "~", memory_id=memory.id, path="", redacted_at=deleted.created_at)
+        gap = replace(gap, seal=None, provenance_text=None)
+        other.write(lambda tx: tx.record([Change(memory, None, origin=gap)], None))
+        assert (other.tree(), other.usage(), other.found(memory.id)) == ({}, Usage(0, 0), None)
+        assert [version.id for version in other.versions()] == [gap.id, deleted.id, *(each.id for each in first)]
+        assert other.versions()[0].redacted_at == gap.redacted_at
+
     def test_needed_versions_are_not_pruned(self, store: Opened) -> None:
         store.create({A: b"one"})
         store.move(A, B)

@@ -1,5 +1,6 @@
--- Memory stores, their present memories, and all versions.
+-- Memory stores, all versions of their memories, and the records of each store.
 -- Times are microseconds since 1970, UTC. Paths and ids compare as bytes.
+-- `schema.py` replaces each word in braces by a word of the SQL dialect.
 
 CREATE TABLE {if_new}stores (
     no          {row_number},
@@ -8,34 +9,17 @@ CREATE TABLE {if_new}stores (
     store_key   {name},
     name        {name} NOT NULL,
     created_at  {int} NOT NULL,
-    revision    {int} NOT NULL,   -- number of commits that changed memories or history
-    memories    {int} NOT NULL,   -- usage, updated with every change
-    size_bytes  {int} NOT NULL,
-    last_at     {int} NOT NULL,   -- time of the newest version; it never goes back
     seal        {text},           -- data of the encryption layer
     settings    {text},           -- JSON of the settings that differ from the defaults
     properties  {text},           -- JSON of name, description, metadata and times; null for the defaults
+    token       {name},           -- newest commits through a database server, to look for a commit whose reply was lost
     erased_at   {int},            -- an erased store has only its id
     erased_by   {name},
     UNIQUE (workspace, store_key)
 ) {of_stores};
 
-CREATE TABLE {if_new}memories (
-    store       {int} NOT NULL,
-    path        {name} NOT NULL,
-    id          {id} NOT NULL,
-    version     {id} NOT NULL,    -- newest version of the memory
-    text_of     {id} NOT NULL,    -- version whose row has the present text (the row of a rename has none)
-    size_bytes  {int} NOT NULL,
-    sha256      {id} NOT NULL,
-    created_at  {int} NOT NULL,
-    updated_at  {int} NOT NULL,
-    seal        {bytes},
-    provenance  {text},           -- provenance of the newest version
-    mark        {word},           -- inode, size and times of the memory's file; null on database servers
-    PRIMARY KEY (store, path)
-) {by_path} {by_store};
-
+-- The truth: everything else about memories follows from their versions. The newest version of a store always stays.
+-- If it is pruned, it has no memory any more, and only its id, revision and totals are left.
 CREATE TABLE {if_new}versions (
     seq         INTEGER PRIMARY KEY,  -- only sqlite; grows with every version of the database
     store       {int} NOT NULL,
@@ -47,17 +31,28 @@ CREATE TABLE {if_new}versions (
     sha256      {id},
     actor       {name},
     created_at  {int} NOT NULL,
-    revision    {int} NOT NULL,
+    revision    {int} NOT NULL,   -- number of the commit, among the commits that added versions
+    memories    {int} NOT NULL,   -- totals of the store after this version
+    total_bytes {int} NOT NULL,
     seal        {bytes},          -- data of the encryption layer
     redacted_at {int},            -- redacted: path, size, hash, seal, provenance and text are removed
     redacted_by {name},
     provenance  {text},           -- JSON of the engine: origin and flags of the change
-    text_of     {id},             -- version whose row has the text; null for a deletion
+    text_of     {id},             -- version whose row has the text, if that is another (after a rename)
     text        {bytes}           -- last column, so that queries of the history do not read texts
     , PRIMARY KEY (store, id)     -- except sqlite
 ) {end} {by_store};
 CREATE UNIQUE INDEX versions_by_id ON versions (store, id);  -- only sqlite
 CREATE INDEX {if_new}versions_by_memory ON versions (store, memory, id);
+CREATE INDEX {if_new}versions_by_path ON versions (store, path, id);
+
+-- Index of the newest version of the memory at each path.
+CREATE TABLE {if_new}memories (
+    store       {int} NOT NULL,
+    path        {name} NOT NULL,
+    newest      {id} NOT NULL,
+    PRIMARY KEY (store, path)
+) {by_path} {by_store};
 
 CREATE TABLE {if_new}records (
     store       {int} NOT NULL,
@@ -67,6 +62,7 @@ CREATE TABLE {if_new}records (
     PRIMARY KEY (store, kind, name)
 ) {by_path} {by_store};
 
--- Number of the newest version that is durable in the files of a directory.
+-- Stamps (inode, size, times) of plain files that contain a version, and the newest version that is durable in files.
+CREATE TABLE files (store INTEGER, path TEXT, version TEXT, stamp TEXT, PRIMARY KEY (store, path)) WITHOUT ROWID;  -- only sqlite
 CREATE TABLE synced (seq INTEGER NOT NULL);  -- only sqlite
 INSERT INTO synced (seq) VALUES (0);         -- only sqlite

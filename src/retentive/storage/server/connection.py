@@ -1,15 +1,16 @@
-"""Interface that each kind of database server implements for the backend: connections, errors and URL options."""
+"""Connections to database servers: their interface, their errors, and the options in URLs."""
 
 from __future__ import annotations
 
 import urllib.parse
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from functools import partial
+from typing import ClassVar
 
-from retentive.errors import InvalidInput, Unavailable
+from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused, StoreFull, Unavailable
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.values.unreachable import why_unreachable
 
@@ -32,37 +33,61 @@ class SerializationConflict(Exception):
     """The transaction conflicted with a concurrent transaction and was rolled back. It can be retried."""
 
 
-class ServerConnection(Connection, Protocol):
-    """Connection to a database server. No transaction is open until `begin_write` or `begin_read` starts one."""
+CONFLICT = partial(SerializationConflict, "a concurrent transaction changed the same rows")
+FULL = partial(StoreFull, "no space is left on the database server")
+TOO_LARGE = partial(Refused, "too_large_to_keep")
+LOST = partial(ServerConnectionLost, "the connection to the database server was lost")
+NO_PERMISSION = partial(PermissionDenied, "the database user lacks a permission that retentive needs")
+WRONG_LOGIN = partial(PermissionDenied, "the database server refuses this user or password; check both in the URL")
+NO_DATABASE = partial(InvalidInput, "there is no such database on the server; create it first")
+NO_TABLE = partial(Damaged, "a table of the database is missing or damaged")
 
-    def begin_write(self) -> None:
-        """Start a write transaction.
 
-        On PostgreSQL, each statement sees everything that was committed before the statement started. On MariaDB, all
-        statements see the state at the time of the first read.
-        """
+class ServerConnection(Connection, ABC):
+    """Connection to a database server, for one thread at a time. No transaction is open until `begin` starts one.
 
-    def begin_read(self) -> None:
-        """Start a read-only transaction. All its statements see the same state."""
+    Statements that `run` runs are sent together with the next query or the commit, or their replies are awaited there.
+    In a write transaction on PostgreSQL, each statement sees everything that was committed before the statement
+    started. On MariaDB, all statements see the state at the time of the first read. In a transaction that only reads,
+    all statements see the same state.
+    """
 
-    def rows_of_all(self, queries: Sequence[tuple[str, Sequence[Value]]]) -> list[list[Row]]:
-        """Run queries in order, in one round trip, and return the rows of each query."""
+    begin_write: ClassVar[str]
+    begin_read: ClassVar[str]
+
+    def __init__(self) -> None:
+        self.usable = True  # False after a failure that ended the connection
+        self._begun = False
+
+    @abstractmethod
+    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]: ...
+
+    @abstractmethod
+    def run(self, sql: str, values: Sequence[Value] = ()) -> None: ...
+
+    def begin(self, *, writes: bool) -> None:
+        """Start a transaction."""
+        self._begun = True
+        self.run(self.begin_write if writes else self.begin_read)
 
     def commit(self) -> None:
         """Commit. If this raises `ServerConnectionLost`, the outcome is unknown.
 
         After any other error, nothing was committed.
         """
+        self.rows("COMMIT")
+        self._begun = False
 
     def roll_back(self) -> None:
         """Roll back the open transaction, if there is one. Never raises."""
+        if self._begun and self.usable:
+            self._begun = False
+            with suppress(ServerConnectionLost, SerializationConflict):
+                self.rows("ROLLBACK")
 
+    @abstractmethod
     def close(self) -> None:
         """Close the connection."""
-
-    @property
-    def usable(self) -> bool:
-        """False after a failure that ended the connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +103,10 @@ class ServerOptions:
         if not 1 <= self.connections <= 10_000:
             raise InvalidInput("the option `connections` must be 1 to 10000")
 
-
-class Dialect(ABC):
-    """Features of one kind of database server. `timeout_s` is the timeout of one command in seconds."""
-
-    name: ClassVar[str]
-    now_us: ClassVar[str]
-    """SQL expression for the current time of the database server, in microseconds since 1970."""
-
-    def __init__(self, options: ServerOptions) -> None:
-        self.timeout_s = options.timeout_s
-        self.connections = options.connections
-
-    @abstractmethod
-    def connect(self) -> ServerConnection:
-        """Open a connection. Raises `Unavailable`, `PermissionDenied` or `InvalidInput`."""
-
-    @abstractmethod
-    def schema_locked(self, connection: ServerConnection) -> AbstractContextManager[None]:
-        """Hold the lock for schema changes during the context. The caller must commit inside the context."""
+    @property
+    def answer_s(self) -> float:
+        """Maximum time to wait for one reply: a third of the timeout, which leaves time for a retry."""
+        return max(self.timeout_s / 3, 1.0)
 
 
 def unreachable(text: str) -> ServerConnectionLost:

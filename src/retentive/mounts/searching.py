@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from retentive.history.searching import StoreSearch
 from retentive.mounts.mount import Mount
 from retentive.search.ranking import Statistics, order
-from retentive.search.results import Results, unknown_everywhere
+from retentive.search.results import Hit, Results, unknown_everywhere
 from retentive.storage.contract import Actor
+from retentive.values.paths import ROOT
 from retentive.values.patterns import covers
 
 
@@ -32,7 +35,7 @@ def search_mounts(
     statistics = None
     if mode == "ranked" and not regex and len(parts) > 1:
         statistics = sum((search.statistics(mount.core, mount.core.peek) for mount, search in searches), Statistics())
-    found = [mount.search(search, statistics, actor) for mount, search in searches]
+    found = [_found(mount, search, statistics, actor) for mount, search in searches]
     hits = [hit for each in found for hit in each.hits if not paths or covers(paths, hit.path)]
     damaged = [path for each in found for path in each.damaged if not paths or covers(paths, path)]
     exact = any(each.hits and not each.relaxed for each in found)
@@ -48,3 +51,19 @@ def search_mounts(
         unknown,
         not exact and any(each.relaxed for each in found),
     )
+
+
+def _found(mount: Mount, search: StoreSearch, statistics: Statistics | None, actor: Actor | str | None) -> Results:
+    """Search one store. The result has only memories that are visible in the tree, with their paths in the tree."""
+    core, longer = mount.core, len(mount.point) - len(ROOT)
+    if mount.covered:
+        search = replace(search, shows=mount.shows)
+    with mount.named_outward():
+        found = search.run(core, actor, partial(core.found, actor=actor), statistics=statistics)
+
+    def outward(hit: Hit) -> Hit:
+        spans = tuple((start + longer, end + longer) for start, end in hit.path_spans)
+        return replace(hit, path=mount.outward(hit.path), path_spans=spans)
+
+    damaged = tuple(mount.outward(path) for path in found.damaged if mount.shows(path))
+    return replace(found, hits=tuple(map(outward, found.hits)), damaged=damaged)

@@ -10,43 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias, Unpack
+from functools import partial
+from typing import Any, Literal, Unpack
 
-from retentive.engine.handlers import RunCommand, Viewed
+from retentive.engine.core import StoreCore
+from retentive.engine.handlers import HANDLERS, RunCommand, Viewed
 from retentive.engine.memories import Memories
 from retentive.engine.operation import AuditOnly
 from retentive.engine.queries import list_memories, load
 from retentive.engine.rendering import Say, error_reply, listing_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError, error_of
-from retentive.mounts.mount import ClearPart, Mount, VisiblePart, checked_stores
-from retentive.storage.contract import Actor, Entry, Memory, Snapshot, as_actor
+from retentive.mounts.mount import ClearPart, Mount, checked_stores
+from retentive.mounts.searching import search_mounts
+from retentive.mounts.view import Places, TreeGuard, TreeView
+from retentive.search.results import Results
+from retentive.storage.contract import Actor, Memory, as_actor
 from retentive.store import MemoryStore, core_of
-from retentive.values.commands import (
-    Append,
-    Command,
-    Create,
-    Delete,
-    Insert,
-    Rename,
-    StrReplace,
-    View,
-    Write,
-    check_file_path,
-    parse,
-    paths_of,
-)
+from retentive.values.commands import Command, Rename, View, parse, paths_of
 from retentive.values.listing import listing
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.patterns import check_path_pattern
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Written
 from retentive.values.replies import Replies, Reply
-
-if TYPE_CHECKING:
-    from retentive.engine.core import StoreCore
-    from retentive.search.results import Results
-
-_Textual: TypeAlias = Create | StrReplace | Insert | Write | Append
 
 
 class Mounts(Memories):
@@ -64,12 +50,13 @@ class Mounts(Memories):
         by_point = checked_stores(stores)
         points = sorted(by_point)
         above = {each for point in points for each in (point, *ancestors(point), ROOT)}
-        self._fixed = frozenset(above) if len(points) > 1 else frozenset[str]()
+        fixed = frozenset(above) if len(points) > 1 else frozenset[str]()
         self._mounts: dict[str, Mount] = {}
         self._through: dict[str, Mounts] = {}
         for point in points:
             covered = tuple(f"{each}/" for each in points if each.startswith(f"{point}/"))
-            self._mounts[point] = Mount(by_point[point], VisiblePart(point, covered, self._fixed))
+            self._mounts[point] = Mount(by_point[point], point, covered, fixed)
+        self._places = Places(self._mounts, fixed)
 
     def __repr__(self) -> str:
         return f"<Mounts {', '.join(self._mounts)}>"
@@ -140,14 +127,15 @@ class Mounts(Memories):
         who, named = as_actor(actor), origin_of(**origin)
         for mount in self._mounts.values():
             try:
-                mount.check_all(ROOT, mount.point, who)
+                check = partial(mount.changeable, ROOT, mount.point)
+                mount.read(check, who)
             except RetentiveError as error:
                 return self._answered("clear", error, who, [mount], MemoryPath.known(mount.point))
         for mount in self._mounts.values():
             point = MemoryPath.known(mount.point)
             try:
                 with mount.named_outward():
-                    mount.core.result_of(ClearPart(mount.part), who, **named)
+                    mount.core.result_of(ClearPart(mount), who, **named)
             except RetentiveError as error:
                 return error_reply(Say(mount.core.replies, mount.core.redacted), error, [point])
         return Reply(self.replies.cleared)
@@ -177,16 +165,16 @@ class Mounts(Memories):
     def store_of(self, path: str) -> tuple[MemoryStore, str]:
         """Return the store that contains a path of the tree, and the path within that store. Raises `InvalidPath`."""
         target = self._core.parsed(path)
-        mount = self._mount_of(target)
+        mount = self._places.owner(target.text)
         return mount.store, target.within(mount.point).text
 
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
         with self._core.checking("load"):
             target = self._core.parsed(path)
-            if target.text in self._fixed:
+            if target.text in self._places.fixed:
                 raise NotFound(f"there is no memory at {path}")
-        mount = self._mount_of(target)
+        mount = self._places.owner(target.text)
         with self._explained(target), mount.named_outward():
             memory, text = mount.core.result_of(load(target.within(mount.point)))
         return replace(memory, path=target.text), text
@@ -199,11 +187,11 @@ class Mounts(Memories):
         found: list[Memory] = []
         with self._core.checking("list"):
             target = self._core.parsed(under)
-        for mount, inner in self._parts(target):
+        for mount, inner in self._places.parts(target.text):
             with self._explained(target), mount.named_outward():
                 listed = mount.core.result_of(list_memories(MemoryPath.known(inner)))
-            shown = (memory for memory in listed if mount.part.shows(memory.path))
-            found += [replace(memory, path=mount.part.outward(memory.path)) for memory in shown]
+            shown = (memory for memory in listed if mount.shows(memory.path))
+            found += [mount.moved_outward(memory) for memory in shown]
         return sorted(found, key=lambda memory: memory.path)
 
     def search(
@@ -222,45 +210,28 @@ class Mounts(Memories):
         The search looks for the words of the query in texts and in paths. A mount point is not part of the searched
         path, so a word that occurs only in a mount point has no hits.
         """
-        from retentive.mounts.searching import search_mounts  # noqa: PLC0415 - most processes never search
-
         with self._core.checking("search", actor):
             patterns = tuple(check_path_pattern(pattern) for pattern in paths)
             if limit is not None and limit < 0:
                 raise InvalidInput("`limit` must be an integer of at least 0")
             target = self._core.parsed(under)
-        parts = self._parts(target)
+        parts = self._places.parts(target.text)
         return search_mounts(parts, query, mode=mode, regex=regex, paths=patterns, limit=limit, actor=actor)
-
-    def _mount_of(self, path: MemoryPath) -> Mount:
-        for place in (path.text, *reversed(path.ancestors)):
-            if place in self._mounts:
-                return self._mounts[place]
-        return self._mounts[ROOT]
-
-    def _parts(self, under: MemoryPath) -> list[tuple[Mount, str]]:
-        """Return the store that the directory `under` belongs to, and the stores mounted below this directory.
-
-        Each store is returned with the path of the directory in that store.
-        """
-        below = [mount for mount in self._mounts.values() if mount.point.startswith(under.text + "/")]
-        owner = self._mount_of(under)
-        return [(owner, under.within(owner.point).text), *((mount, ROOT) for mount in below)]
 
     def _inside(self, command: Command) -> tuple[Mount, Command] | None:
         """Return the store that can run a command, and the command with its paths translated to that store.
 
         Returns None if no single store can run the command.
         """
-        paths = paths_of(command)
-        mount = self._mount_of(paths[0])
+        paths, fixed = paths_of(command), self._places.fixed
+        mount = self._places.owner(paths[0].text)
         if isinstance(command, Rename):
             old, new = paths
-            if mount is not self._mount_of(new) or not self._fixed.isdisjoint({old.text, new.text}):
+            if mount is not self._places.owner(new.text) or not fixed.isdisjoint({old.text, new.text}):
                 return None
             return mount, Rename(old.within(mount.point), new.within(mount.point))
-        plain = isinstance(command, View) and not mount.part.covered and paths[0].text == mount.point
-        if paths[0].text in self._fixed and not plain:
+        is_plain = isinstance(command, View) and not mount.covered and paths[0].text == mount.point
+        if paths[0].text in fixed and not is_plain:
             return None
         return mount, replace(command, path=paths[0].within(mount.point))
 
@@ -270,16 +241,14 @@ class Mounts(Memories):
         Each affected store gets an audit entry.
         """
         paths = paths_of(command)
-        mounts = list(dict.fromkeys(mount for path in paths for mount, _ in self._parts(path)))
+        mounts = list(dict.fromkeys(mount for path in paths for mount, _ in self._places.parts(path.text)))
         viewed, error = None, None
         try:
-            if isinstance(command, Rename):
-                self._rename(command, who)
-            elif isinstance(command, Delete):
-                self._refuse_delete(command.path, who)
-            elif not isinstance(command, View):
-                self._refuse_write(command, who)
-            viewed = self._view(command.path, who)
+            if isinstance(command, View):
+                viewed = self._view(command.path, who)
+            else:
+                handler: Any = HANDLERS[type(command)]
+                handler(TreeView(self._places, who), TreeGuard(self._places, who, paths), command)
         except RetentiveError as raised:
             error = raised
         return self._answered(command.name, error, who, mounts, *paths, viewed=viewed)
@@ -296,7 +265,7 @@ class Mounts(Memories):
         """Write an audit entry in each store of `mounts`. Return the reply for `error`, or the listing in `viewed`."""
         try:
             for mount in mounts:
-                inner = tuple(dict.fromkeys(self._within(mount, path) for path in paths if self._is_about(mount, path)))
+                inner = tuple(dict.fromkeys(path for each in paths for path in self._within(mount, each)))
                 entry = AuditOnly(name, error, inner, {} if viewed is None else {"listed": True})
                 mount.core.run(entry, mount.core.invocation(who))
         except RetentiveError as failure:
@@ -306,13 +275,12 @@ class Mounts(Memories):
             return error_reply(Say(self.replies, self._core.redacted), error, paths)
         return listing_reply(Say(self.replies, self._core.redacted), paths[0], viewed)
 
-    def _is_about(self, mount: Mount, path: MemoryPath) -> bool:
-        """Return whether a path of the tree is in a store, or is a directory above the mount point of that store."""
-        return self._mount_of(path) == mount or f"{mount.point}/".startswith(f"{path.text}/")
-
-    def _within(self, mount: Mount, path: MemoryPath) -> MemoryPath:
-        """Convert a path of the tree to the path in the store. A directory above the mount point becomes the root."""
-        return path.within(mount.point) if self._mount_of(path) == mount else MemoryPath.known(ROOT)
+    def _within(self, mount: Mount, path: MemoryPath) -> Iterator[MemoryPath]:
+        """Yield the path in a store of a path of the tree. A directory above its mount point becomes its root."""
+        if self._places.owner(path.text) == mount:
+            yield path.within(mount.point)
+        elif mount.point.startswith(f"{path.text}/"):
+            yield MemoryPath.known(ROOT)
 
     def _view(self, path: MemoryPath, who: Actor | None) -> Viewed:
         """List a directory that contains mount points.
@@ -321,84 +289,11 @@ class Mounts(Memories):
         directory.
         """
         sizes = [(f"{point}/", 0) for point in self._mounts if point.startswith(path.text + "/")]
-        for mount, inner in self._parts(path):
-            sizes += mount.sizes(inner, who)
-        rows = self._mount_of(path).core.settings().list_rows
+        sizes += [(memory.path, memory.size_bytes) for memory, _ in TreeView(self._places, who).list(path.text)]
+        rows = self._places.owner(path.text).core.settings().list_rows
         return Viewed(listing=listing(path.text, sorted(sizes), max_rows=rows, shown=path.outward(path.text)))
-
-    def _refuse_write(self, command: _Textual, who: Actor | None) -> NoReturn:
-        mount = self._mount_of(command.path)
-        inner, rules = command.path.within(mount.point), mount.rules(who)
-        if isinstance(command, Create | Write | Append):
-            rules.check_name(inner)
-        rules.check(inner)
-        raise Refused(_AT_A_DIRECTORY[type(command)])
-
-    def _refuse_delete(self, path: MemoryPath, who: Actor | None) -> NoReturn:
-        self._check_all(path, who)
-        if path.is_root:
-            raise Refused("root_deleted")
-        raise Refused("mount_deleted", mount=self._first_point(path))
-
-    def _rename(self, command: Rename, who: Actor | None) -> NoReturn:
-        old, new, target = command.old_path, command.new_path, self._mount_of(command.new_path)
-        inner_new, rules = new.within(target.point), target.rules(who)
-        rules.check_name(inner_new)
-        source = self._source(old, who)
-        rules.check(inner_new)
-        if old.is_root:
-            raise Refused("root_renamed")
-        if old.text in self._fixed:
-            raise Refused("mount_renamed", mount=self._first_point(old))
-        if not source.exists:
-            raise Refused("missing", path=old.written)
-        if source.memory is not None:
-            check_file_path(new)
-        self._check_destination(target, new, who)
-        raise Refused("across_mounts")
-
-    def _source(self, old: MemoryPath, who: Actor | None) -> Entry:
-        """Return the entry at the path `old`. Raises `Refused` if the actor may not change it or a memory below it."""
-        if old.text in self._fixed:
-            self._check_all(old, who)
-            return Entry(below=True)
-        mount = self._mount_of(old)
-        inner = old.within(mount.point)
-
-        def work(snapshot: Snapshot) -> Entry:
-            seen, rules = mount.seen(snapshot, who)
-            entry = seen.get(inner.text)
-            rules.check_all(inner, entry, seen)
-            return entry
-
-        with mount.named_outward():
-            return mount.core.read(work)
-
-    def _check_destination(self, mount: Mount, new: MemoryPath, who: Actor | None) -> None:
-        if new.text in self._fixed:
-            raise Refused("destination_exists")
-        entry = mount.entry(new.within(mount.point).text, who)
-        if entry.exists:
-            raise Refused("destination_exists")
-        if entry.above is not None:
-            raise Refused("not_a_directory", ancestor=mount.part.outward(entry.above))
-
-    def _check_all(self, path: MemoryPath, who: Actor | None) -> None:
-        """Raise `Refused` if the actor may not change a memory below a directory. Mounted stores are included."""
-        for mount, inner in self._parts(path):
-            mount.check_all(inner, path.written, who)
-
-    def _first_point(self, path: MemoryPath) -> str:
-        return next(point for point in self._mounts if f"{point}/".startswith(f"{path.text}/"))
 
 
 def core_of_tree(memory: MemoryStore | Mounts) -> StoreCore:
     """Return the core of a memory store. For a tree of stores, return the core of the store at `/memories`."""
     return core_of(memory) if isinstance(memory, MemoryStore) else memory._core  # noqa: SLF001 - of this module
-
-
-_AT_A_DIRECTORY: Mapping[type[_Textual], str] = {
-    **dict.fromkeys((Create, Write, Append), "exists"),
-    StrReplace: "edit_missing",
-    Insert: "missing",
-}

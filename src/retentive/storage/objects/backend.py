@@ -24,7 +24,8 @@ from retentive.storage.capabilities import Checkable, Purgeable
 from retentive.storage.contract import Actor, Clock, NewId, Snapshot, Transaction
 from retentive.storage.findings import Finding, found
 from retentive.storage.objects import reachability
-from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, commit_jobs
+from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Leftovers, commit_jobs
+from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reader import Cache, Gone, ObjectStorage, Reader
@@ -72,7 +73,7 @@ class ObjectsBackend(StoresBackend, Checkable, Purgeable):
         self._manifests = ManifestSwap(self._storage, Cache())
         self._side_records = SideRecords(self._storage, self._manifests.live)
         self._queues: WeakValueDictionary[str, WriteQueue[StoreJob]] = WeakValueDictionary()
-        self._sweeps_due: dict[str, list[str]] = {}  # stores whose garbage should be erased, each with its marks
+        self._removed: dict[str, list[Leftovers]] = {}  # what is left to erase, by store id
         self._written: set[str] = set()  # stores in which commits may have left replaced records and pages
         self._lock = threading.Lock()
 
@@ -100,31 +101,25 @@ class ObjectsBackend(StoresBackend, Checkable, Purgeable):
         try:
             return cast("T", queue.submit(StoreJob(store_id, work, may_use_reserve=may_use_reserve)))
         finally:
-            marks = self._sweeps_due.pop(store_id, None)
-            if marks is not None:
-                with suppress(RetentiveError):  # the change is committed; if this fails, other writers or `purge` do it
-                    self._sweep(store_id, pages=bool(marks))
-                    self._requests.delete(marks)
+            with self._lock:
+                removed = self._removed.pop(store_id, ())
+            with suppress(RetentiveError):  # the change is committed; if this fails, `purge` does it
+                for each in removed:
+                    self._erase(store_id, each)
 
-    def _sweep(self, store_id: str, *, pages: bool) -> None:
-        """Erase the texts that are recorded as garbage.
-
-        If `pages` is true, also delete all pages that compactions have replaced.
-        """
+    def _erase(self, store_id: str, removed: Leftovers) -> None:
         reader = self._reader(store_id)
+        reachability.erase_texts(removed.texts, reader)
+        if removed.has_pages:
+            self._on_current(store_id, lambda manifest: reachability.delete_obsolete(manifest, reader))
+        self._requests.delete(removed.marks)
+
+    def _on_current(self, store_id: str, work: Callable[[Manifest], T]) -> T:
+        """Call `work` with the current manifest, and again if another process has deleted pages of it meanwhile."""
         for _ in self._requests.attempts(BUSY):
-            manifest = self._manifests.live(store_id).manifest
-            try:
-                refs = ObjectsSnapshot(manifest, reader).garbage()
-                if pages:
-                    reachability.delete_obsolete(manifest, reader)
-            except Gone:  # another process has compacted and swept the store
-                continue
-            break
-        if refs:
-            reachability.erase_texts(refs, reader)
-            job = StoreJob(store_id, lambda tx: cast("ObjectsTransaction", tx).erased(refs), may_use_reserve=True)
-            self._queue(store_id).submit(job)
+            with suppress(Gone):
+                return work(self._manifests.live(store_id).manifest)
+        raise AssertionError("unreachable")
 
     def collect(self, store_id: str, *, older_than_s: float = reachability.COLLECT_AFTER_S) -> int:
         """Delete orphans that are older than `older_than_s` seconds, and return their number.
@@ -140,7 +135,6 @@ class ObjectsBackend(StoresBackend, Checkable, Purgeable):
             raise InvalidInput(f"the age must be at least {least_s:.0f} seconds; writers may use younger objects")
         if self._manifests.now(store_id).manifest.erased is not None:
             return self._clear(store_id)
-        self._sweep(store_id, pages=False)
         before = datetime.fromtimestamp(self.storage_time() - older_than_s, UTC)
         return reachability.collect(before, manifests=self._manifests, reader=self._reader(store_id))
 
@@ -172,12 +166,12 @@ class ObjectsBackend(StoresBackend, Checkable, Purgeable):
         marks = reachability.marks_of(self._requests)
         for store_id in sorted({*marks, *self._written}):
             with suppress(NotFound):
-                self._purge_store(store_id)
+                self._purge_store(store_id, marks.get(store_id, []))
             self._written.discard(store_id)
             self._requests.delete(marks.get(store_id, []))
         return True
 
-    def _purge_store(self, store_id: str) -> None:
+    def _purge_store(self, store_id: str, marks: Sequence[str]) -> None:
         if self._manifests.now(store_id).manifest.erased is not None:
             self._clear(store_id)
             return
@@ -185,7 +179,10 @@ class ObjectsBackend(StoresBackend, Checkable, Purgeable):
         # The fence changes the tag, so a commit in progress fails. The next attempt of that commit writes its own mark.
         with self._queue(store_id).paused():
             self._manifests.fence(store_id)
-        self._sweep(store_id, pages=True)
+        reader = self._reader(store_id)
+        if texts := reachability.marked_texts(self._requests, marks):
+            in_use = self._on_current(store_id, lambda manifest: reachability.reachable(manifest, reader).texts)
+            reachability.erase_texts(sorted(texts - in_use), reader)
 
     def put_side_records(
         self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True
@@ -205,6 +202,8 @@ class ObjectsBackend(StoresBackend, Checkable, Purgeable):
             return self._queues.setdefault(store_id, WriteQueue(partial(self._run_batch, store_id)))
 
     def _run_batch(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
-        marks = commit_jobs(self._manifests, self._reader(store_id), jobs)
-        if marks is not None:
-            self._sweeps_due.setdefault(store_id, []).extend(marks)
+        removed = Leftovers()
+        commit_jobs(self._manifests, self._reader(store_id), jobs, removed)
+        if removed.marks:
+            with self._lock:
+                self._removed.setdefault(store_id, []).append(removed)

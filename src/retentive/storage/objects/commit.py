@@ -14,12 +14,10 @@ from retentive.storage.objects.manifest_swap import Held, ManifestSwap, alive
 from retentive.storage.objects.ordered_map import Rebuild
 from retentive.storage.objects.reachability import delete_obsolete, put_mark
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, NewTexts, Reader
-from retentive.storage.objects.records import GARBAGE
 from retentive.storage.objects.requests import BUSY, together
 from retentive.storage.objects.transaction import ObjectsTransaction
 from retentive.storage.queue import BatchFailed, Ran, StoreJob, run_batch, run_together
 
-_MANY_TEXTS = 64  # number of texts to erase after which a writer erases them
 _LONG_LOG = 4  # a batch that makes the log this many times longer than `Sizes.log` moves all of it into the tree
 WRITTEN_IS_GOOD_FOR_S = 3_600.0  # longest time from upload to commit; collection does not delete younger objects
 
@@ -28,16 +26,24 @@ class _Overtaken(Exception):
     """The attempt to commit failed, because another writer has replaced the manifest, so it must be made again."""
 
 
-def commit_jobs(manifests: ManifestSwap, reader: Reader, jobs: Sequence[StoreJob]) -> list[str] | None:
-    """Run and commit jobs of one store, and set the outcome of each.
+@dataclass(slots=True)
+class Leftovers:
+    """What commits have removed from the map, and must now be erased.
 
-    Returns None if there is nothing to erase now. Otherwise, returns the keys of the marks of commits that removed
-    something. The caller must erase the texts that are marked as garbage, and then delete these marks.
+    `marks` are the keys of the marks that tell `purge` to erase it if this process crashes. `texts` are references to
+    texts. If `has_pages` is true, replaced pages may contain something of what was removed.
     """
-    batches: list[_Batch] = []
+
+    marks: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    has_pages: bool = False
+
+
+def commit_jobs(manifests: ManifestSwap, reader: Reader, jobs: Sequence[StoreJob], removed: Leftovers) -> None:
+    """Run and commit jobs of one store, and set the outcome of each. What they remove is added to `removed`."""
 
     def attempt(some: Sequence[StoreJob]) -> None:
-        batch = _Batch(manifests, reader)
+        batch = _Batch(manifests, reader, removed)
         try:
             batch.run(some)
         except RetentiveError as error:
@@ -45,11 +51,8 @@ def commit_jobs(manifests: ManifestSwap, reader: Reader, jobs: Sequence[StoreJob
                 with suppress(RetentiveError):
                     reader.storage.requests.delete(sorted(batch.written))
             raise BatchFailed(error) from None
-        batches.append(batch)
 
     run_batch(jobs, attempt)
-    marks = [mark for batch in batches for mark in batch.marks]
-    return marks if marks or any(batch.is_sweep_due for batch in batches) else None
 
 
 @dataclass(slots=True)
@@ -65,6 +68,7 @@ class _Batch:
 
     manifests: ManifestSwap
     reader: Reader
+    removed: Leftovers
     held: Held = field(init=False)
     is_fresh: bool = False
     deadline: float = field(init=False)
@@ -75,7 +79,6 @@ class _Batch:
     is_in_doubt: bool = False
     compaction: Rebuild | None = None
     marks: list[str] = field(default_factory=list)
-    is_sweep_due: bool = False
     # State of the current attempt, and the number of texts before the running job.
     manifest: Manifest = field(init=False)
     texts_before: int = 0
@@ -121,13 +124,14 @@ class _Batch:
             return
         if time.time() - self.began > WRITTEN_IS_GOOD_FOR_S:
             raise Unavailable("the command took too long; try again")
-        if must_compact:
-            self.marks.append(put_mark(requests, manifest.id))
+        going = [text for transaction in changed for text in transaction.removed]
+        if going or must_compact:
+            self.marks.append(put_mark(requests, manifest.id, going))
         self.held, landed = self.manifests.compare_and_swap(known, manifest, deadline=self.deadline)
         if landed:
-            log = self.manifest.log
-            garbage = sum(key.startswith(GARBAGE) and value is not None for key, value in log.items())
-            self.is_sweep_due = garbage >= (_MANY_TEXTS if manifest.tree is self.manifest.tree else 1)
+            self.removed.marks += self.marks
+            self.removed.texts += going
+            self.removed.has_pages |= must_compact
             return
         self.is_in_doubt |= landed is None
         if time.monotonic() > self.deadline:

@@ -19,7 +19,6 @@ from retentive.errors import Damaged
 from retentive.storage.contract import DEFAULT_WORKSPACE, StoreInfo, to_datetime
 from retentive.storage.objects.ordered_map import Rebuild, Tree
 from retentive.storage.objects.records import (
-    GARBAGE,
     MEMORY,
     RECORD,
     VERSION,
@@ -81,8 +80,8 @@ class Manifest:
 
     @property
     def edits(self) -> dict[str, str | None]:
-        """The edits in the log that concern records or garbage (texts to erase)."""
-        found = {key: value for key, value in self.log.items() if key[0] in {GARBAGE, RECORD}}
+        """The edits in the log that concern records."""
+        found = {key: value for key, value in self.log.items() if key[0] == RECORD}
         return cast("dict[str, str | None]", found)
 
     @property

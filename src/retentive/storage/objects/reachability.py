@@ -1,12 +1,11 @@
 """Reachability of objects: finds orphans, and erases texts and pages that are no longer needed.
 
-An object is an orphan if it cannot be reached from the manifest of its store. When a commit redacts or removes
-a version, it adds an entry to the map that marks the text of the version as garbage. This entry is removed after the
-text has been erased.
+An object is an orphan if it cannot be reached from the manifest of its store. After a commit that redacts or removes
+versions or long records, the writer erases their texts.
 
-A writer can crash before it has erased the text. Before a commit that redacts or prunes, it therefore writes a *mark*,
-a small object outside the store. `purge` lists the marks to find the stores that may have texts to erase, and need not
-read every manifest.
+A writer can crash before it has erased the texts. Before such a commit, it therefore writes a *mark*, a small object
+outside the store with references to the texts. `purge` lists the marks to find the stores that may have texts to erase,
+and need not read every manifest.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from retentive.storage.objects.manifest import MANIFESTS, Manifest
 from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, ObjectStorage, Reader, by_pack, pack_of, without
-from retentive.storage.objects.records import GARBAGE, is_obsolete, text_in, unpack
+from retentive.storage.objects.records import is_obsolete, pack, text_in, unpack
 from retentive.storage.objects.requests import Missing, Requests, together
 from retentive.storage.objects.side_records import SIDE
 from retentive.storage.objects.snapshot import ObjectsSnapshot
@@ -37,15 +36,15 @@ _MARKS = "purging"
 
 @dataclass(slots=True)
 class Reach:
-    """Objects that are reachable from a manifest, as `kind/name`. `garbage` are packs that contain texts to erase."""
+    """Objects that are reachable from a manifest, as `kind/name`, and references to the texts in the packs."""
 
     pages: set[str] = field(default_factory=set)
     packs: set[str] = field(default_factory=set)
-    garbage: set[str] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
 
     def has(self, name: str) -> bool:
         """Return True if an object is reachable or contains side records."""
-        return name in self.pages or name in self.packs or name in self.garbage or name.startswith(SIDE)
+        return name in self.pages or name in self.packs or name.startswith(SIDE)
 
 
 def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damaged: list[str] | None = None) -> Reach:
@@ -69,11 +68,8 @@ def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, damage
         for page in pages:
             items += [item for item in zip(page.keys, page.values, strict=True) if item[0] not in manifest.log]
         refs = tuple(ref for page in pages for ref in page.refs)
-    for key, value in items:
-        if value is not None and key.startswith(GARBAGE):
-            reach.garbage.add(f"{PACKS}/{pack_of(key[1:])}")
-        elif value is not None and (text := text_in(value)):
-            reach.packs.add(f"{PACKS}/{pack_of(text)}")
+    reach.texts = {text for _, value in items if value is not None and (text := text_in(value))}
+    reach.packs = {f"{PACKS}/{pack_of(text)}" for text in reach.texts}
     return reach
 
 
@@ -162,14 +158,23 @@ def corrected(manifest: Manifest, reader: Reader) -> Manifest:
     return manifest if state == manifest.state else replace(manifest, state=state)
 
 
-def put_mark(requests: Requests, store_id: str) -> str:
+def put_mark(requests: Requests, store_id: str, texts: Sequence[str] = ()) -> str:
     """Write a mark, a small object with which `purge` finds a store that has data to erase.
 
-    Returns the object key of the mark.
+    `texts` are references to the texts to erase. Returns the object key of the mark.
     """
     key = f"{_MARKS}/{store_id}/{os.urandom(8).hex()}"
-    requests.put(key, b"1")
+    requests.put(key, pack("mark", texts))
     return key
+
+
+def marked_texts(requests: Requests, marks: Sequence[str]) -> set[str]:
+    """Return references to the texts that marks tell to erase. A mark that another process has deleted is skipped."""
+    texts = set[str]()
+    for key in marks:
+        with suppress(Missing):
+            texts.update(unpack("mark", requests.get(key)[0]))
+    return texts
 
 
 def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[str]]:

@@ -1,7 +1,7 @@
 """Keys and values in the map of a memory store, and their encoding. This module does no I/O.
 
-The map has four groups of keys, each with a prefix of one letter: garbage (texts to erase), existing memories by path,
-records by kind and key, and versions by id. The value of an existing memory is the row of its newest version.
+The map has three groups of keys, each with a prefix of one letter: existing memories by path, records by kind and key,
+and versions by id. The value of an existing memory is the row of its newest version.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import zlib
 from base64 import b64decode
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -22,7 +22,7 @@ from retentive.storage.contract import Actor, Operation, Version, to_datetime
 from retentive.values.records import time_in_id
 
 FORMAT = 1
-SPACES = GARBAGE, MEMORY, RECORD, VERSION = "g", "m", "r", "v"
+SPACES = MEMORY, RECORD, VERSION = "m", "r", "v"
 LONG_CHARS = 1_024  # a longer record value is stored in the pack
 INLINE, PACKED = "=", "@"  # prefix of a record value in the map, or of a reference to a record value in a pack
 _DIGEST_BYTES = 8
@@ -103,11 +103,6 @@ def text_in(value: MapValue) -> str | None:
     return value[1:] if value.startswith(PACKED) else None
 
 
-def garbage(texts: Iterable[str | None]) -> dict[str, str | None]:
-    """Return edits of the map that mark texts as garbage to erase later. `texts` are references to texts."""
-    return {GARBAGE + text: "" for text in texts if text}
-
-
 class Ref(NamedTuple):
     """Reference to a page: the lowest key in the page, the name of the page, and its number of items."""
 
@@ -147,10 +142,10 @@ def encode_page(page: Page) -> bytes:
 def decode_page(data: bytes) -> Page:
     """Decode a page. Raises `Damaged`, or `UnknownSchema` if it has another format."""
     try:
-        garbage, memories, records, versions, refs = unpack("page", data)
+        memories, records, versions, refs = unpack("page", data)
         present = ((MEMORY + row.path, row) for row in all_of(VersionRow, memories))
         history = ((VERSION + row.id, row) for row in all_of(VersionRow, versions))
-        keys, values = zip(*garbage, *present, *records, *history, strict=True) if not refs else ((), ())
+        keys, values = zip(*present, *records, *history, strict=True) if not refs else ((), ())
         return Page(keys, values, all_of(Ref, refs))
     except (TypeError, ValueError):
         raise Damaged("a page of a memory store cannot be decoded") from None

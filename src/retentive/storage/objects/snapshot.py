@@ -22,7 +22,7 @@ from retentive.storage.contract import (
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import Reader
-from retentive.storage.objects.records import GARBAGE, MEMORY, VERSION, Edits, MapValue, VersionRow, record_key, text_in
+from retentive.storage.objects.records import MEMORY, VERSION, Edits, MapValue, VersionRow, record_key, text_in
 from retentive.values.one_level import listed
 from retentive.values.one_level import one_level as one_level_of
 from retentive.values.paths import ROOT, ancestors
@@ -124,10 +124,6 @@ class ObjectsSnapshot(Snapshot):
 
     def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
         return islice(self._records(record_key(kind, ""), after), limit)
-
-    def garbage(self) -> Sequence[str]:
-        """Return references to the texts that should be erased."""
-        return [key[1:] for chunk in self._map.chunks(GARBAGE, MEMORY) for key, _ in chunk]
 
     def _row_at(self, path: str) -> VersionRow | None:
         return cast("VersionRow | None", self._map.get(MEMORY + path))

@@ -19,7 +19,7 @@ from retentive.storage.contract import (
 )
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.reader import NewTexts, Reader
-from retentive.storage.objects.records import MEMORY, VERSION, VersionRow, garbage, record_key, record_value, text_in
+from retentive.storage.objects.records import MEMORY, VERSION, VersionRow, record_key, record_value, text_in
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.records import to_us
 
@@ -28,7 +28,8 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     """Transaction that starts from the state in `manifest`. `finished` returns the manifest to commit.
 
     The transaction adds new texts to `texts`, which must be uploaded before the manifest is committed. If the flag
-    `must_compact` is set, the log must be compacted, so that it contains nothing of what was removed.
+    `must_compact` is set, the log must be compacted, so that it contains nothing of what was removed. `removed` has
+    references to the texts that the map does not need any more.
     """
 
     def __init__(self, manifest: Manifest, reader: Reader, texts: NewTexts) -> None:
@@ -36,6 +37,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._revision_before = manifest.state.revision
         self._texts = texts
         self._edited: dict[str, VersionRow | str | None] = {}
+        self.removed: list[str] = []
         self.changed = False
         self.must_compact = False
 
@@ -115,9 +117,9 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         self.changed = True
         name = record_key(kind, key)
-        edits = {} if (replaced := self._map.get(name)) is None else garbage([text_in(replaced)])
-        edits[name] = None if value is None else record_value(value, self._texts.add)
-        self._edit(edits)
+        if (replaced := self._map.get(name)) is not None and (text := text_in(replaced)):
+            self.removed.append(text)
+        self._edit({name: None if value is None else record_value(value, self._texts.add)})
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         going = [row for row in self._removable(version_ids) if row.redacted_at is None]
@@ -133,12 +135,6 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             if row.memory in deleted and row.id not in ids and row.operation != "deleted":
                 going = [each for each in going if (each.operation, each.memory) != ("deleted", row.memory)]
         self._remove(dict.fromkeys(going), staying.keys())
-
-    def erased(self, refs: Sequence[str]) -> None:
-        """Record that texts which were marked as garbage are erased."""
-        edits = {key: None for key in garbage(refs) if self._map.get(key) is not None}
-        self.changed = self.changed or bool(edits)
-        self._edit(edits)
 
     def _begin_revision(self, changes: Sequence[object]) -> None:
         if changes:
@@ -199,13 +195,12 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return {text: writers[text] for text in staying}
 
     def _remove(self, edits: Mapping[VersionRow, VersionRow | None], staying: Collection[str]) -> None:
-        """Redact or remove versions, and record their texts as garbage, except the texts in `staying`.
+        """Redact or remove versions and their texts, except the texts in `staying`.
 
         `edits` maps the row of each version to its redacted row, or to None to remove it.
         """
         if edits:
-            self.changed = True
-            self._edit(garbage({row.text for row in edits}.difference(staying)))
+            self.removed += {row.text for row in edits if row.text}.difference(staying)
             self._edit({VERSION + row.id: edited for row, edited in edits.items()})
             self.compact()
 

@@ -168,7 +168,7 @@ class SealedTransaction(SealedSnapshot, Transaction):
             raise InvalidInput("the change is already encrypted; only the encryption layer can encrypt changes")
         before, data, origin, keys = change.before, change.data, change.origin, self._keys
         if origin is not None and origin.redacted_at is not None:
-            return change
+            return change if before is None else replace(change, before=replace(before, path=keys.hidden(before.path)))
         real = change.path or (before.path if before is not None else origin.path if origin is not None else None)
         if real is None or (before is None and data is None and change.path is not None):
             raise InvalidInput("a new memory needs a text")

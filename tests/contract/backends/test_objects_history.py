@@ -186,26 +186,6 @@ def assert_all_is_named(url: str, store_id: str) -> None:
     assert len(manifest.tree.refs) <= SMALL.fan_out
 
 
-def test_bounded_reads_do_not_scan_the_rest(wire: Wire) -> None:
-    """A read of a range of versions reads only the leaves of that range, out of about fifty leaves."""
-    prefix = os.urandom(6).hex()
-    store = Opened(small(place(servers.moto().port, prefix)))
-    for number in range(160):
-        store.put(A, b"%d" % number)
-    ids = [version.id for version in store.versions()]
-    reader = small(place(wire.port, prefix))
-    for low, high in ((ids[60], ids[57]), (ids[-1], ids[-3]), (ids[100], ids[90])):
-        asked = len(wire.asked)
-        found = reader.read(store.id, partial(_ids, low=low, high=high))
-        assert found == [each for each in ids if low < each < high]
-        assert len([one for one in wire.asked[asked:] if b"/pages/" in one.path]) <= 12
-    asked = len(wire.asked)
-    assert [version.id for version in reader.read(store.id, lambda found: list(found.list_at(ids[3], ROOT)))] == [
-        ids[4]
-    ]
-    assert len(wire.asked) - asked <= 10  # the manifest and the nodes above three leaves
-
-
 def _ids(snapshot: Snapshot, *, low: str, high: str) -> list[str]:
     return [version.id for version in snapshot.versions(after=low, before=high)]
 

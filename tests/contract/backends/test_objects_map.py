@@ -68,34 +68,3 @@ def test_a_map_equals_a_dictionary(batches: list[dict[str, str | None]], kept: i
     between = [value for key, value in everything if low <= key < high]
     assert list(found.values(low, high)) == (between if low < high else [])
     assert found.has_any(low, high) == bool(between)
-
-
-def test_a_lookup_reads_one_page_of_each_level() -> None:
-    """A lookup in a tree of a thousand keys reads one page of each level.
-
-    A range reads only the leaves of the range.
-    """
-    pages = Written()
-    edits = {f"rkind\0{number:04}": f"={number}" for number in range(1_000)}
-    rebuilt = Rebuild(Tree(), edits, pages=pages.pages, sizes=Sizes(page=8, fan_out=8), generation=0)
-    pages.add(rebuilt.written)
-    assert rebuilt.tree.depth == 2
-    found = OrderedMap(rebuilt.tree, {}, pages.pages)
-    assert found.get("rkind\0" + "0500") == "=500"
-    assert pages.read == 3
-    pages.read = 0
-    assert next(found.values("rkind\0" + "0500", "s", ahead=1)) == "=500"
-    assert pages.read == 3
-
-
-def test_an_edit_rewrites_one_page_of_each_level() -> None:
-    """The edit rewrites the pages on the way to its leaf. All other pages stay the same."""
-    pages = Written()
-    edits = {f"rkind\0{number:04}": f"={number}" for number in range(1_000)}
-    first = Rebuild(Tree(), edits, pages=pages.pages, sizes=Sizes(page=8, fan_out=8), generation=0)
-    pages.add(first.written)
-    second = Rebuild(
-        first.tree, {"rkind\0" + "0500": "=new"}, pages=pages.pages, sizes=Sizes(page=8, fan_out=8), generation=1
-    )
-    assert len(second.written) == second.tree.depth + 1 == 3
-    assert all(name.startswith("1-") for name in second.written)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 from collections.abc import Callable
@@ -132,67 +131,6 @@ def test_long_values_are_never_in_the_root(url: str) -> None:
     assert len(Bottom(url).listed(f"stores/{store.id}/packs")) == 20
 
 
-@pytest.mark.parametrize("count", [1_500, pytest.param(10_000, marks=pytest.mark.long)])
-def test_thousands_of_records_cost_little_each(url: str, count: int) -> None:
-    """Records are written one by one. The root stays small, and so do the objects written with each record."""
-    store = Opened(open_objects(url))
-    keys = [hashlib.sha256(b"%d" % number).hexdigest()[:24] for number in range(count)]
-    largest = 0
-    for number, key in enumerate(keys):
-        put(store, "replies", key, f"reply {number} " * 10)
-        if number % 50 == 0:
-            largest = max(largest, manifest_bytes(url, store))
-    assert largest < 20_000
-    assert notes(store, "replies") == {key: f"reply {number} " * 10 for number, key in enumerate(keys)}
-    assert note(Opened(open_objects(url)), "replies", keys[0]) == "reply 0 " * 10
-    capabilities.purge(store.backend)
-    assert len(Bottom(url).listed(f"stores/{store.id}/pages")) <= 8 + count // 100
-
-
-def test_a_record_costs_no_request_of_its_own(wire: Wire, far: str) -> None:
-    """A single record needs no extra request. Two hundred records cost a tenth more requests."""
-    store = Opened(open_objects(far))
-    store.create({A: b"0"})
-    wire.asked.clear()
-    put(store, "kind", "first", "value")
-    assert [asked.method for asked in wire.asked] == [b"PUT"]
-    wire.asked.clear()
-
-    def both(tx: Transaction) -> None:
-        assert tx.get_record("kind", "nothing") is None
-        tx.record([Change(tx.get(A).memory, A, b"1")], None)
-        tx.put_record("kind", "second", "value")
-
-    store.backend.write(store.id, both)
-    assert [asked.method for asked in wire.asked] == [b"PUT", b"PUT"]
-    wire.asked.clear()
-    for number in range(200):
-        put(store, "kind", f"{number:03}", "value" * 10)
-    assert len(wire.asked) <= 220
-
-
-def test_a_record_is_found_with_one_request_at_most(wire: Wire, far: str) -> None:
-    """A lookup costs one request besides the manifest, even if the record is missing.
-
-    A record in the log costs no request.
-    """
-
-    def opened() -> ObjectsBackend:
-        return ObjectsBackend(ObjectLocation.parse(far), sizes=Sizes(log=8, page=7))
-
-    store = Opened(opened())
-    for number in range(100):
-        put(store, "kind", f"{number:03}", "value")
-    for key in ("000", "050", "093", "099", "nothing", "0505"):
-        reader = opened()
-        wire.asked.clear()
-        found = reader.read(store.id, lambda snapshot, key=key: snapshot.get_record("kind", key))  # type: ignore[misc]
-        assert found == ("value" if len(key) == 3 else None)
-        asked = [one for one in wire.asked if not one.path.endswith(b"/format")]  # once per backend
-        assert len(asked) <= (1 if key == "099" else 2)
-        assert wire.asked[0].method == b"GET"
-
-
 def test_a_commit_of_records_with_a_lost_reply_is_made_once(wire: Wire, far: str) -> None:
     """The commit id shows whether the commit was made, so the work does not run again."""
     store = Opened(open_objects(far))
@@ -274,25 +212,6 @@ def test_concurrent_side_records_are_not_lost(url: str) -> None:
         **expected,
         **{f"{name}": "79" for name in range(6)},
     }
-
-
-def test_a_side_record_costs_two_requests(wire: Wire, far: str) -> None:
-    """Beside a request that reads the object, if it has changed. None waits for a writer of the store."""
-    store = Opened(open_objects(far))
-    store.create({A: b"0"})
-    store.backend.put_side_records(store.id, "kind", {"key": "old"})
-    wire.asked.clear()
-
-    def work(tx: Transaction) -> None:
-        tx.record([Change(tx.get(A).memory, A, b"1")], None)
-        store.backend.put_side_records(store.id, "kind", {"key": "value"})
-
-    store.backend.write(store.id, work)
-    assert sorted(asked.method for asked in wire.asked) == [b"GET", b"GET", b"PUT", b"PUT", b"PUT"]
-    assert dict(store.backend.side_records(store.id, "kind")) == {"key": "value"}
-
-
-# -- erasure -------------------------------------------------------------------------------------------------
 
 
 def filled(url: str) -> Opened:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import random
-import threading
 from functools import partial
-from typing import cast
 
 import pytest
 
 from retentive.errors import Damaged
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Change, Snapshot, Transaction
-from retentive.storage.objects.backend import ObjectsBackend, open_objects
+from retentive.storage.contract import Actor, Change, Transaction
+from retentive.storage.objects.backend import open_objects
 from retentive.storage.objects.reader import NewTexts, without
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import finish, start
-from support import servers
-from support.waiting import until
 
-from .objects import Bottom, small
+from .objects import Bottom
 from .objects_dump import everything
 from .wire import BUCKET, Asked, Wire
 
@@ -41,76 +36,6 @@ def kinds(asked: list[Asked]) -> list[tuple[bytes, bytes]]:
 
 
 # -- costs ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_a_batch_of_writers_costs_two_puts(wire: Wire) -> None:
-    """One PUT writes all texts, and one writes the manifest."""
-    store = Opened(open_objects(far(wire, os.urandom(6).hex())))
-    store.create({A: b"0"})
-    started, go = threading.Event(), threading.Event()
-
-    def first(tx: Transaction) -> None:
-        started.set()
-        assert go.wait(PATIENCE_S)
-        tx.record([Change(None, "/memories/first", b"first")], None)
-
-    def follow(tx: Transaction, number: int) -> None:
-        tx.record([Change(None, f"/memories/{number:02}", b"text %d" % number)], None)
-
-    workers = start([lambda: store.backend.write(store.id, first)])
-    assert started.wait(PATIENCE_S)
-    workers += start([partial(store.backend.write, store.id, partial(follow, number=number)) for number in range(20)])
-    queue = cast("ObjectsBackend", store.backend)._queue(store.id)
-    until(lambda: len(queue._waiting) == 20)
-    wire.asked.clear()
-    go.set()
-    finish(workers)
-    puts = [asked for asked in kinds(wire.asked) if asked[0] == b"PUT"]
-    batches = len(puts) // 2
-    assert puts == [(b"PUT", b"packs"), (b"PUT", b"manifests")] * batches
-    assert batches <= 4  # one commit for the first writer, one for all others
-    assert len(store.tree()) == 22
-
-
-@pytest.mark.long
-def test_a_view_by_another_process_costs_one_request_besides_the_manifest(wire: Wire) -> None:
-    """The extra request reads only the bytes of the text, although the pack contains a hundred texts."""
-    prefix = os.urandom(6).hex()
-    store = Opened(open_objects(far(wire, prefix)))
-    store.create({f"/memories/{number:02}": b"text %d " % number * 1_000 for number in range(100)})
-    reader = open_objects(far(wire, prefix))
-    assert reader.read(store.id, lambda found: found.revision) == 1
-    wire.asked.clear()
-    assert reader.read(store.id, lambda found: found.get("/memories/42").data) == b"text 42 " * 1_000
-    assert kinds(wire.asked) == [(b"GET", b"manifests"), (b"GET", b"packs")]
-    assert b"\r\nrange: bytes=" in wire.asked[1].head
-    wire.asked.clear()
-    assert reader.read(store.id, lambda found: found.get("/memories/42").data) == b"text 42 " * 1_000
-    assert kinds(wire.asked) == [(b"GET", b"manifests")]
-
-
-@pytest.mark.long
-def test_the_versions_of_a_revision_cost_one_path_through_the_tree(wire: Wire) -> None:
-    """The number of requests does not depend on the length of the history or on the revision."""
-    prefix = os.urandom(6).hex()
-    store = Opened(small(f"s3://{BUCKET}/{prefix}?endpoint=http://127.0.0.1:{servers.moto().port}&allow_http=true"))
-    for number in range(150):
-        store.put(A, b"%d" % number)
-        if number == 40:
-            store.create({f"/memories/many/{each}": b"x" for each in range(3)})
-    every = store.versions()
-    reader = small(far(wire, prefix))
-
-    def of_revision(found: Snapshot, version_id: str) -> list[str]:
-        return [version.id for version in found.versions(revision_of=version_id)]
-
-    for at in (0, 1, 75, 109, 110, 149, len(every) - 1):
-        wire.asked.clear()
-        expected = [version.id for version in every if version.revision == every[at].revision]
-        assert reader.read(store.id, partial(of_revision, version_id=every[at].id)) == expected
-        assert len(wire.asked) <= 12  # two adjacent leaves at a depth of 5, out of 50 leaves
-    assert reader.read(store.id, partial(of_revision, version_id="memver_nothing")) == []
 
 
 def redact(tx: Transaction, version_id: str) -> None:
@@ -198,32 +123,3 @@ def test_erased_texts_leave_the_others_where_they_are() -> None:
     for wrong in (b"", b"retentive page 1\n"):
         with pytest.raises(Damaged):
             without(wrong, [])
-
-
-def test_an_attempt_uses_the_uploaded_texts_again(wire: Wire) -> None:
-    """If the texts are the same as in the first attempt, they are uploaded once."""
-    prefix = os.urandom(6).hex()
-    store, other = Opened(open_objects(far(wire, prefix))), Opened(open_objects(far(wire, prefix)))
-    store.create({A: b"0"})
-    other.put(A, b"1")
-    wire.asked.clear()
-    attempts: list[int] = []
-
-    def work(tx: Transaction) -> None:
-        attempts.append(1)
-        tx.record([Change(None, f"/memories/{number}", b"equal texts") for number in range(2)], None)
-
-    store.backend.write(store.id, work)
-    assert len(attempts) == 2
-    assert [kind for kind in kinds(wire.asked) if kind == (b"PUT", b"packs")] == [(b"PUT", b"packs")]
-    assert store.tree() == {A: b"1", "/memories/0": b"equal texts", "/memories/1": b"equal texts"}
-
-
-def test_texts_of_a_failed_job_are_not_uploaded() -> None:
-    """They are dropped from the pack, and the next text takes their place."""
-    texts = NewTexts()
-    first = [texts.add(text) for text in (b"a", b"a", b"b")]
-    texts.add(b"failed")
-    texts.undo(3)
-    assert len({*first, texts.add(b"c")}) == 4
-    assert texts.encoded().endswith(b"\naabc")

@@ -15,7 +15,7 @@ import pytest
 
 from retentive import InvalidInput
 from retentive.errors import Locked, Unavailable
-from retentive.storage.sealed.keys import CallableKeys, KeyRing, KeyWrapper, add_key
+from retentive.storage.sealed.keys import CallableKeys, KeyRing, add_key
 from retentive.storage.sealed.rotation import Rotated, destroy, rotate, status
 from support.places import OpenPlace, place_of
 from support.profiles import LONG
@@ -60,19 +60,6 @@ class Service:
 
     def keys(self) -> CallableKeys:
         return CallableKeys(key_id="kms/1", wrap=self.wrap, unwrap=self.unwrap)
-
-
-def test_a_key_service_is_called_once_per_store(at: str, open_place: OpenPlace) -> None:
-    service = Service()
-    store = open_place(at, keys=service.keys()).store()
-    create(store, A, "text")
-    for _ in range(20):
-        assert store.read(A) == "text"
-    assert service.asked == ["wrap", "unwrap"]
-    assert isinstance(service.keys(), KeyWrapper)
-    other = CallableKeys(key_id="kms/2", wrap=service.wrap, unwrap=service.unwrap)
-    with pytest.raises(Locked):
-        open_place(at, keys=other).store()
 
 
 def test_a_failing_key_service_makes_the_store_unavailable(at: str, open_place: OpenPlace) -> None:

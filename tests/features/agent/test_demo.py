@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
 import re
-import struct
 import subprocess
 import sys
-import termios
 from pathlib import Path
 
 import pytest
@@ -134,25 +130,6 @@ def assert_notes(at: str, key: str = "default") -> None:
         assert expected_answer() in store.read(story.NOTES)
         actors = [str(version.actor) for version in store.versions(story.NOTES)]
     assert actors == ["session:second"] * (LAST - story.KILLED_AT + 1) + ["session:first"] * story.KILLED_AT
-
-
-def run_on_terminal(command: list[str], variables: dict[str, str]) -> tuple[int, str]:
-    """Run a command on a pseudo-terminal of `COLUMNS` columns, and return the exit status and the output."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
-    shown = b""
-    with subprocess.Popen(command, env=variables, stdin=theirs, stdout=theirs, stderr=theirs) as process:
-        os.close(theirs)
-        while True:
-            try:
-                data = os.read(ours, 65_536)
-            except OSError:  # Linux reports EIO after the last writer exits; macOS returns an empty read
-                break
-            if not data:
-                break
-            shown += data
-    os.close(ours)
-    return process.returncode, shown.decode()
 
 
 @pytest.mark.long

@@ -32,16 +32,6 @@ def as_json(location: str, *arguments: str) -> Any:
     return json.loads(ended.stdout)
 
 
-def test_a_memory_has_one_shape(at: str) -> None:
-    listed = as_json(at, "ls", "a.md")[0]
-    assert list(listed) == MEMORY
-    assert as_json(at, "cat", "a.md") == listed | {"text": 'one, "two"\nthree'}
-    hit = as_json(at, "search", "three")["hits"][0]
-    shown = as_json(at, "view", "a.md")
-    for name in ("path", "memory_id", "version_id"):
-        assert hit[name] == shown[name] == listed[name]
-
-
 @pytest.mark.parametrize(
     ("command", "operation"),
     [
@@ -70,12 +60,6 @@ def test_a_change_names_the_memory_and_the_version(at: str, command: list[str], 
     assert {name: found[name] for name in ("path", "memory_id", "version_id")} == {
         name: change[name] for name in ("path", "memory_id", "version_id")
     }
-
-
-def test_a_change_of_a_directory_lists_all_changes(at: str) -> None:
-    found = as_json(at, "mv", "d", "e")
-    assert (found["path"], found["memory_id"], found["version_id"]) == ("/memories/e", None, None)
-    assert [each["path"] for each in found["changes"]] == ["/memories/e/b.md", "/memories/e/c.md"]
 
 
 def test_a_change_that_changes_nothing_has_no_version(at: str) -> None:

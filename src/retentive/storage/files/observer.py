@@ -198,9 +198,9 @@ class FilesObserver(CommitObserver):
             except RetentiveError:  # for example on a full disk; tried again by the next command
                 self._has_doubts, stale = True, {}
                 for path in paths:
-                    plan.add(path)
-            for path, (_, text) in stale.items():
-                plan.add(path, hash_of(text))
+                    plan.add(path, is_gone=False)
+            for path, (entry, text) in stale.items():
+                plan.add(path, hash_of(text), is_gone=entry.memory is None)
             self._plans[store_id] = plan
         self._write_files(connection)
 

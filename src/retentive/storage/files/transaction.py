@@ -17,7 +17,7 @@ from retentive.errors import Refused
 from retentive.storage.contract import EXTERNAL, Actor, Change, Clock, Entry, Memory, NewId, Recorded, verified
 from retentive.storage.files.tree import FileKind, FileTree, Found, stamp_of
 from retentive.storage.files.writing import FilePlan, StaleFiles, hash_of
-from retentive.storage.sql.connection import Connection, Value
+from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, below
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.values.paths import ROOT, ancestors, is_editor_file
@@ -58,6 +58,7 @@ class DirectorySnapshot(SqlSnapshot):
         self.plan = plan
         self._wants_stamps = wants_stamps
         self._clean: set[str] = set()  # paths below which the files were compared
+        self._free: set[str] = set()  # paths that had no file
         self._stamps: dict[str, tuple[str, os.stat_result]] = {}  # version and state of files whose text was compared
         self._compared_bytes = 0
 
@@ -125,7 +126,8 @@ class DirectorySnapshot(SqlSnapshot):
             file, (version, recorded_hash) = files.get(path), recorded.get(path, (NO_TEXT, None))
             if file is not None and stamps.get(path) == (version, stamp_of(file)):
                 continue
-            if file is not None and version and self._has_hash(path, version, file, recorded_hash):
+            if file is not None and version and hash_of(self.tree.read(path)) == recorded_hash:
+                self._note(path, version, file)
                 continue
             if (edit := self._edit(path, file)) is not None:
                 edits.append(edit)
@@ -137,7 +139,7 @@ class DirectorySnapshot(SqlSnapshot):
             return None
         entry = self.get_unverified(path)
         memory = entry.memory
-        if memory is not None and file is not None and self._holds(path, entry, file):
+        if memory is not None and file is not None and self._is_recorded(path, entry):
             return None
         text = None if file is None else self._text(path, file, is_new=memory is None)
         if memory is None and text is None:
@@ -148,9 +150,9 @@ class DirectorySnapshot(SqlSnapshot):
         return Change(memory, None if text is None else path, text, provenance_text=provenance)
 
     def _is_as_recorded(self, path: str, entry: Entry) -> bool:
-        found = self.tree.state(path)
         if entry.memory is not None:
-            return found.kind is FileKind.FILE and found.status is not None and self._holds(path, entry, found.status)
+            return self._is_recorded(path, entry)
+        found = self.tree.state(path)
         if self.tree.folds and not self.tree.exact(path):
             raise Refused("path_folds", path=path)
         if self._is_taken(path, found) and not (entry.below or entry.above):
@@ -160,6 +162,7 @@ class DirectorySnapshot(SqlSnapshot):
             raise Refused("path_taken", path=path, **is_file)
         match found.kind:
             case FileKind.MISSING:
+                self._free.add(path)
                 return not entry.below and entry.above is None
             case FileKind.BELOW_FILE:
                 return not entry.below and entry.above is not None
@@ -175,19 +178,12 @@ class DirectorySnapshot(SqlSnapshot):
         file = _file(found)
         return found.kind is FileKind.OTHER or (file is not None and self._text(path, file, is_new=True) is None)
 
-    def _holds(self, path: str, entry: Entry, file: os.stat_result) -> bool:
-        """Return True if a file contains the recorded text. Its hash decides, since the database may be damaged."""
-        memory = entry.memory
-        assert memory is not None
-        is_known = self._has_stamp(path, memory.version_id, file)
-        recorded_hash = memory.sha256 or hash_of(entry.data)  # an encryption layer may give no hash
-        return is_known or self._has_hash(path, memory.version_id, file, recorded_hash)
-
-    def _has_hash(self, path: str, version: str, file: os.stat_result, recorded_hash: Value) -> bool:
-        if hash_of(self._read(path, file)) != recorded_hash:
+    def _is_recorded(self, path: str, entry: Entry) -> bool:
+        """Return True if a file contains the recorded text. If that is damaged in the database, its hash decides."""
+        text = self.tree.read(path)
+        if text is None or entry.memory is None:
             return False
-        self._stamps[path] = version, file
-        return True
+        return text == entry.data or hash_of(text) == entry.memory.sha256
 
     def _text(self, path: str, file: os.stat_result, *, is_new: bool) -> bytes | None:
         """Return the text of a file if it can be a memory, otherwise None.
@@ -198,21 +194,15 @@ class DirectorySnapshot(SqlSnapshot):
         """
         if is_new and (self.head.seal is not None or is_editor_file(path.rpartition("/")[2])):
             return None
-        if file.st_nlink > 1 or (is_new and self._has_stamp(path, NO_TEXT, file)):
-            return None
-        text = self._read(path, file)
-        if text is None or not is_text(text):
-            self._stamps[path] = NO_TEXT, file
-            return None
-        return text
+        text = self.tree.read(path) if file.st_nlink == 1 else None
+        if text is not None and is_text(text):
+            return text
+        self._note(path, NO_TEXT, file)
+        return None
 
-    def _read(self, path: str, file: os.stat_result) -> bytes | None:
+    def _note(self, path: str, version: str, file: os.stat_result) -> None:
+        self._stamps[path] = version, file
         self._compared_bytes += _FILE_BYTES + file.st_size
-        return self.tree.read(path)
-
-    def _has_stamp(self, path: str, version: str, file: os.stat_result) -> bool:
-        sql = "SELECT 1 FROM files WHERE store = ? AND path = ? AND version = ? AND stamp = ?"
-        return bool(self.connection.rows(sql, (self.store, path, version, stamp_of(file))))
 
 
 def _file(found: Found) -> os.stat_result | None:
@@ -304,9 +294,9 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
                 memory = change.before
                 is_plain = self.head.seal is None and memory.seal is None  # otherwise the hash may be that of its text
                 recorded = None if is_plain else self.get_unverified(memory.path).data
-                self.plan.add(memory.path, memory.sha256 if is_plain else hash_of(recorded))
+                self.plan.add(memory.path, memory.sha256 if is_plain else hash_of(recorded), is_gone=True)
             if change.path is not None:
-                self.plan.add(change.path, None)
+                self.plan.add(change.path, None, is_gone=False)
         result = super().record(changes, actor)
         gone = [(self.store, path) for path in leaving if path not in {change.path for change in changes}]
         self.connection.run_many("DELETE FROM files WHERE store = ? AND path = ?", gone)
@@ -345,7 +335,7 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
         `leaving` has the paths that become free through the current changes.
         """
         freed = self.plan.ours.keys() | leaving
-        if any(one in freed for one in (path, *ancestors(path))):
+        if path in self._free or any(one in freed for one in (path, *ancestors(path))):
             return
         found = self.tree.state(path)
         if found.kind is FileKind.DIRECTORY:

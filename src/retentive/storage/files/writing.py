@@ -29,17 +29,19 @@ class FilePlan:
     """Files of one store to write after the commit. At, above and below these paths, the files are out of date.
 
     `ours` has what the file at each path may contain. A file that contains anything else was edited by a person. It is
-    not replaced, and the next comparison finds the edit.
+    not replaced, and the next comparison finds the edit. `gone` has those paths that have no memory any more.
     """
 
     ours: dict[str, set[Hash]] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
     spellings: Spellings = field(default_factory=Spellings)
     _above: set[str] = field(default_factory=set)
 
-    def add(self, path: str, *contents: Hash) -> None:
-        """Add a path, unless the plan has it already."""
+    def add(self, path: str, *contents: Hash, is_gone: bool) -> None:
+        """Add a path. If the plan has it already, its file still contains what it contained before."""
         self.ours.setdefault(path, set(contents))
         self._above.update(ancestors(path))
+        (self.gone.add if is_gone else self.gone.discard)(path)
 
     def outdates(self, path: str) -> bool:
         """Return True if the file at a path, or a file above or below it, is not written yet."""
@@ -53,11 +55,10 @@ def hash_of(text: bytes | None) -> Hash:
 
 def write_files(records: SqlSnapshot, tree: FileTree, plan: FilePlan) -> bool:
     """Bring the files of a plan to the recorded state. Returns True if every step succeeded."""
-    sql, succeeded = "SELECT 1 FROM memories WHERE store = ? AND path = ?", True
-    present = [path for path in plan.ours if records.connection.rows(sql, (records.store, path))]
-    for path in plan.ours.keys() - set(present):  # first, since removing files frees the names of directories
+    succeeded = True
+    for path in plan.gone:  # first, since removing files frees the names of directories
         succeeded &= _succeeds(partial(tree.drop, path, partial(_is_ours, plan.ours[path])))
-    for path in present:
+    for path in plan.ours.keys() - plan.gone:
         succeeded &= _succeeds(partial(_put, records, tree, path, plan.ours[path]))
     return succeeded
 
@@ -126,8 +127,9 @@ def unfinished(records: SqlSnapshot, tree: FileTree, paths: set[str], since: int
         )
         hashes = [(cast("int", seq), cast("Hash", text)) for seq, text in rows]
         before = [text for seq, text in hashes if seq <= since][-1:] or [None]
-        plan.add(path, *before, *(text for seq, text in hashes if seq > since))
-        if records.get_unverified(path).memory is not None:
+        is_gone = records.get_unverified(path).memory is None
+        plan.add(path, *before, *(text for seq, text in hashes if seq > since), is_gone=is_gone)
+        if not is_gone:
             plan.spellings.add(path)
     return plan
 

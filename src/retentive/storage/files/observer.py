@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 
@@ -65,6 +65,7 @@ class FilesObserver(CommitObserver):
         self._trees: dict[str, FileTree] = {}  # by store id
         self._journal = Journal()
         self._plans: dict[str, FilePlan] = {}  # by store id: files that are not written yet
+        self._newest = 0  # number of the newest version
         self._has_doubts = False  # true if files may be out of date after a power cut
         self._unsynced_since: float | None = None
         self._closed = False
@@ -138,15 +139,18 @@ class FilesObserver(CommitObserver):
         self._plans = {}
         try:
             self._journal = read_journal(self._lock.descriptor)
-            newest = newest_number(writer.connection)
+            self._newest = newest_number(writer.connection)
             if self._journal.mount == UNKNOWN:
                 self._recover(writer)
-            elif self._journal.applied < newest:
+            elif self._journal.applied < self._newest:
                 self._complete(writer.connection)
-            elif self._journal.applied > newest:  # an older database was put in place
-                self._note(newest)
+            elif self._journal.applied > self._newest:  # an older database was put in place
+                self._note(self._newest)
         except OSError as error:
             raise os_error(error) from None
+
+    def before_commit(self, writer: Writer, batch: Sequence[SqlTransaction]) -> None:
+        self._newest = newest_number(writer.connection)
 
     def after_commit(self, writer: Writer) -> None:
         with suppress(OSError, RetentiveError):  # the commit is durable, and recovery writes the missing files
@@ -167,7 +171,7 @@ class FilesObserver(CommitObserver):
         ]
         if all(done) and not self._has_doubts:
             self._plans = {}
-            self._note(newest_number(connection))
+            self._note(self._newest)
 
     def _note(self, applied: int) -> None:
         """Write into the journal that the files of all versions up to `applied` are written. Raises OSError."""
@@ -195,6 +199,7 @@ class FilesObserver(CommitObserver):
             try:
                 if stale and records.head.seal is None:
                     writer.transact(partial(self._keep, store_id=store_id, stale=stale))
+                    self._newest = newest_number(connection)
             except RetentiveError:  # for example on a full disk; tried again by the next command
                 self._has_doubts, stale = True, {}
                 for path in paths:

@@ -240,7 +240,7 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
 
     def finish(self) -> None:
         """Store the stamps of compared files if this transaction is committed anyway, or if there are many."""
-        if self.changed or self._compared_bytes > _MANY_BYTES:
+        if self._stamps and (self.changed or self._compared_bytes > _MANY_BYTES):
             stamps = [(self.store, path, version, stamp_of(file)) for path, (version, file) in self._settled().items()]
             sql = "INSERT OR REPLACE INTO files (store, path, version, stamp) VALUES (?, ?, ?, ?)"
             self.connection.run_many(sql, stamps)
@@ -296,7 +296,7 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
                 recorded = None if is_plain else self.get_unverified(memory.path).data
                 self.plan.add(memory.path, memory.sha256 if is_plain else hash_of(recorded), is_gone=True)
             if change.path is not None:
-                self.plan.add(change.path, None, is_gone=False)
+                self.plan.add(change.path, None, is_gone=False, text=change.data)
         result = super().record(changes, actor)
         gone = [(self.store, path) for path in leaving if path not in {change.path for change in changes}]
         self.connection.run_many("DELETE FROM files WHERE store = ? AND path = ?", gone)

@@ -29,19 +29,22 @@ class FilePlan:
     """Files of one store to write after the commit. At, above and below these paths, the files are out of date.
 
     `ours` has what the file at each path may contain. A file that contains anything else was edited by a person. It is
-    not replaced, and the next comparison finds the edit. `gone` has those paths that have no memory any more.
+    not replaced, and the next comparison finds the edit. `gone` has those paths that have no memory any more, and
+    `texts` the new texts of others, as far as they need not be read from the database.
     """
 
     ours: dict[str, set[Hash]] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
+    texts: dict[str, bytes | None] = field(default_factory=dict)
     spellings: Spellings = field(default_factory=Spellings)
     _above: set[str] = field(default_factory=set)
 
-    def add(self, path: str, *contents: Hash, is_gone: bool) -> None:
+    def add(self, path: str, *contents: Hash, is_gone: bool, text: bytes | None = None) -> None:
         """Add a path. If the plan has it already, its file still contains what it contained before."""
         self.ours.setdefault(path, set(contents))
         self._above.update(ancestors(path))
         (self.gone.add if is_gone else self.gone.discard)(path)
+        self.texts[path] = text
 
     def outdates(self, path: str) -> bool:
         """Return True if the file at a path, or a file above or below it, is not written yet."""
@@ -59,14 +62,15 @@ def write_files(records: SqlSnapshot, tree: FileTree, plan: FilePlan) -> bool:
     for path in plan.gone:  # first, since removing files frees the names of directories
         succeeded &= _succeeds(partial(tree.drop, path, partial(_is_ours, plan.ours[path])))
     for path in plan.ours.keys() - plan.gone:
-        succeeded &= _succeeds(partial(_put, records, tree, path, plan.ours[path]))
+        succeeded &= _succeeds(partial(_put, records, tree, path, plan))
     return succeeded
 
 
-def _put(records: SqlSnapshot, tree: FileTree, path: str, ours: set[Hash]) -> None:
-    data = records.get(path).data
+def _put(records: SqlSnapshot, tree: FileTree, path: str, plan: FilePlan) -> None:
+    text = plan.texts[path]
+    data = records.get(path).data if text is None else text
     if data is not None:
-        tree.put(path, data, partial(_is_ours, ours))
+        tree.put(path, data, partial(_is_ours, plan.ours[path]))
 
 
 def _is_ours(ours: set[Hash], text: bytes | None) -> bool:

@@ -165,20 +165,23 @@ class FileTree:
         """
         *above, name = self._names(path)
         scratch, private = self._scratch.write(data), self._scratch.directory
+        is_moved = False
         try:
             with self._opened(above, make=True) as directory:
                 if is_ours(None):
                     with suppress(FileExistsError):
                         rename_if_free(scratch, private, name, directory)
-                        return
-                if not _may_go(name, directory, is_ours):
+                        is_moved = True
+                if is_moved or not _may_go(name, directory, is_ours):
                     return
                 if not exchange(scratch, private, name, directory):
                     os.rename(scratch, name, src_dir_fd=private, dst_dir_fd=directory)
+                    is_moved = True
                 elif not _may_go(scratch, private, is_ours):  # edited since the line before
                     exchange(scratch, private, name, directory)
         finally:
-            self._scratch.discard(scratch)
+            if not is_moved:
+                self._scratch.discard(scratch)
 
     def drop(self, path: str, is_ours: Callable[[bytes | None], bool]) -> None:
         """Remove a file if `is_ours` returns True for its text, and directories that become empty. Raises OSError."""

@@ -1,6 +1,6 @@
 """Draws the diagrams of the documentation, in `docs/diagrams`: `python scripts/diagrams.py`.
 
-A diagram is a column of steps. The stages of the pipeline come from the code. The same data give the same bytes.
+A diagram is a column of steps. The same data give the same bytes.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
-
-from retentive.pipeline import STAGES
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "diagrams"
 WIDTH, HEIGHT, GAP, MARGIN = 720, 52, 26, 16
@@ -22,13 +20,6 @@ class Step(NamedTuple):
     text: str
 
 
-STAGE_TEXTS = {
-    "audited": "writes the audit entry in the transaction of the change",
-    "idempotent": "returns the first reply to a command repeated under its tool_use id",
-    "once_per_request": "does so for an HTTP request, under its idempotency key",
-    "under_review": "turns changes of chosen actors into proposals",
-    "applied": "applies the operation with GuardedWriter, which has all guards",
-}
 BACKENDS = {
     "directory": [
         Step("one fair queue", "the caller at its head runs all waiting jobs in one transaction"),
@@ -54,13 +45,6 @@ BACKENDS = {
     ],
 }
 """The way of a write through each backend. Source: docs/design.md."""
-
-
-def pipeline() -> list[Step]:
-    """The way of a command, with the stages of the code in their order."""
-    stages = [Step(stage.__name__, STAGE_TEXTS[stage.__name__]) for stage in STAGES]
-    before = Step("parse", "untrusted input becomes a command, and then an operation")
-    return [before, *stages, Step("rendered", "the result or error becomes the reply of the model")]
 
 
 def svg(title: str, steps: list[Step]) -> str:
@@ -92,8 +76,7 @@ def _line(y: int, size: int, weight: str, text: str) -> str:
 
 def diagrams() -> dict[str, str]:
     """The text of each file in `docs/diagrams`."""
-    drawn = {f"{name}.svg": svg(f"A write in the backend: {name}", steps) for name, steps in BACKENDS.items()}
-    return {"pipeline.svg": svg("The pipeline", pipeline()), **drawn}
+    return {f"{name}.svg": svg(f"A write in the backend: {name}", steps) for name, steps in BACKENDS.items()}
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ from datetime import UTC, date, datetime, timedelta
 from heapq import nlargest, nsmallest
 from typing import NamedTuple
 
-from retentive.engine.guarded_writer import NEAR
+from retentive.engine.guard import NEAR
 from retentive.engine.operation import ReadOperation
 from retentive.engine.trust.levels import described, is_used
-from retentive.engine.trust.overlay import Assessment
+from retentive.engine.visibility import Assessment
 from retentive.history.expiry import days_left
 from retentive.redaction.examiner import TextExaminer
 from retentive.review.proposals import PROPOSAL

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 
-from retentive.engine.guarded_writer import WriteRules
+from retentive.engine.rules import Rules
 from retentive.errors import RetentiveError
 from retentive.store import MemoryStore, core_of
 from retentive.values.settings import Settings
@@ -22,7 +22,7 @@ def explanation(store: MemoryStore, paths: Iterable[str] = ()) -> str:
     considered.
     """
     core, settings = core_of(store), store.settings()
-    rules = WriteRules(settings, core.actor, core.examiner)
+    rules = Rules(settings, core.actor, core.examiner)
     for path in paths or ("/memories",):
         for each in (*_below(store, path), path):
             if name := rules.setting_against(each):

@@ -12,7 +12,7 @@ from typing import TypeAlias, get_args
 from retentive.engine import events
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.repeats import KIND as REPEAT
-from retentive.engine.trust.overlay import CONFIRMED
+from retentive.engine.visibility import CONFIRMED
 from retentive.errors import Damaged, InvalidInput, NotFound, Refused, UnknownSchema
 from retentive.history.clocks import CLOCK, Sighting
 from retentive.history.expiry import SWEPT

@@ -7,11 +7,9 @@ killed, the views that it has not recorded are lost.
 
 from __future__ import annotations
 
-import atexit
 import re
 import threading
 import time
-import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
@@ -42,7 +40,6 @@ class Accesses:
         self._waiting: dict[str, dict[str, float]] = {}  # store id -> memory id -> time of the view to record
         self._read: set[str] = set()  # ids of stores whose records were read
         self._flushed_at = clock()
-        _open.add(self)
 
     def renew_after_fork(self) -> None:
         """Replace the lock in a forked child, where the thread that acquired the old lock does not exist."""
@@ -153,13 +150,3 @@ class Accesses:
                 self._known |= {key: max(at, self._known.get(key, 0.0)) for key, at in kept.items()}
         if seen:
             self._backend.put_side_records(store_id, KIND, {key: f"{at:.0f}" for key, at in seen.items()}, wait=False)
-
-
-_open: weakref.WeakSet[Accesses] = weakref.WeakSet()
-
-
-@atexit.register
-def _close_all() -> None:
-    """Write the view times of locations that the program did not close."""
-    for each in list(_open):
-        each.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from retentive.engine.trust.overlay import Assessment
+from retentive.engine.visibility import Assessment
 from retentive.errors import InvalidInput, NotFound, PermissionDenied
 from retentive.history.apply import RestoreOutcome
 from retentive.history.differences import MemoryDifference

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from retentive.engine.guarded_writer import WriteRules
 from retentive.engine.proposing import is_under_review
+from retentive.engine.rules import Rules
 from retentive.errors import Conflict, NotFound, PermissionDenied, RetentiveError
 from retentive.remote import remote_store
 from retentive.storage.contract import Memory
@@ -78,7 +78,7 @@ class DryRound(SyncRound):
                 return self._previewed_merge(path, memory, file, base)
             case "delete_file":
                 self._say(path, "deleted", "directory")
-            case "delete_memory" | "rename_memory" if WriteRules.is_read_only(self.settings, path):
+            case "delete_memory" | "rename_memory" if Rules.is_read_only(self.settings, path):
                 self._say(path, "refused", "", f"{path} is read-only")
             case "delete_memory" | "rename_memory" if self._awaits_review:
                 what = f"rename to {to}" if step.to else "deletion"

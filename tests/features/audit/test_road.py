@@ -32,6 +32,17 @@ A = "/memories/a.md"
 CREATE = {"command": "create", "path": A, "file_text": "one\n"}
 
 
+@pytest.mark.parametrize("name", ["write", "read"])
+def test_the_design_shows_the_road_whole(name: str) -> None:
+    """docs/design.md has the present text of both functions, each of at most 120 lines."""
+    text = (SOURCE / "engine" / f"{name}.py").read_text("utf-8")
+    (road,) = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == name]
+    lines = text.splitlines()[road.lineno - 1 : road.end_lineno]
+    assert len(lines) <= 120
+    design = (Path(__file__).parents[3] / "docs" / "design.md").read_text("utf-8")
+    assert "\n".join([f"<!-- road: {name} -->", "```python", *lines, "```"]) in design
+
+
 def called(tree: ast.AST) -> list[ast.Call]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
 

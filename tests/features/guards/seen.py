@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from retentive import MemoryStore
-from retentive.review.stage import seen_by
+from retentive.engine.proposing import with_own_proposals
 from retentive.storage.contract import Actor, Snapshot
 
 T = TypeVar("T")
@@ -14,4 +14,5 @@ T = TypeVar("T")
 
 def read_as(store: MemoryStore, work: Callable[[Snapshot], T], actor: Actor) -> T:
     """Run `work` on the state that `actor` sees."""
-    return store._core.read(lambda snapshot: work(seen_by(actor, snapshot, store._core.settings_of(snapshot))))
+    core = store._core
+    return core.read(lambda snapshot: work(with_own_proposals(snapshot, core.settings_of(snapshot), actor)))

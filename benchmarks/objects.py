@@ -267,7 +267,7 @@ def measure(url: str, scale: Scale, backend: Backend, store_id: str) -> list[Mea
 
 def revision(backend: Backend, store_id: str) -> int:
     """Number of writes of the store."""
-    return backend.read(store_id, lambda snapshot: snapshot.revision)
+    return backend.read(store_id, lambda snapshot: snapshot.state.revision)
 
 
 def sheet(measured: Sequence[Measured], scale: Scale) -> Sheet:

@@ -34,7 +34,7 @@ def state(store: MemoryStore) -> tuple[object, ...]:
     return (
         list(store.memories()),
         store.usage(),
-        store._core.read(lambda found: found.revision),
+        store._core.read(lambda found: found.state.revision),
         list(store.versions(limit=1)),
     )
 

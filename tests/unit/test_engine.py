@@ -64,7 +64,7 @@ def test_a_command_without_effect_adds_no_version(store: MemoryStore) -> None:
     reply = store.execute({"command": "str_replace", "path": A, "old_str": "b", "new_str": "b"})
     assert reply.text.endswith("\n     1\tabc")
     assert len(list(store.versions())) == 1
-    assert store._core.read(lambda found: found.revision) == 1
+    assert store._core.read(lambda found: found.state.revision) == 1
 
 
 def test_a_recreated_path_is_another_memory(store: MemoryStore) -> None:

@@ -62,7 +62,7 @@ def create(backend: SqliteBackend) -> str:
 
 def in_parallel(pool: ThreadPoolExecutor, backend: SqliteBackend, store: str, lock: LockFile) -> Future[int]:
     """Write in a thread, and return when a thread waits for the lock."""
-    done = pool.submit(lambda: backend.write(store, lambda tx: tx.revision))
+    done = pool.submit(lambda: backend.write(store, lambda tx: tx.state.revision))
     until(lambda: lock._has_thread)
     return done
 
@@ -86,7 +86,7 @@ def test_a_killed_holder_wakes_the_next_process(
     assert lock is not None
     with ThreadPoolExecutor(2) as pool, holder(tmp_path / "m.db-reserve") as process:
         done = in_parallel(pool, backend, store, lock)
-        also = pool.submit(lambda: backend.write(store, lambda tx: tx.revision))
+        also = pool.submit(lambda: backend.write(store, lambda tx: tx.state.revision))
         assert not done.done()
         process.kill()
         assert done.result() == also.result() == 0

@@ -196,7 +196,7 @@ def _to_erase(target: Target, path: MemoryPath | None, found: Snapshot) -> dict[
 
 def _old(path: MemoryPath, found: Snapshot) -> int:
     """Return the number of old versions at or below a path that are not redacted yet."""
-    present = {memory.version_id for memory in found.memories(ROOT)}
+    present = {memory.version_id for memory, _ in found.list(ROOT)}
     return sum(version.id not in present and version.redacted_at is None for version in versions_of(found, path))
 
 

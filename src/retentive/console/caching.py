@@ -68,7 +68,7 @@ def _state(visit: Visit) -> tuple[str, ...]:
         return ()
 
     def work(snapshot: Snapshot) -> tuple[int, str]:
-        return snapshot.revision, head_of(snapshot).newest
+        return snapshot.state.revision, head_of(snapshot).newest
 
     revision, event = core_of(visit.store).found(Read("feed", work, needs_external_edits=True))
     return repr(visit.info), str(revision), event, repr(settings), str(visit.waiting)

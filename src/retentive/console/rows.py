@@ -88,7 +88,7 @@ def window(snapshot: Snapshot, rendered: Rendered) -> Window:
     versions = list(snapshot.versions(limit=KEPT + 1))
     rows = tuple(LiveRow(each, rendered) for each in versions[:KEPT])
     oldest = versions[KEPT].revision if len(versions) > KEPT else 0
-    return Window(snapshot.revision, rows, oldest, _events(snapshot, ""))
+    return Window(snapshot.state.revision, rows, oldest, _events(snapshot, ""))
 
 
 def moved(snapshot: Snapshot, before: Window, rendered: Rendered) -> Window:
@@ -97,14 +97,14 @@ def moved(snapshot: Snapshot, before: Window, rendered: Rendered) -> Window:
         return window(snapshot, rendered)
     events = _events(snapshot, before.newest_event)
     versions = list(snapshot.versions(after=before.rows[0].version.id, limit=KEPT + 1))
-    commits = snapshot.revision - before.revision
+    commits = snapshot.state.revision - before.revision
     if not (versions or events or commits):
         return before
     if len(versions) > KEPT or len({each.revision for each in versions}) != commits:
         return window(snapshot, rendered)
     rows = (*(LiveRow(each, rendered) for each in versions), *before.rows)
     oldest = rows[KEPT].version.revision if len(rows) > KEPT else before.complete_after
-    return Window(snapshot.revision, rows[:KEPT], oldest, (*before.events, *events)[-_EVENTS:])
+    return Window(snapshot.state.revision, rows[:KEPT], oldest, (*before.events, *events)[-_EVENTS:])
 
 
 def _events(snapshot: Snapshot, after: str) -> tuple[tuple[str, str], ...]:

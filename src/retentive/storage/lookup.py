@@ -14,9 +14,8 @@ def locate(snapshot: Snapshot, path: str) -> Entry:
     try:
         return snapshot.get(path)
     except Damaged:
-        beside = snapshot.memories(path.rpartition("/")[0])
-        memory = next((memory for memory in beside if memory.path == path), None)
-        if memory is None:
+        memory, _ = next(snapshot.list(path.rpartition("/")[0], start=path, limit=1), (None, None))
+        if memory is None or memory.path != path:
             raise
         return Entry(memory)
 

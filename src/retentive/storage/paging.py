@@ -36,8 +36,8 @@ def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str,
     A few memories are looked up one at a time. For many ids, all memories of the store are read in one pass, which is
     faster.
     """
-    if len(memory_ids) > FEW_MEMORIES and _LOOKUP * len(memory_ids) > snapshot.usage().memories:
-        return {memory.id: memory for memory in snapshot.memories(ROOT) if memory.id in memory_ids}
+    if len(memory_ids) > FEW_MEMORIES and _LOOKUP * len(memory_ids) > snapshot.state.usage.memories:
+        return {memory.id: memory for memory, _ in snapshot.list(ROOT) if memory.id in memory_ids}
     looked_up = (snapshot.find(memory_id) for memory_id in memory_ids)
     return {memory.id: memory for memory in looked_up if memory is not None}
 
@@ -46,7 +46,7 @@ def readable_texts(snapshot: Snapshot) -> Iterator[tuple[Memory, bytes | None]]:
     """Yield all memories and their bytes, in byte order of their paths. A damaged text is yielded as None."""
     last = ""
     try:
-        for memory, data in snapshot.texts(ROOT):
+        for memory, data in snapshot.list(ROOT, texts=True):
             yield memory, data
             last = memory.path
     except Damaged as error:
@@ -54,7 +54,7 @@ def readable_texts(snapshot: Snapshot) -> Iterator[tuple[Memory, bytes | None]]:
             raise
     else:
         return
-    for memory in snapshot.memories(ROOT):
+    for memory, _ in snapshot.list(ROOT):
         if memory.path > last:
             yield memory, _readable(snapshot, memory.path)
 

@@ -143,9 +143,9 @@ class SectionWriter:
     def _snapshot(self, snapshot: Snapshot, *, mark: tuple[int, int, int]) -> lines.Header:
         archive, prefix = self.archive, self.prefix
         archive.roll_back(mark)  # a backend may run this function more than once
-        memories = list(snapshot.memories(ROOT))
+        memories = [memory for memory, _ in snapshot.list(ROOT)]
         history = VersionIndex(snapshot)
-        raw = snapshot.seal is not None and below_encryption(self.backend) is self.backend
+        raw = snapshot.state.seal is not None and below_encryption(self.backend) is self.backend
         header = self._header_of(snapshot, versions=history.count, raw=raw)
         archive.add(prefix + self.header, lines.header_line(header, about("a memory store")).encode())
         with spool(archive.directory) as versions:
@@ -160,20 +160,20 @@ class SectionWriter:
         return header
 
     def _header_of(self, snapshot: Snapshot, *, versions: int, raw: bool) -> lines.Header:
-        usage, info = snapshot.usage(), self.info
+        usage, info = snapshot.state.usage, self.info
         return lines.Header(
             id=info.id,
             key=info.key,
             name=info.name,
             created_at=info.created_at,
-            seal=snapshot.seal if raw else None,
-            settings=snapshot.settings,
-            revision=snapshot.revision,
+            seal=snapshot.state.seal if raw else None,
+            settings=snapshot.state.settings,
+            revision=snapshot.state.revision,
             memories=usage.memories,
             size_bytes=usage.size_bytes,
             versions=versions,
             workspace_id=info.workspace_id,
-            properties=snapshot.properties,
+            properties=snapshot.state.properties,
         )
 
     def _texts(self, snapshot: Snapshot, history: VersionIndex, versions: IO[bytes], *, raw: bool) -> dict[str, str]:
@@ -205,7 +205,7 @@ def record_external_edits(backend: Backend, store_id: str) -> None:
 
     If the backend is a directory, it records external edits after this read, in a short transaction of its own.
     """
-    backend.read(store_id, lambda snapshot: deque(snapshot.sizes(ROOT), maxlen=0))
+    backend.read(store_id, lambda snapshot: deque(snapshot.list(ROOT), maxlen=0))
 
 
 def about(what: str) -> dict[str, object]:

@@ -43,8 +43,8 @@ class Contents:
     @classmethod
     def of(cls, snapshot: Snapshot, *, raw: bool) -> Self:
         """Return the contents of a snapshot. With `raw`, they include the seal."""
-        seal = snapshot.seal if raw else None
-        return cls(_memories(snapshot), snapshot.settings, _records(snapshot), seal, snapshot.properties)
+        seal = snapshot.state.seal if raw else None
+        return cls(_memories(snapshot), snapshot.state.settings, _records(snapshot), seal, snapshot.state.properties)
 
     def usage(self) -> Usage:
         """Return the number and the total size of the memories."""
@@ -71,11 +71,11 @@ class Contents:
             latest = next(tx.versions(limit=1))
             tx.record([missing_deletion(memory, f"{newest}~{number:06d}", latest)], None)
             tx.prune([version.id for version in tx.versions(memory_id=memory.id)])
-        if tx.settings != self.settings:
+        if tx.state.settings != self.settings:
             tx.set_metadata(settings=self.settings)
-        if tx.properties != self.properties:
+        if tx.state.properties != self.properties:
             tx.set_metadata(properties=self.properties)
-        if self.seal is not None and tx.seal != self.seal:
+        if self.seal is not None and tx.state.seal != self.seal:
             tx.set_metadata(seal=self.seal)
         present = _records(tx)
         for kind, key in present.keys() | self.records.keys():
@@ -89,7 +89,7 @@ class Contents:
             copied = found.get(memory_id)
             if copied is None or replace(copied, seal=memory.seal, provenance_text=memory.provenance_text) != memory:
                 raise Damaged(f"the copy of {memory.path} differs from the original")
-        if len(found) != len(self.memories) or snapshot.usage() != self.usage():
+        if len(found) != len(self.memories) or snapshot.state.usage != self.usage():
             raise Damaged("the number or total size of memories in the copy differs from the original")
         return digest_of(sorted(found.values(), key=lambda memory: memory.path))
 
@@ -163,7 +163,7 @@ def _replace_side_records(values: Iterable[Record], target: Backend, store_id: s
 
 
 def _memories(snapshot: Snapshot) -> dict[str, Memory]:
-    return {memory.id: memory for memory in snapshot.memories(ROOT)}
+    return {memory.id: memory for memory, _ in snapshot.list(ROOT)}
 
 
 def _records(snapshot: Snapshot) -> dict[tuple[str, str], str]:

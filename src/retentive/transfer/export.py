@@ -169,9 +169,9 @@ def _download_files(store: RemoteStore, target: str) -> Exported:
 
 def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress: TransferProgress | None) -> Exported:
     clear_directory(part)  # a backend may run this function more than once
-    usage = snapshot.usage()
-    done = Exported(id=store.id, key=store.key, revision=snapshot.revision, memories=0, size_bytes=0)
-    for number, memory in enumerate(snapshot.memories(ROOT), start=1):
+    usage = snapshot.state.usage
+    done = Exported(id=store.id, key=store.key, revision=snapshot.state.revision, memories=0, size_bytes=0)
+    for number, (memory, _) in enumerate(snapshot.list(ROOT), start=1):
         data = data_of(snapshot, memory)
         why = DAMAGED if data is None else write_file(part, memory.path[len(ROOT) + 1 :], data)
         done.add(memory.path, memory.size_bytes, why)

@@ -131,7 +131,7 @@ def _is_as_copied(found: Snapshot) -> bool:
 
     Raises `ReadOnly` if the copy must not be erased.
     """
-    rules = WriteRules(from_text(found.settings), None, TextExaminer())
+    rules = WriteRules(from_text(found.state.settings), None, TextExaminer())
     newest = newest_version(found)
     if newest is not None and newest != found.get_record(MARK, UNTIL):
         return False
@@ -270,7 +270,7 @@ class _SourceState:
     def __init__(self, snapshot: Snapshot, *, after: str | None, raw: bool) -> None:
         self.contents = Contents.of(snapshot, raw=raw)
         self.history = VersionIndex(snapshot, after=after)
-        self.revision = snapshot.revision
+        self.revision = snapshot.state.revision
 
 
 def _record(tx: Transaction, *, imported: Sequence[ImportedVersion]) -> None:

@@ -114,7 +114,7 @@ def _write_tar(snapshot: Snapshot, *, store: MemoryStore, raw: IO[bytes]) -> Non
     raw.truncate()
     tar, damaged, memories, size_bytes = PlainTarWriter(raw), list[str](), 0, 0
     tar.directory(IN_TAR)
-    for memory in snapshot.memories(ROOT):
+    for memory, _ in snapshot.list(ROOT):
         data = data_of(snapshot, memory)
         if data is None:
             damaged.append(memory.path)
@@ -125,7 +125,7 @@ def _write_tar(snapshot: Snapshot, *, store: MemoryStore, raw: IO[bytes]) -> Non
     about = {
         "id": store.id,
         "key": store.key,
-        "revision": snapshot.revision,
+        "revision": snapshot.state.revision,
         "memories": memories,
         "size_bytes": size_bytes,
         "damaged": damaged,

@@ -146,7 +146,7 @@ def _change(tx: Transaction, one: ImportedVersion) -> Change:
     before = tx.find(version.memory_id)
     if version.redacted_at is not None or version.operation == "deleted":
         return Change(before, None, sealing=_sealing(one, None), origin=version)
-    data = one.data if one.text_of is None else tx.text(one.text_of)
+    data = one.data if one.text_of is None else tx.version(one.text_of)[1]
     if data is None:
         raise Damaged(f"version {version.id} in the history has no text, although it is not a deletion")
     if before is not None and before.path != version.path and tx.get(before.path).data == data:

@@ -125,15 +125,15 @@ def all_there_is(snapshot: Snapshot) -> dict[str, Any]:
     bounds = [*ids[:: max(len(ids) // 5, 1)], "memver_"]
     return {
         "versions": versions,
-        "texts of versions": [snapshot.text(each) for each in ids],
+        "texts of versions": [snapshot.version(each)[1] for each in ids],
         "of memories": [
             [version.id for version in snapshot.versions(memory_id=memory)]
             for memory in sorted({version.memory_id for version in versions})
         ],
-        "walk": list(snapshot.memories(ROOT)),
-        "texts": list(snapshot.texts("/memories/a")),
-        "sizes": list(snapshot.sizes(ROOT)),
-        "usage": snapshot.usage(),
+        "walk": [memory for memory, _ in snapshot.list(ROOT)],
+        "texts": list(snapshot.list("/memories/a", texts=True)),
+        "sizes": list(snapshot.list(ROOT)),
+        "usage": snapshot.state.usage,
         "heads": [[(one.id, one.path) for one in snapshot.list_at(bound, ROOT)] for bound in [*bounds, "n"]],
         "bounded": [[one.id for one in snapshot.versions(after=low, before=high)] for low in bounds for high in bounds],
         "notes": list(snapshot.records("kind")),
@@ -400,7 +400,7 @@ def test_a_crash_before_the_deletion_is_completed(wire: Wire) -> None:
     assert capabilities.purge(fresh.backend)
     assert SECRET.decode() not in everything(url)
     assert Bottom(url).listed("purging") == []
-    assert fresh.backend.read(fresh.id, lambda found: found.usage()).memories == 3
+    assert fresh.backend.read(fresh.id, lambda found: found.state.usage).memories == 3
 
 
 def test_a_redaction_retried_during_a_purge_is_marked_again(wire: Wire) -> None:

@@ -238,7 +238,7 @@ def test_an_erased_store_leaves_only_its_erased_manifest(url: str) -> None:
     assert manifest_bytes(url, store) < 300
     for backend in (store.backend, reader.backend, small(url)):
         with pytest.raises(NotFound, match="was erased"):
-            backend.read(store.id, lambda snapshot: snapshot.revision)
+            backend.read(store.id, lambda snapshot: snapshot.state.revision)
         with pytest.raises(NotFound, match="was erased"):
             backend.write(store.id, lambda tx: tx.put_record("kind", "key", "value"))
         with pytest.raises(NotFound, match="was erased"):
@@ -280,7 +280,7 @@ def test_a_crashed_erasure_is_completed(wire: Wire, far: str, finish: str, stopp
     fresh = open_objects(far)
     assert fresh.get_store("secret-key") is None
     with pytest.raises(NotFound, match="was erased"):
-        fresh.read(store.id, lambda snapshot: snapshot.revision)
+        fresh.read(store.id, lambda snapshot: snapshot.state.revision)
     if finish == "again":
         fresh.erase_store(store.id, None)
     else:

@@ -303,9 +303,9 @@ def filled(url: str) -> Opened:
 
 def all_of(snapshot: Snapshot) -> tuple[object, ...]:
     """Return the whole state of a store."""
-    every = list(snapshot.memories(ROOT))
+    every = [memory for memory, _ in snapshot.list(ROOT)]
     versions = list(snapshot.versions())
-    return every, versions, [snapshot.text(version.id) for version in versions], snapshot.usage()
+    return every, versions, [snapshot.version(version.id)[1] for version in versions], snapshot.state.usage
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_an_unknown_format_is_refused_and_not_overwritten(url: str, kind: str, n
     if kind != "keys":
         calls += [
             lambda backend: backend.write(store.id, lambda tx: tx.put_record("kind", "key", "value")),
-            lambda backend: backend.read(store.id, lambda snapshot: snapshot.revision),
+            lambda backend: backend.read(store.id, lambda snapshot: snapshot.state.revision),
             lambda backend: backend.list_stores(),
             lambda backend: backend.erase_store(store.id, None),
             lambda backend: backend.put_side_records(store.id, "kind", {"key": "value"}),
@@ -472,7 +472,7 @@ def test_a_read_that_finds_a_collected_page_runs_again(url: str) -> None:
                 store.put(f"/memories/{number:02d}", b"new")
             assert in_two_days(url).collect(store.id) > 0
         runs.append(1)
-        return len(list(snapshot.memories(ROOT)))
+        return len([memory for memory, _ in snapshot.list(ROOT)])
 
     assert reader.read(store.id, work) == 60
     assert len(runs) == 2

@@ -92,7 +92,7 @@ def test_a_commit_without_a_version_is_settled_too(wire: Wire) -> None:
 
     def work(tx: Transaction) -> None:
         runs.append(1)
-        tx.set_metadata(seal=f"{tx.seal}+")
+        tx.set_metadata(seal=f"{tx.state.seal}+")
 
     def rule(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
         forward(asked.raw)

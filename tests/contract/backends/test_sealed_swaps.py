@@ -88,7 +88,7 @@ def reads(store: MemoryStore, version_ids: Sequence[str], memory_ids: Sequence[s
         "memories": lambda: list(store.memories()),
         "below": lambda: list(store.memories("/memories/d")),
         "versions": lambda: list(store.versions()),
-        "listing": lambda: store._core.read(lambda snapshot: list(snapshot.sizes(ROOT))),
+        "listing": lambda: store._core.read(lambda snapshot: list(snapshot.list(ROOT))),
     }
     for path in (A, B, C):
         found[f"load {path}"] = partial(store.load, path)
@@ -227,7 +227,7 @@ def test_swapped_keys_of_two_stores_are_detected(scene: Scene) -> None:
             with pytest.raises(Locked):
                 opened.store(key)
         with pytest.raises(Locked):
-            opened.backend.write(opened.stores()[0].id, lambda tx: tx.revision)
+            opened.backend.write(opened.stores()[0].id, lambda tx: tx.state.revision)
 
 
 @pytest.mark.parametrize(

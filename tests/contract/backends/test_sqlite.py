@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -51,8 +51,8 @@ def test_a_batch_leaves_right_totals(tmp_path: Path) -> None:
     store, other = backend.create_store(key="one", name="one").id, backend.create_store(key="two", name="two").id
     works = [(store if number < 5 else other, partial(edited, path=f"{A}{number}")) for number in range(8)]
     assert [job.error for job in batch(backend, works)] == [None] * 8
-    assert [backend.read(each, methodcaller("usage")) for each in (store, other)] == [Usage(5, 20), Usage(3, 12)]
-    assert [backend.read(each, attrgetter("revision")) for each in (store, other)] == [5, 3]
+    assert [backend.read(each, attrgetter("state.usage")) for each in (store, other)] == [Usage(5, 20), Usage(3, 12)]
+    assert [backend.read(each, attrgetter("state.revision")) for each in (store, other)] == [5, 3]
     assert list(backend.check()) == []
     backend.close()
 
@@ -66,13 +66,13 @@ def test_a_job_that_fails_after_a_change_leaves_no_trace_in_its_batch(tmp_path: 
     works.insert(position, (store, partial(edited, path=f"{A}-refused")))
     errors = [job.error for job in batch(backend, [*works, ("store_missing", partial(edited, path=A))])]
     assert [type(error) for error in errors if error is not None] == [Refused, NotFound]
-    assert backend.read(store, methodcaller("usage")) == Usage(1, 2)
-    assert backend.read(store, attrgetter("revision")) == 3
+    assert backend.read(store, attrgetter("state.usage")) == Usage(1, 2)
+    assert backend.read(store, attrgetter("state.revision")) == 3
     assert list(backend.check()) == []
     backend.close()
 
 
-def test_an_expected_text_that_is_damaged_is_reported_by_get(tmp_path: Path) -> None:
+def test_a_damaged_text_is_reported_by_get(tmp_path: Path) -> None:
     """The settings can be read before, and a deletion does not need the text."""
     backend = SqliteBackend(str(tmp_path / "memory.db"))
     store = backend.create_store(key="tested", name="").id
@@ -80,8 +80,7 @@ def test_an_expected_text_that_is_damaged_is_reported_by_get(tmp_path: Path) -> 
     backend.transact(lambda connection: connection.run("UPDATE versions SET text = ?", (b"2",)))
 
     def work(snapshot: Snapshot) -> None:
-        snapshot.expect(A)
-        assert snapshot.settings is None
+        assert snapshot.state.settings is None
         with pytest.raises(Damaged):
             snapshot.get(A)
 

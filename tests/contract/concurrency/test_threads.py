@@ -84,7 +84,7 @@ def test_long_reads_do_not_delay_others(tmp_path: Path) -> None:
         store = backend.create_store(key="notes", name="notes").id
         done = [threads.submit(backend.read, store, lambda _: together.wait()) for _ in range(3)]
         assert sorted(one.result() for one in done) == [0, 1, 2]
-        assert backend.read(store, lambda snapshot: snapshot.revision) == 0
+        assert backend.read(store, lambda snapshot: snapshot.state.revision) == 0
 
 
 def at_once(count: int, url: str, shared: Target | None, work: Callable[[Target, int], T]) -> list[T]:

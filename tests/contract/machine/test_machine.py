@@ -208,7 +208,10 @@ def tree_of(store: MemoryStore) -> dict[str, str]:
 
 def tree_at(store: MemoryStore, version: str) -> dict[str, str]:
     def work(found: Snapshot) -> dict[str, str]:
-        return {memory.path: data.decode() for memory, data in past_of(found, version).texts("/memories")}
+        return {
+            memory.path: (data or b"").decode()
+            for memory, data in past_of(found, version).list("/memories", texts=True)
+        }
 
     return store._core.read(work)
 

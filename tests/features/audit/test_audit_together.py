@@ -65,7 +65,7 @@ def test_a_decision_with_conflicts_changes_nothing(audited: MemoryStore) -> None
     ids = [each.id for each in audited.review.pending()]
     assert audited.review.accept(ids, actor="user:ann").obstacles
     assert [each.id for each in audited.review.pending()] == ids
-    assert audited._core.read(lambda found: [memory.path for memory in found.memories("/memories")]) == [A]
+    assert audited._core.read(lambda found: [memory.path for memory, _ in found.list("/memories")]) == [A]
     assert ("review.accept", "conflict") in outcomes(audited)
 
 

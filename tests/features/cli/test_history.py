@@ -51,7 +51,10 @@ def then(location: str, version_id: str) -> dict[str, str]:
     with retentive.open(location) as opened:
 
         def work(now: Snapshot) -> dict[str, str]:
-            return {memory.path: data.decode() for memory, data in past_of(now, version_id).texts("/memories")}
+            return {
+                memory.path: (data or b"").decode()
+                for memory, data in past_of(now, version_id).list("/memories", texts=True)
+            }
 
         return opened.store()._core.read(work)
 

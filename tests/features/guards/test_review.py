@@ -348,7 +348,7 @@ def test_an_actor_sees_usage_with_its_own_changes(store: MemoryStore) -> None:
         done(store, create(path, "one\n"), ANN)
     for command in (edit("one", "three"), rename(A, "/memories/c"), delete(B), create(D, "d")):
         done(store, command)
-    assert read_as(store, lambda seen: seen.usage(), Actor.parse(S1)) == Usage(2, 7)
+    assert read_as(store, lambda seen: seen.state.usage, Actor.parse(S1)) == Usage(2, 7)
     assert store.usage() == Usage(2, 8)
     assert said(store, view("/memories/c")).endswith("1\tthree")
 

@@ -233,14 +233,14 @@ def test_quarantine_is_one_setting(local: MemoryStore) -> None:
     """Whatever the number of memories, nothing is rewritten, and both directions report whether they changed it."""
     for number in range(20):
         local.execute(create(f"{D}/{number}"), actor=S1, source=WEB)
-    revision = local._core.read(lambda snapshot: snapshot.revision)
+    revision = local._core.read(lambda snapshot: snapshot.state.revision)
     assert local.trust.quarantine(f"source:{WEB}")
     assert not local.trust.quarantine(f"source:{WEB}")
     assert local.settings().quarantine == (f"source:{WEB}",)
     assert list(local.memories()) == []
     assert [local.trust.release(f"source:{WEB}"), local.trust.release(f"source:{WEB}")] == [True, False]
     assert local.settings().quarantine == ()
-    assert local._core.read(lambda snapshot: snapshot.revision) == revision
+    assert local._core.read(lambda snapshot: snapshot.state.revision) == revision
 
 
 def test_who_may_change_trust(local: MemoryStore) -> None:

@@ -75,5 +75,5 @@ def test_doubted_memories_are_those_of_a_look_at_each(
 
 
 def _looked_at(store: MemoryStore, assessed: Assessment) -> list[tuple[str, str]]:
-    memories = core_of(store).read(lambda found: list(found.memories("/memories")))
+    memories = core_of(store).read(lambda found: [memory for memory, _ in found.list("/memories")])
     return [(each.path, assessed.level(each)) for each in memories if assessed.level(each) != TRUSTED]

@@ -215,7 +215,7 @@ def test_memories_of_the_past_are_read_unchanged(store: MemoryStore) -> None:
     replace(store, B, "2", "other")
 
     def of_then() -> list[Memory]:
-        return store._core.read(lambda now: list(past_of(now, moment).memories("/memories")))
+        return store._core.read(lambda now: [memory for memory, _ in past_of(now, moment).list("/memories")])
 
     assert then == of_then()
     assert store.history.restore("/memories", moment).done
@@ -234,7 +234,7 @@ def test_a_moment_never_shows_half_a_change(store: MemoryStore) -> None:
     assert len(moved) == 4
 
     def tree(at: str | datetime) -> list[str]:
-        return store._core.read(lambda found: [memory.path for memory in past_of(found, at).memories("/memories")])
+        return store._core.read(lambda found: [memory.path for memory, _ in past_of(found, at).list("/memories")])
 
     whole = [f"/memories/new/{name}" for name in ("1", "2", "3", "zero")]
     assert tree(before) == [f"/memories/old/{name}" for name in ("1", "2", "3", "zero")]

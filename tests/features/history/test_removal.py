@@ -410,8 +410,10 @@ def used_directory(place: Retentive) -> MemoryStore:
 def everything(place: Retentive, store: MemoryStore) -> str:
     """Return all that the backend can read of a store: memories, versions, texts and records."""
     backend, what = place.backend, list[object]()
-    what += backend.read(store.id, lambda found: [*found.memories("/memories"), *found.versions()])
-    what += backend.read(store.id, lambda found: [found.text(version.id) for version in found.versions()])
+    what += backend.read(
+        store.id, lambda found: [*(memory for memory, _ in found.list("/memories")), *found.versions()]
+    )
+    what += backend.read(store.id, lambda found: [found.version(version.id)[1] for version in found.versions()])
     what += backend.read(store.id, lambda found: list(read_records(found)))
     what += [list(read_side_records(backend, store.id)), list(store.audit.export()), store.review.pending()]
     return str(what)

@@ -41,7 +41,10 @@ def quick(tmp_path: Path) -> Iterator[MemoryStore]:
 
 def tree_at(store: MemoryStore, version: str) -> dict[str, str]:
     def work(found: Snapshot) -> dict[str, str]:
-        return {memory.path: data.decode() for memory, data in past_of(found, version).texts("/memories")}
+        return {
+            memory.path: (data or b"").decode()
+            for memory, data in past_of(found, version).list("/memories", texts=True)
+        }
 
     return store._core.read(work)
 
@@ -122,12 +125,12 @@ def walked(
     model.tree.update(first or {})
     walk = Walk(seed, model)
     moments: list[tuple[str, dict[str, str]]] = []
-    revision = store._core.read(lambda found: found.revision)
+    revision = store._core.read(lambda found: found.state.revision)
     while len(moments) < commands:
         command = walk.command()
         model.execute(command)
         store.execute(command, actor=actor)
-        now = store._core.read(lambda found: found.revision)
+        now = store._core.read(lambda found: found.state.revision)
         if now != revision:
             moments.append((store.versions(limit=1)[0].id, tree(store)))
             revision = now

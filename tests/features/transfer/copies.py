@@ -93,11 +93,11 @@ def facts(backend: Backend, store_id: str, *, redacted: bool = True) -> dict[str
         return {
             "info": (info.id, info.key, info.name, info.created_at),
             "versions": [_plain(version, redacted=redacted) for version in versions],
-            "texts": [snapshot.text(version.id) for version in versions],
-            "memories": [replace(memory, seal=None) for memory in snapshot.memories(ROOT)],
-            "tree": {memory.path: snapshot.get(memory.path).data for memory in snapshot.memories(ROOT)},
-            "usage": snapshot.usage(),
-            "settings": snapshot.settings,
+            "texts": [snapshot.version(version.id)[1] for version in versions],
+            "memories": [replace(memory, seal=None) for memory, _ in snapshot.list(ROOT)],
+            "tree": {memory.path: snapshot.get(memory.path).data for memory, _ in snapshot.list(ROOT)},
+            "usage": snapshot.state.usage,
+            "settings": snapshot.state.settings,
             "records": {kind: list(snapshot.records(kind)) for kind in RECORD_KINDS},
         }
 

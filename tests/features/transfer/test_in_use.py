@@ -28,7 +28,7 @@ def test_an_export_during_writes_is_one_revision(kind: str, tmp_path: Path) -> N
             export = export_whole(store, str(tmp_path / "e.tar.gz"))
             files = export_files(store, str(tmp_path / "files"))
             writers.go_on(1)
-        now = store._core.backend.read(store.id, lambda snapshot: snapshot.revision)
+        now = store._core.backend.read(store.id, lambda snapshot: snapshot.state.revision)
         assert 0 < backup.revision <= export.revision <= files.revision <= now
         expected = {version.id: version for version in store.versions()}
     for name, made in (("b.tar", backup), ("e.tar.gz", export)):

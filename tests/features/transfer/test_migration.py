@@ -34,7 +34,7 @@ def test_a_migration_during_writes_copies_everything(kind: str, tmp_path: Path) 
         assert first.versions >= WRITERS
         (last,) = migrate(source.backend, target.backend)
         assert not last.behind
-        assert last.revision == store._core.backend.read(store.id, lambda snapshot: snapshot.revision)
+        assert last.revision == store._core.backend.read(store.id, lambda snapshot: snapshot.state.revision)
         assert facts(target.backend, store.id) == facts(source.backend, store.id)
 
 

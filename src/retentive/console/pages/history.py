@@ -292,7 +292,7 @@ def asked_filter(visit: Visit) -> tuple[str, LogFilter]:
 
 def revision_of(store: MemoryStore) -> int:
     """Return the revision of a store. Call this before reading the contents of a page, so that no change is missed."""
-    return core_of(store).peek(Read("feed", lambda snapshot: snapshot.revision))
+    return core_of(store).peek(Read("feed", lambda snapshot: snapshot.state.revision))
 
 
 def _origin(version: Version) -> tuple[str, str, str]:

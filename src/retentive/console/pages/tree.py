@@ -182,7 +182,7 @@ def _was_there(visit: Visit, path: MemoryPath) -> bool:
 
     def work(snapshot: Snapshot) -> bool:
         past = past_of(snapshot, moment(visit.query["at"]))
-        present = snapshot.walk(path.text, limit=LOOKED_AT)
+        present = snapshot.list(path.text, limit=LOOKED_AT)
         earlier = (past.find(memory.id) for memory, _ in present)
         return path.is_root or any(was is not None and was.path.startswith(f"{path.text}/") for was in earlier)
 

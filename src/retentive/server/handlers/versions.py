@@ -128,7 +128,7 @@ def _versions(snapshot: Snapshot, memory_id: str | None, before: str | None) -> 
 def _text(snapshot: Snapshot, version: Version) -> str | None:
     if version.operation == "deleted" or version.redacted_at is not None:
         return None
-    data = snapshot.text(version.id)
+    data = snapshot.version(version.id)[1]
     return None if data is None else decoded(data)
 
 

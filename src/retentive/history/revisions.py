@@ -231,7 +231,7 @@ def in_scope(found: Snapshot, versions: Sequence[Version], target: MemoryPath | 
 
 def _nth(versions: Iterable[Version], revision: Revision, back: int, target: MemoryPath | None) -> Version:
     """Return the newest version of the change that is `back` changes before the newest change in `versions`."""
-    changes = (next(group) for _, group in groupby(versions, attrgetter("state.revision")))
+    changes = (next(group) for _, group in groupby(versions, attrgetter("revision")))
     seen = list(islice(changes, back + 1))
     if len(seen) > back:
         return seen[back]

@@ -27,8 +27,8 @@ from retentive import (
     Written,
 )
 from retentive.agent import Agent, AsyncAgent, FunctionTool, function_tool, run_tools
-from retentive.history.apply import RestoreOutcome
 from retentive.history.history import History
+from retentive.history.plan import RestoreOutcome
 from retentive.integrations import langchain, openai_agents, pydantic_ai, search_tool
 from retentive.integrations.deepagents import MemoryBackend
 from retentive.integrations.langgraph import LangGraphStore

@@ -16,16 +16,16 @@ from retentive.cli.exits import FAILED, status_of
 from retentive.cli.history import actors_option, change_object, described
 from retentive.cli.location import Location
 from retentive.cli.parameters import revision_option, revisions_and_path, time_option
+from retentive.engine.operation import DryRun
 from retentive.errors import RetentiveError
-from retentive.history.operations import Preview, Restore, Undo
+from retentive.history.operations import Restore, Undo
 from retentive.history.revisions import TIMES, Revision, as_revision, parse
 from retentive.remote import remote_store
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import MemoryPath
 
 if TYPE_CHECKING:
-    from retentive.history.apply import RestoreOutcome, Step
-    from retentive.history.plan import Mode
+    from retentive.history.plan import Mode, RestoreOutcome, Step
     from retentive.values.replies import Replies
 
 _OUTCOME_JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "conflicts", "left", "undone"}.'
@@ -135,12 +135,18 @@ def _advice(store: MemoryStore, operation: Undo | Restore, *, dry_run: bool = Fa
     """Return advice about a conflict: a sentence for each option that avoids the conflict, such as --force."""
     if remote_store(store) is not None:
         return []
-    core = core_of(store)
     texts = _RESTORE_MODES if isinstance(operation, Restore) else _MODES
-    works = [mode for mode in texts if not core.peek(Preview(replace(operation, mode=mode))).conflicts]
+    works = [mode for mode in texts if _would_work(store, replace(operation, mode=mode))]
     if not works:
         return ["Neither --merge nor --force resolves this conflict; `retentive log PATH` shows the existing versions."]
     return [f"{texts[mode]}." for mode in works] + ([] if dry_run else ["Add --dry-run to see the changes first."])
+
+
+def _would_work(store: MemoryStore, operation: Undo | Restore) -> bool:
+    try:
+        return not core_of(store).peek(DryRun(operation)).conflicts
+    except RetentiveError:
+        return False
 
 
 def _target(store: MemoryStore, path: str) -> MemoryPath:
@@ -163,7 +169,7 @@ def _confirmed(store: MemoryStore, path: str | None, mode: Mode) -> Revision:
         raise click.UsageError("For a memory store on a server, specify a revision (such as HEAD), or add --yes.")
     core = core_of(store)
     undo = Undo(parse("HEAD", datetime.now(UTC)), mode=mode, path=None if path is None else _target(store, path))
-    preview = Preview(undo)
+    preview = DryRun(undo)
     try:
         outcome = core.peek(preview)
     except RetentiveError:

@@ -9,7 +9,7 @@ from typing import Any
 
 from retentive.engine.operation import ReadOperation
 from retentive.engine.trust.levels import is_used
-from retentive.engine.trust.overlay import Assessment
+from retentive.engine.visibility import Assessment
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.history.log import LogFilter
 from retentive.history.past import check_kept

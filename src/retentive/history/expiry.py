@@ -16,9 +16,10 @@ from typing import Any
 from retentive.audit.chain import LISTED_CHANGES
 from retentive.engine.access_times import KIND
 from retentive.engine.context import StoreContext
-from retentive.engine.guarded_writer import GuardedWriter, WriteRules
+from retentive.engine.guard import Guard
 from retentive.engine.listings import HISTORY, PRUNED
-from retentive.engine.operation import AuditOnly, WriteOperation
+from retentive.engine.operation import AuditOnly, Plan, Write
+from retentive.engine.rules import Rules
 from retentive.errors import Unavailable
 from retentive.history import clocks
 from retentive.history.clocks import ClockJump
@@ -223,7 +224,7 @@ def _prunable(
         by_memory[version.memory_id].append(version)
     old = []
     for memory_id, versions in by_memory.items():
-        if settings.read_only_paths and WriteRules.is_read_only(settings, _path_of(snapshot, memory_id)):
+        if settings.read_only_paths and Rules.is_read_only(settings, _path_of(snapshot, memory_id)):
             continue
         limit = len(versions) - 1 + max(keep, 1)
         later = list(snapshot.versions(memory_id=memory_id, after=versions[0].id, limit=limit, oldest_first=True))
@@ -253,7 +254,7 @@ def _forget_views(context: StoreContext, after: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep(WriteOperation[Swept]):
+class Sweep(Write[Swept]):
     """Delete idle memories, prune versions, and record the time from which the history is complete.
 
     `idle` lists the idle memories, each with its number of idle days. `old` lists the versions to prune, each with the
@@ -262,7 +263,7 @@ class Sweep(WriteOperation[Swept]):
 
     name = "sweep"
     allowed_when_archived = True
-    may_use_reserve = True
+    only_removes = True
     under_review = "skip"
     idle: tuple[tuple[Memory, float], ...] = ()
     old: tuple[tuple[str, int], ...] = ()
@@ -281,15 +282,16 @@ class Sweep(WriteOperation[Swept]):
             facts["clock_jump_days"] = round(self.clock_jump.days)
         return facts
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> Swept:
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[Swept]:
         """Delete the idle memories, except those that changed after the search for them. Prune the versions."""
-        present = [(memory, days) for memory, days in self.idle if locate(tx, memory.path).memory == memory]
-        writer.delete([memory for memory, _ in present if writer.may_change(memory.path)])
-        if self.old:
-            until = max(int(tx.get_record(HISTORY, PRUNED) or 0), *(until for _, until in self.old))
-            tx.put_record(HISTORY, PRUNED, str(until))
-            tx.prune([version_id for version_id, _ in self.old])
-        return self.result(present, writer.may_change)
+        present = [(memory, days) for memory, days in self.idle if locate(view, memory.path).memory == memory]
+        gone = guard.delete(view, [memory for memory, _ in present if guard.may_change(memory.path)])
+        result = self.result(present, guard.may_change)
+        if not self.old:
+            return Plan(result, gone)
+        until = max(int(view.get_record(HISTORY, PRUNED) or 0), *(until for _, until in self.old))
+        ids = [version_id for version_id, _ in self.old]
+        return Plan(result, gone, records=[(HISTORY, PRUNED, str(until))], prune=ids)
 
     def result(self, idle: Sequence[tuple[Memory, float]], may_change: Callable[[str], bool]) -> Swept:
         """Return the result if `idle` are the memories to delete."""
@@ -304,4 +306,4 @@ def _removed(context: StoreContext, found: Sweep, *, dry_run: bool) -> Swept:
     if not dry_run:
         return context.result_of(found, EXPIRY)
     settings = context.settings()
-    return found.result(found.idle, lambda path: not WriteRules.is_read_only(settings, path))
+    return found.result(found.idle, lambda path: not Rules.is_read_only(settings, path))

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Unpack, cast
+from typing import Unpack
 
 from retentive.engine.context import StoreContext
-from retentive.engine.operation import RolledBack
+from retentive.engine.operation import DryRun
 from retentive.engine.repeats import request_key
 from retentive.engine.trust.levels import Level
 from retentive.errors import InvalidInput, Refused
 from retentive.history import log as reads
-from retentive.history.apply import RestoreOutcome
 from retentive.history.differences import Compare, Differences
 from retentive.history.log import Feed, ListedVersion, LogFilter, feed, newest_position, version_page
-from retentive.history.operations import PlannedOperation, Rehearsal, Restore, Undo
-from retentive.history.plan import Mode
+from retentive.history.operations import PlannedOperation, Restore, Undo
+from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.removal import Removed, erase, redact
 from retentive.history.revisions import Named, Revision, as_revision
 from retentive.history.versions import LoggedChange
@@ -344,9 +343,9 @@ class History:
         self, operation: PlannedOperation, dry_run: bool, actor: Actor | str | None, origin: Origin
     ) -> RestoreOutcome:
         try:
-            return self._context.result_of(Rehearsal(operation) if dry_run else operation, actor, **origin)
-        except RolledBack as rehearsed:
-            return cast("RestoreOutcome", rehearsed.result)
+            if dry_run:
+                return replace(self._context.result_of(DryRun(operation), actor, **origin), dry_run=True)
+            return self._context.result_of(operation, actor, **origin)
         except Refused as refusal:
             raise self._context.raised(refusal) from None
 

@@ -1,37 +1,51 @@
-"""Operations of the history: restore and undo, with their previews."""
+"""Operations of the history: restore and undo."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain, islice
 from typing import Any, get_args
 
-from retentive.engine.guarded_writer import GuardedWriter
-from retentive.engine.operation import ReadOperation, RolledBack, WriteOperation
+from retentive.engine.guard import Guard
+from retentive.engine.operation import Outcome, Plan, Write
 from retentive.engine.proposing import is_under_review
 from retentive.errors import InvalidInput, NotFound, ReadOnly
-from retentive.history.apply import RestoreOutcome, Step, carry_out, clashing, in_the_way, possible, steps
 from retentive.history.log import LogFilter
 from retentive.history.past import Past, check_kept
-from retentive.history.plan import Conflict, Mode, Plan, known_paths, present_state, restored, state_of, undone
+from retentive.history.plan import (
+    Conflict,
+    Mode,
+    RestoreOutcome,
+    Step,
+    Targeted,
+    carried_out,
+    in_the_way,
+    known_paths,
+    possible,
+    present_state,
+    restored,
+    state_of,
+    steps,
+    undone,
+)
 from retentive.history.revisions import Number, Revision, check_zone, moment, named_change
 from retentive.history.versions import Predecessors, grouped, versions_in
-from retentive.storage.contract import Memory, Snapshot, Transaction, Version
+from retentive.storage.contract import Memory, Snapshot, Version
 from retentive.storage.lookup import locate
 from retentive.storage.paging import PAGE_VERSIONS, all_versions
 from retentive.values.paths import MemoryPath
-from retentive.values.settings import Settings
+from retentive.values.records import Recorded
 from retentive.values.text import decoded
 
 _FEW_VERSIONS = 3  # number of versions of each memory that an undo reads first
 _EXAMINED = 10_000  # number of versions that `Undo.may_match` examines
 
 
-class PlannedOperation(WriteOperation[RestoreOutcome]):
-    """Restore or undo. It first plans the target state of each affected memory, and then writes these states."""
+class PlannedOperation(Write[RestoreOutcome]):
+    """Restore or undo. It first plans the target state of each affected memory, and then the changes to get there."""
 
     __slots__ = ()
     name: str
@@ -45,7 +59,7 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
             raise InvalidInput(f"the mode must be one of {', '.join(get_args(Mode))}")
 
     @abstractmethod
-    def plan(self, found: Snapshot) -> Plan:
+    def plan(self, found: Snapshot) -> Targeted:
         """Return the target state of each affected memory. Raises `NotFound`."""
 
     @abstractmethod
@@ -53,7 +67,7 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
         """Return the description that the log shows for the operation, such as `undo of r3`."""
 
     def decided(self, found: Snapshot) -> RestoreOutcome:
-        """Return the steps and the conflicts of the plan, without writing anything."""
+        """Return the steps and the conflicts of the plan."""
         made = self.plan(found)
         todo = steps(found, made.targets)
         if self.mode == "partial":
@@ -61,45 +75,50 @@ class PlannedOperation(WriteOperation[RestoreOutcome]):
             rest = (*made.conflicts, *stuck)
             conflicts, left = ((), rest) if todo else (rest, ())
             return RestoreOutcome(tuple(todo), conflicts, left, undone=made.undone)
-        blocking, clashes = in_the_way(found, todo), clashing(todo)
+        blocking = in_the_way(found, todo)
         if self.mode == "force" and (todo or not made.conflicts):
-            todo = steps(found, {**made.targets, **dict.fromkeys((*blocking, *clashes))})
+            todo = steps(found, {**made.targets, **dict.fromkeys(blocking)})
             return RestoreOutcome(tuple(todo), left=made.conflicts, undone=made.undone)
-        return RestoreOutcome(tuple(todo), (*made.conflicts, *blocking.values(), *clashes.values()), undone=made.undone)
+        return RestoreOutcome(tuple(todo), (*made.conflicts, *blocking.values()), undone=made.undone)
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> RestoreOutcome:
-        """Apply the plan. If the plan has conflicts, nothing is changed."""
-        outcome = self.decided(tx)
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[RestoreOutcome]:
+        """Return the changes that the plan needs. If the plan has conflicts, nothing is changed."""
+        outcome = self.decided(view)
         if outcome.conflicts:
-            return outcome
+            return Plan(outcome)
         part = "partial " if self.mode == "partial" and outcome.left else ""
-        writer.cause = f"{part}{self.cause(tx, outcome)}"
-        altered = carry_out(tx, writer, outcome.steps)
-        proposed = bool(writer.recorded) and is_under_review(writer.settings, writer.actor)
-        return replace(outcome, left=(*outcome.left, *altered), proposed=proposed)
+        guard.cause = f"{part}{self.cause(view, outcome)}"
+        changes, altered = carried_out(view, guard, outcome.steps)
+        proposed = bool(changes) and is_under_review(guard.settings, guard.actor)
+        return Plan(replace(outcome, left=(*outcome.left, *altered), proposed=proposed), changes)
 
-    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object] | None:
+    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object] | None:
         """Return the revision of the change, and the memories that still differ from the requested state.
 
         Return None if nothing was changed or if the changes wait for review. In these cases, a repeated request runs
         again, and changes nothing.
         """
+        result = outcome.value()
         if result.conflicts or result.proposed or not result.steps:
             return None
         reasons = [[each.memory_id, "" if "/" in each.reason else each.reason] for each in result.left]
-        return {"revision": tx.state.revision, "left": reasons}
+        return {"revision": after.state.revision, "left": reasons}
 
-    def again(self, kept: Mapping[str, Any], tx: Transaction) -> RestoreOutcome:
+    def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> RestoreOutcome:
         """Rebuild the result of the first run from the versions that the first run wrote."""
-        versions = named_change(tx, Revision(Number(kept["revision"])))
-        past = Past(tx, min(version.id for version in versions))
+        versions = named_change(view, Revision(Number(facts["revision"])))
+        past = Past(view, min(version.id for version in versions))
         newest: dict[str, Version] = {}
         for version in versions:
             newest.setdefault(version.memory_id, version)
         made = [step for version in newest.values() for step in _steps_to(version, past.find(version.memory_id))]
         left = [
-            Conflict(_path_of(tx, memory_id), memory_id, reason or "the memory differs from the requested state")
-            for memory_id, reason in kept["left"]
+            Conflict(
+                next(iter(known_paths(view, memory_id)), ""),
+                memory_id,
+                reason or "the memory differs from the requested state",
+            )
+            for memory_id, reason in facts["left"]
         ]
         return RestoreOutcome(tuple(sorted(made, key=lambda step: (step.path, step.what))), left=tuple(left))
 
@@ -113,7 +132,7 @@ class Restore(PlannedOperation):
     to: Revision
     mode: Mode = "refuse"
 
-    def plan(self, found: Snapshot) -> Plan:
+    def plan(self, found: Snapshot) -> Targeted:
         """Return the target state of each affected memory. Raises `NotFound` if no memory was there at that time."""
         target = self.path
         then_at = moment(found, self.to, target)
@@ -124,14 +143,14 @@ class Restore(PlannedOperation):
             if then is not None and then.operation != "deleted":
                 if then.redacted_at is not None:
                     raise NotFound(f"the version of {target.text} at that time was redacted")
-                return Plan({entry.memory.id: replace(state_of(then), path=target.text)})
+                return Targeted({entry.memory.id: replace(state_of(then), path=target.text)})
         if then_at.version is not None and (kept := _kept_at(found, target, then_at.version, before)) is not None:
-            return Plan({kept.memory_id: state_of(kept)})  # works even if versions of other memories were pruned
+            return Targeted({kept.memory_id: state_of(kept)})  # works even if versions of other memories were pruned
         check_kept(found, then_at)
         if entry is not None:
             was = Past(found, before).get(target.text).memory
             if was is not None:
-                return Plan({was.id: present_state(was)})
+                return Targeted({was.id: present_state(was)})
         made = restored(found, before, target.text)
         is_known = made.targets or made.conflicts or target.is_root
         if not is_known and next(found.list_at(before, target.text, limit=1), None) is None:
@@ -196,7 +215,7 @@ class Undo(PlannedOperation):
             raise InvalidInput(f"{self.change.text} is a time; specify a change instead, such as r1234 or HEAD")
         check_zone(self.since)
 
-    def plan(self, found: Snapshot) -> Plan:
+    def plan(self, found: Snapshot) -> Targeted:
         """Return the target state of each affected memory. Raises `NotFound` for an unknown change."""
         chosen = self._chosen(found)
         if not chosen:
@@ -249,50 +268,6 @@ class Undo(PlannedOperation):
         return f"undo of {len(outcome.undone)} changes, {oldest.id} to {newest.id}"
 
 
-@dataclass(frozen=True, slots=True)
-class Preview(ReadOperation[RestoreOutcome]):
-    """Preview of a restore or undo. It changes nothing."""
-
-    intent: PlannedOperation
-    needs_external_edits = True
-    for_paths = True
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """Name of the operation with the suffix `.preview`."""
-        return f"{self.intent.name}.preview"
-
-    def paths(self) -> tuple[str, ...]:
-        """Return the paths of the operation."""
-        return self.intent.paths()
-
-    def apply(self, snapshot: Snapshot, settings: Settings) -> RestoreOutcome:
-        """Return the outcome that the operation would have."""
-        return replace(self.intent.decided(snapshot), dry_run=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Rehearsal(WriteOperation[RestoreOutcome]):
-    """Restore or undo that is rolled back. Unlike a `Preview`, it is refused by the same guards and limits."""
-
-    intent: PlannedOperation
-    needs_external_edits = True
-    for_paths = True
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """Name of the operation with the suffix `.preview`."""
-        return f"{self.intent.name}.preview"
-
-    def paths(self) -> tuple[str, ...]:
-        """Return the paths of the operation."""
-        return self.intent.paths()
-
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> RestoreOutcome:
-        """Raise `RolledBack` with the outcome that the operation would have."""
-        raise RolledBack(replace(self.intent.apply(tx, writer), dry_run=True))
-
-
 def _steps_to(after: Version, before: Memory | None) -> list[Step]:
     """Return the steps that change a memory from the state `before` to the state that the version `after` recorded."""
     if after.operation == "deleted":
@@ -302,11 +277,6 @@ def _steps_to(after: Version, before: Memory | None) -> list[Step]:
         return [Step("made", after.memory_id, path, None, state)]
     moved = [Step("moved", after.memory_id, path, before, state)] if before.path != path else []
     return [*moved, Step("changed", after.memory_id, path, before, state)] if before.sha256 != after.sha256 else moved
-
-
-def _path_of(found: Snapshot, memory_id: str) -> str:
-    """Return the last known path of a memory; empty if no path is known."""
-    return next(iter(known_paths(found, memory_id)), "")
 
 
 def _kept_at(found: Snapshot, target: MemoryPath, version: Version, before: str) -> Version | None:

@@ -11,6 +11,7 @@ from retentive.engine.operation import ReadOperation
 from retentive.errors import InvalidInput
 from retentive.history.revisions import Moment, Named, moment
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, State, Usage, Version, to_datetime
+from retentive.storage.overlay import Layer
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.records import time_in_id, to_us
 from retentive.values.settings import Settings
@@ -37,11 +38,12 @@ def check_kept(found: Snapshot, then: Moment) -> None:
         raise InvalidInput("versions of that time were pruned (setting keep_versions_days); choose a later time")
 
 
-class Past(Snapshot):
+class Past(Layer):
     """Snapshot of the store as it was after the last version whose id is lower than `before`."""
 
     def __init__(self, inner: Snapshot, before: str) -> None:
-        self._inner, self._before = inner, before
+        super().__init__(inner)
+        self._before = before
 
     @property
     def state(self) -> State:
@@ -80,15 +82,6 @@ class Past(Snapshot):
         before = selection.get("before")
         selection["before"] = self._before if before is None else min(before, self._before)
         return self._inner.versions(**selection)
-
-    def version(self, version_id: str) -> tuple[Version, bytes | None]:
-        return self._inner.version(version_id)
-
-    def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
-        return self._inner.records(kind, after=after, limit=limit)
-
-    def get_record(self, kind: str, key: str) -> str | None:
-        return self._inner.get_record(kind, key)
 
 
 def _memory(version: Version) -> Memory:

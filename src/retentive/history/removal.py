@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.engine.context import StoreContext
-from retentive.engine.events import record_event
-from retentive.engine.guarded_writer import GuardedWriter, WriteRules
-from retentive.engine.operation import Operation, WriteOperation
-from retentive.engine.trust.overlay import CONFIRMED
+from retentive.engine.contributors import forgotten
+from retentive.engine.guard import Guard
+from retentive.engine.operation import Operation, Outcome, Plan, Write
+from retentive.engine.rules import Rules
+from retentive.engine.visibility import CONFIRMED
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly
 from retentive.history.versions import versions_of
 from retentive.review.proposals import forget_proposals
@@ -23,6 +24,7 @@ from retentive.storage.contract import Actor, Entry, Snapshot, Transaction, Vers
 from retentive.storage.lookup import find_version, locate
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.records import Recorded
 
 R = TypeVar("R")
 TOMBSTONE = "tombstone"
@@ -43,7 +45,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Redact(WriteOperation[tuple[list[str], list[int]]]):
+class Redact(Write[tuple[list[str], list[int]]]):
     """Remove the text, path, size and hash of the versions in `version_ids`.
 
     If the path `all_of` is set, all versions of the existing and deleted memories at or below this path are redacted
@@ -54,7 +56,7 @@ class Redact(WriteOperation[tuple[list[str], list[int]]]):
 
     name = "redact"
     needs_external_edits = True
-    may_use_reserve = True
+    only_removes = True
     under_review = "refuse"
     allowed_when_archived = True
     version_ids: tuple[str, ...]
@@ -65,74 +67,75 @@ class Redact(WriteOperation[tuple[list[str], list[int]]]):
         """Return the ids of the versions, and the numbers of the audit entries whose paths were removed."""
         return {"redacted": result[0], "withheld": result[1]}
 
-    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
+    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
         """Return the ids of the versions and the numbers of the audit entries. A repeated request needs them."""
-        return {"redacted": result[0], "withheld": result[1]}
+        return self.facts(outcome.value())
 
-    def again(self, kept: Mapping[str, Any], tx: Transaction) -> tuple[list[str], list[int]]:
+    def result_from(
+        self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot
+    ) -> tuple[list[str], list[int]]:
         """Return the result of the first run."""
-        return kept["redacted"], kept["withheld"]
+        return facts["redacted"], facts["withheld"]
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[list[str], list[int]]:
-        """Redact all versions or none. Raises `NotFound`, `InvalidInput` and `ReadOnly` before any change."""
-        asked = self.version_ids if self.all_of is None else _older(tx, self.all_of)
-        checked = [_redactable(tx, writer, version_id) for version_id in asked]
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[tuple[list[str], list[int]]]:
+        """Redact all versions or none. Raises `NotFound`, `InvalidInput` and `ReadOnly`."""
+        asked = self.version_ids if self.all_of is None else _older(view, self.all_of)
+        checked = [_redactable(view, guard, version_id) for version_id in asked]
         todo = [version for version in checked if version.redacted_at is None]
-        return [version.id for version in todo], redact_versions(tx, todo, writer.actor, self.now)
+        ids = [version.id for version in todo]
+        if not todo:
+            return Plan((ids, []))
+        withheld, records = traces_of(view, todo, self.now)
+        return Plan((ids, withheld), records=records, redact=ids, event=("redacted", ids))
 
 
-def redact_versions(tx: Transaction, versions: Sequence[Version], actor: Actor | None, now: float) -> list[int]:
-    """Redact versions, and remove the proposals that are based on their texts.
+def traces_of(
+    view: Snapshot, versions: Sequence[Version], now: float
+) -> tuple[list[int], list[tuple[str, str, str | None]]]:
+    """Return the records to write when versions are redacted.
 
-    Returns the numbers of the audit entries whose paths were removed.
+    They remove the proposals that are based on their texts, and the paths of audit entries. The first result has the
+    numbers of these entries.
     """
-    if not versions:
-        return []
-    forgotten = forget_proposals(tx, {(version.memory_id, version.sha256) for version in versions})
-    tx.redact([version.id for version in versions], actor)
-    tx.put_record(PENDING, "since", f"{now:.6f}")
-    withheld, records = withhold(tx, {version.path for version in versions if locate(tx, version.path).memory is None})
-    for record in (*forgotten, *records):
-        tx.put_record(*record)
-    record_event(tx, "redacted", actor, [version.id for version in versions])  # last, because a new row can move others
-    return withheld
+    withheld, records = withhold(
+        view, {version.path for version in versions if locate(view, version.path).memory is None}
+    )
+    forgotten_proposals = forget_proposals(view, {(version.memory_id, version.sha256) for version in versions})
+    return withheld, [*records, *forgotten_proposals, (PENDING, "since", f"{now:.6f}")]
 
 
-def _redactable(tx: Transaction, writer: GuardedWriter, version_id: str) -> Version:
-    version = find_version(tx, version_id)
-    memory = tx.find(version.memory_id)
+def _redactable(view: Snapshot, guard: Guard, version_id: str) -> Version:
+    version = find_version(view, version_id)
+    memory = view.find(version.memory_id)
     if memory is not None and memory.version_id == version_id:
         raise InvalidInput(
             f"{version_id} is the newest version of a memory and cannot be redacted; first write a new version, or"
             " delete the memory"
         )
-    _check_may_change(writer, (version if memory is None else memory).path)
+    _check_may_change(guard, [(version if memory is None else memory).path])
     return version
 
 
-def _older(tx: Transaction, path: MemoryPath) -> list[str]:
-    """Return the ids of the versions of all memories at or below a path, including deleted memories.
-
-    The newest version of each existing memory is left out.
-    """
-    found = list(versions_of(tx, path))
-    if not found:
+def _older(view: Snapshot, path: MemoryPath) -> list[str]:
+    """Return the ids of the versions of the memories at or below a path, except the newest one of existing memories."""
+    versions = list(versions_of(view, path))
+    if not versions:
         raise NotFound(f"{path.written} has no versions")
-    present = {memory.version_id for memory, _ in tx.list(ROOT)}
-    return [version.id for version in found if version.id not in present and version.redacted_at is None]
+    present = {memory.version_id for memory, _ in view.list(ROOT)}
+    return [version.id for version in versions if version.id not in present and version.redacted_at is None]
 
 
 @dataclass(frozen=True, slots=True)
-class Erase(WriteOperation[tuple[list[str], list[int], list[str]]]):
+class Erase(Write[tuple[list[str], list[int], list[str]]]):
     """Delete a memory or the memories below a directory, and record that they and their versions must be removed.
 
-    `finish` then removes them. The result is the memory ids, the numbers of the audit entries whose paths were removed,
-    and the ids of the versions.
+    `finish` then removes them: a directory of files first has to make the deletions durable. The result is the memory
+    ids, the numbers of the audit entries whose paths were removed, and the ids of the versions.
     """
 
     name = "erase"
     needs_external_edits = True
-    may_use_reserve = True
+    only_removes = True
     under_review = "refuse"
     allowed_when_archived = True
     target: MemoryPath | str  # path of a memory or a directory, or id of a memory
@@ -143,52 +146,55 @@ class Erase(WriteOperation[tuple[list[str], list[int], list[str]]]):
         erased = {"memory": ids[0]} if len(ids) == 1 else {"memories": ids}
         return {**erased, "withheld": result[1], "erased": result[2]}
 
-    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object]:
+    def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
         """Return the memory ids, the version ids and the audit entry numbers. A repeated request needs them."""
+        result = outcome.value()
         return {"memories": result[0], "withheld": result[1], "erased": result[2]}
 
-    def again(self, kept: Mapping[str, Any], tx: Transaction) -> tuple[list[str], list[int], list[str]]:
+    def result_from(
+        self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot
+    ) -> tuple[list[str], list[int], list[str]]:
         """Return the result of the first run."""
-        return kept["memories"], kept["withheld"], kept["erased"]
+        return facts["memories"], facts["withheld"], facts["erased"]
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[list[str], list[int], list[str]]:
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[tuple[list[str], list[int], list[str]]]:
         """Delete all memories or none. Raises `ReadOnly`, and `NotFound` if there never was such a memory."""
-        ids, directory = _to_erase(tx, self.target)
-        versions = [version for memory_id in ids for version in _versions(tx, memory_id)]
-        present = [memory for memory_id in ids if (memory := tx.find(memory_id)) is not None]
+        ids, directory = _to_erase(view, self.target)
+        versions = [version for memory_id in ids for version in view.versions(memory_id=memory_id)]
+        if not versions:
+            raise NotFound(f"there is no memory {ids[0]}")
+        present = [memory for memory_id in ids if (memory := view.find(memory_id)) is not None]
         last = {version.memory_id: version.path for version in reversed(versions)}
-        for path in (last | {memory.id: memory.path for memory in present}).values():
-            _check_may_change(writer, path)
-        if present:
-            writer.delete(present)
-        by = json.dumps({"by": None if writer.actor is None else str(writer.actor)})
-        for memory_id in ids:
-            tx.put_record(ERASING, memory_id, by)
-        erased = [version.id for memory_id in ids for version in tx.versions(memory_id=memory_id)]
-        withheld, records = withhold(tx, {version.path for version in versions}, directory=directory)
-        if directory is not None:
-            records += forget_proposals(tx, directory=directory)
-        for record in records:
-            tx.put_record(*record)
-        record_event(tx, "erased", writer.actor, ids)
-        return ids, withheld, erased
+        _check_may_change(guard, (last | {memory.id: memory.path for memory in present}).values())
+        by = json.dumps({"by": None if guard.actor is None else str(guard.actor)})
+
+        def afterwards(after: Snapshot, recorded: Sequence[Recorded]) -> Plan[tuple[list[str], list[int], list[str]]]:
+            withheld, records = withhold(after, {version.path for version in versions}, directory=directory)
+            if directory is not None:
+                records += forget_proposals(after, directory=directory)
+            records += [(ERASING, memory_id, by) for memory_id in ids]
+            erased = [version.id for memory_id in ids for version in after.versions(memory_id=memory_id)]
+            return Plan((ids, withheld, erased), records=records, event=("erased", ids))
+
+        return Plan((ids, [], []), guard.delete(view, present), afterwards=afterwards)
 
 
 @dataclass(frozen=True, slots=True)
-class EraseStore(WriteOperation[None]):
+class EraseStore(Write[None]):
     """Check that an actor may erase the whole store. `retentive.Retentive.erase` then removes the store."""
 
     name = "erase.store"
-    may_use_reserve = True
+    only_removes = True
     under_review = "refuse"
     allowed_when_archived = True
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> None:
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[None]:
         """Raise `ReadOnly` if the settings forbid the erasure."""
-        check_erasable(tx, writer)
+        check_erasable(view, guard)
+        return Plan(None)
 
 
-def check_erasable(found: Snapshot, rules: WriteRules) -> None:
+def check_erasable(found: Snapshot, rules: Rules) -> None:
     """Raise `ReadOnly` if the store, or one of its existing or deleted memories, is read-only."""
     if rules.settings.read_only:
         raise ReadOnly("the memory store is read-only")
@@ -197,17 +203,17 @@ def check_erasable(found: Snapshot, rules: WriteRules) -> None:
         raise ReadOnly("the memory store cannot be erased, because an existing or deleted memory in it is read-only")
 
 
-def _to_erase(tx: Transaction, target: MemoryPath | str) -> tuple[list[str], str | None]:
+def _to_erase(view: Snapshot, target: MemoryPath | str) -> tuple[list[str], str | None]:
     """Return the ids of the memories to erase. If `target` is a directory, also return its path."""
     if isinstance(target, str):
         return [target], None
-    entry = Entry(below=True) if target.is_root else locate(tx, target.text)
+    entry = Entry(below=True) if target.is_root else locate(view, target.text)
     if entry.memory is not None:
         return [entry.memory.id], None
-    ids = [] if target.is_root else memories_below(tx, target)
+    ids = [] if target.is_root else memories_below(view, target)
     if ids:
         return ids, target.text
-    last = None if entry.below else next(tx.versions(path=target.text, limit=1), None)
+    last = None if entry.below else next(view.versions(path=target.text, limit=1), None)
     hint = "" if last is None else f"; the last memory at this path had the id {last.memory_id}"
     raise NotFound(f"there is no memory at {target.written}{hint}")
 
@@ -220,11 +226,9 @@ def memories_below(found: Snapshot, directory: MemoryPath) -> list[str]:
     return [memory_id for memory_id, version in last.items() if version.path.startswith(f"{directory.text}/")]
 
 
-def _versions(tx: Transaction, memory_id: str) -> list[Version]:
-    versions = list(tx.versions(memory_id=memory_id))
-    if not versions:
-        raise NotFound(f"there is no memory {memory_id}")
-    return versions
+def _check_may_change(guard: Guard, paths: Iterable[str]) -> None:
+    if not all(map(guard.may_change, paths)):
+        raise ReadOnly("the memory is read-only")
 
 
 def redact(
@@ -247,18 +251,12 @@ def redact(
 def erase(context: StoreContext, target: MemoryPath | str, actor: Actor | str | None) -> Removed:
     """Remove a memory, or the present and deleted memories below a directory, with all their versions.
 
-    For each memory, a tombstone without content records the actor and the time. With a directory, the proposals and the
-    paths in the audit log that name something at or below it are removed too. Raises `ReadOnly`, and `NotFound` if
-    there never was such a memory. If a crash interrupts the erasure, the memories are already deleted. To remove the
-    rest, call `finish` or erase them again.
+    With a directory, the proposals and the paths in the audit log that name something at or below it are removed too.
+    Raises `ReadOnly`, and `NotFound` if there never was such a memory.
     """
     ids, _, erased = _run(context, Erase(target), actor)
-    now = context.clock()
-    versions = sum(
-        context.follow_up(partial(_erase, memory_id=memory_id, now=now), may_use_reserve=True) for memory_id in ids
-    )
     context.backend.put_side_records(context.id, ACCESSED, dict.fromkeys(ids))
-    return Removed(versions or len(erased), pending=not finish(context))
+    return Removed(len(erased), pending=not finish(context))
 
 
 def _run(context: StoreContext, operation: Operation[R], actor: Actor | str | None) -> R:
@@ -270,12 +268,9 @@ def _run(context: StoreContext, operation: Operation[R], actor: Actor | str | No
 
 def finish(context: StoreContext) -> bool:
     """Complete interrupted and pending removals. Return True if nothing is pending afterwards."""
-    erasing, since = context.read(_unfinished)
-    for memory_id in erasing:
-        prune = partial(_erase, memory_id=memory_id, now=context.clock())
-        context.follow_up(prune, may_use_reserve=True)
-    if erasing:
-        _, since = context.read(_unfinished)
+    for memory_id in context.read(lambda snapshot: [key for key, _ in snapshot.records(ERASING)]):
+        context.follow_up(partial(_erase, memory_id=memory_id, now=context.clock()), may_use_reserve=True)
+    since = context.read(lambda snapshot: snapshot.get_record(PENDING, "since"))
     if since is None:
         return True
     if not capabilities.purge(context.backend):
@@ -284,33 +279,22 @@ def finish(context: StoreContext) -> bool:
     return True
 
 
-def _check_may_change(writer: GuardedWriter, path: str) -> None:
-    if not writer.may_change(path):
-        raise ReadOnly("the memory is read-only")
-
-
-def _unfinished(found: Snapshot) -> tuple[list[str], str | None]:
-    return [key for key, _ in found.records(ERASING)], found.get_record(PENDING, "since")
-
-
 def _purged(tx: Transaction, since: str) -> None:
     """Delete the record of a pending removal, if its value is still `since`. A later removal may have replaced it."""
     if tx.get_record(PENDING, "since") == since:
         tx.put_record(PENDING, "since", None)
 
 
-def _erase(tx: Transaction, memory_id: str, now: float) -> int:
-    """Remove the versions and proposals of a deleted memory, and write its tombstone. Return the number of versions."""
-    began = tx.get_record(ERASING, memory_id)
+def _erase(tx: Transaction, memory_id: str, now: float) -> None:
+    """Remove the versions of a deleted memory and what refers to it, and write its tombstone."""
+    began, versions = tx.get_record(ERASING, memory_id), list(tx.versions(memory_id=memory_id))
     if began is None:
-        return 0
-    ids = [version.id for version in tx.versions(memory_id=memory_id)]
-    tx.prune(ids)
-    for record in forget_proposals(tx, [(memory_id, None)]):
-        tx.put_record(*record)
+        return
+    records = [*forget_proposals(tx, [(memory_id, None)]), *forgotten(tx, versions)]
+    tx.prune([version.id for version in versions])
     if tx.get_record(CONFIRMED, memory_id) is not None:
-        tx.put_record(CONFIRMED, memory_id, None)
-    tx.put_record(TOMBSTONE, memory_id, json.dumps({"at": round(now), **json.loads(began)}))
-    tx.put_record(ERASING, memory_id, None)
-    tx.put_record(PENDING, "since", f"{now:.6f}")
-    return len(ids)
+        records.append((CONFIRMED, memory_id, None))
+    tombstone = json.dumps({"at": round(now), **json.loads(began)})
+    records += [(TOMBSTONE, memory_id, tombstone), (ERASING, memory_id, None), (PENDING, "since", f"{now:.6f}")]
+    for record in records:
+        tx.put_record(*record)

@@ -8,12 +8,14 @@ from functools import partial
 from typing import Any, Unpack
 
 from retentive.engine.context import StoreContext
-from retentive.engine.guarded_writer import GuardedWriter
-from retentive.engine.operation import Read, WriteOperation
+from retentive.engine.guard import Guard
+from retentive.engine.operation import Plan, Read, Write
+from retentive.engine.pending import Pending
 from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused
-from retentive.history.removal import finish, redact_versions
+from retentive.history.removal import finish, traces_of
 from retentive.redaction.examiner import Examined, TextExaminer
-from retentive.storage.contract import Actor, Memory, Snapshot, Transaction, Version
+from retentive.storage.contract import Actor, Memory, Snapshot, Version
+from retentive.storage.lookup import find_version
 from retentive.storage.paging import readable_texts
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin
@@ -57,12 +59,12 @@ class Scanned:
 
 
 @dataclass(frozen=True, slots=True)
-class RedactFound(WriteOperation[Scanned]):
+class RedactFound(Write[Scanned]):
     """Remove sensitive values from memories. With `history`, also redact older versions that contain such values."""
 
     name = "scan.redact"
     needs_external_edits = True
-    may_use_reserve = True
+    only_removes = True
     under_review = "refuse"
     examiner: TextExaminer
     history: bool
@@ -74,32 +76,34 @@ class RedactFound(WriteOperation[Scanned]):
         redacted = {"redacted": list(result.redacted)} if result.redacted else {}
         return {"withheld": list(result.withheld), **redacted}
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> Scanned:
-        """Remove the sensitive values, in one transaction.
-
-        If one of the memories to change is read-only, `Refused` is raised and nothing is changed.
-        """
-        scanner = _Scanner(self.examiner, writer.settings, likely=self.likely)
-        present = list(scanner.present(tx))
-        unclean = [MemoryPath(memory.path, found.path) for memory, found, in_text in present if in_text]
-        for path in unclean:
-            writer.check(path)
-        refusals = []
-        for path in unclean:
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[Scanned]:
+        """Remove the sensitive values, all at once. Raises `Refused` if one of the memories to change is read-only."""
+        scanner = _Scanner(self.examiner, guard.settings, likely=self.likely)
+        present, after, refusals = list(scanner.present(view)), Pending(view), []
+        older = [pair for pair in scanner.older(view) if pair[1].kinds] if self.history else []
+        unclean = [(each, MemoryPath(each.path, found.path), found) for each, found, in_text in present if in_text]
+        for _, path, _ in unclean:
+            guard.check(path)
+        for memory, path, found in unclean:
             try:
-                entry = tx.get(path.text)
-                writer.put(entry, path, scanner.examined(entry.data, path.text).text, is_removal=True)
-            except Refused as refusal:  # raised by a guard before this memory was changed
+                entry = view.get(path.text)
+                text = scanner.examined(entry.data, path.text).text
+                after.add(guard.put(after, entry, path, text, is_removal=True).changes)
+                if self.history:
+                    older.append((find_version(view, memory.version_id), found))
+            except Refused as refusal:
                 refusals.append(Refused(refusal.key, **({"path": path.written} | refusal.values)))
-        older = [pair for pair in scanner.older(tx) if pair[1].kinds] if self.history else []
-        living = {memory.id: memory.path for memory, _ in tx.list(ROOT)} if older else {}
-        for version, found in older:  # a refusal here rolls back the whole transaction
-            writer.check(MemoryPath(living.get(version.memory_id, version.path), found.path))
-        withheld = redact_versions(tx, [version for version, _ in older], writer.actor, self.now)
-        findings = [found for _, found, _ in present] + [found for _, found in older]
+        living = {memory.id: memory.path for memory, _ in view.list(ROOT)} if older else {}
+        for version, found in older:
+            guard.check(MemoryPath(living.get(version.memory_id, version.path), found.path))
+        findings = [found for _, found, _ in present] + [replace(found, in_path=False) for _, found in older]
+        result = Scanned(_joined(findings), tuple(refusals), rewritten=len(unclean) - len(refusals))
+        if not older:
+            return Plan(result, after.changes)
         redacted = tuple(version.id for version, _ in older)
-        rewritten = len(unclean) - len(refusals)
-        return Scanned(_joined(findings), tuple(refusals), tuple(withheld), redacted, rewritten)
+        withheld, records = traces_of(view, [version for version, _ in older], self.now)
+        result = replace(result, withheld=tuple(withheld), redacted=redacted)
+        return Plan(result, after.changes, records=records, redact=redacted, event=("redacted", redacted))
 
 
 def scan(

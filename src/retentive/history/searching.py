@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from retentive.engine.contributors import contributors_of
 from retentive.engine.operation import Read
 from retentive.engine.proposing import is_under_review
-from retentive.engine.trust.levels import QUARANTINED, Level
-from retentive.engine.trust.overlay import Assessment, SearchedLevels
+from retentive.engine.trust.levels import QUARANTINED, Level, check_level
+from retentive.engine.visibility import Assessment
 from retentive.errors import Damaged, InvalidInput
 from retentive.history.past import past_of
 from retentive.history.revisions import Named, as_revision, parse_time
@@ -22,10 +23,10 @@ from retentive.search.literal import parse_literal, search_literal
 from retentive.search.query import MODES, Query, parse_query
 from retentive.search.ranking import Admit, Statistics, search_index, statistics_of
 from retentive.search.results import Document, Hit, Results
-from retentive.storage.contract import Actor, Snapshot, as_actor
+from retentive.storage.contract import Actor, Memory, Snapshot, as_actor
 from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath
-from retentive.values.patterns import covers
+from retentive.values.patterns import covers, matches_actor
 from retentive.values.settings import Settings
 
 if TYPE_CHECKING:
@@ -95,8 +96,7 @@ class StoreSearch:
                 search = replace(search, shows=lambda _: False)
             if context.scope:
                 search = replace(search, shows=partial(_is_shown, context.scope, search.shows))
-            run = _Run(search, parsed, snapshot, settings=settings, who=who, statistics=statistics, is_person=is_person)
-            return run.results(corpus)
+            return _Run(search, parsed, snapshot, settings, who, statistics, is_person).results(corpus)
 
         under = MemoryPath.known(self.under)
         found = ask(Read("search", work, under, needs_external_edits=True, sees_all=True, is_filtered=True))
@@ -136,25 +136,20 @@ def number_to_index(context: StoreContext) -> int:
     return context.read(lambda snapshot: snapshot.state.usage.memories)
 
 
+@dataclass(frozen=True, slots=True)
 class _Run:
-    def __init__(
-        self,
-        search: StoreSearch,
-        query: Query | LiteralQuery,
-        snapshot: Snapshot,
-        *,
-        settings: Settings,
-        who: Actor | None,
-        statistics: Statistics | None,
-        is_person: bool,
-    ) -> None:
-        self._is_person = is_person
-        self._search, self._query, self._snapshot = search, query, snapshot
-        self._settings, self._who, self._statistics = settings, who, statistics
-        self._languages = settings.search_languages
+    """One search in one snapshot. `is_person` is true if the caller may see the proposals of all actors."""
+
+    search: StoreSearch
+    query: Query | LiteralQuery
+    snapshot: Snapshot
+    settings: Settings
+    who: Actor | None
+    statistics: Statistics | None
+    is_person: bool
 
     def results(self, corpus: Corpus) -> Results:
-        search, query = self._search, self._query
+        search, query = self.search, self.query
         is_proposed = isinstance(query, Query) and query.is_proposed
         if is_proposed + search.history + (search.at is not None) > 1:
             raise InvalidInput("a search covers only one of these: proposals, the history or an earlier state")
@@ -162,7 +157,7 @@ class _Run:
             return self._scan(self._proposals())
         if search.history:
             return _first_versions(self._scan(self._versions(), limit=None), search.limit)
-        snapshot = self._snapshot if search.at is None else past_of(self._snapshot, search.at)
+        snapshot = self.snapshot if search.at is None else past_of(self.snapshot, search.at)
         levels = self._levels(snapshot)
         if search.at is not None:
             documents, damaged = all_documents(snapshot)
@@ -171,40 +166,38 @@ class _Run:
         with corpus.lock:
             return self._indexed(corpus, levels)
 
-    def _indexed(self, corpus: Corpus, levels: SearchedLevels | None) -> Results:
-        search, query = self._search, self._query
-        index, damaged = corpus.updated(self._snapshot, self._languages, search.progress)
+    def _indexed(self, corpus: Corpus, levels: _Levels | None) -> Results:
+        search, query = self.search, self.query
+        index, damaged = corpus.updated(self.snapshot, self.settings.search_languages, search.progress)
         admit, sees = self._admit(levels), self._sees(levels)
         if isinstance(query, LiteralQuery):
             documents = [each for each in index.documents.values() if admit is None or admit(each)]
             return self._completed(search_literal(query, documents, limit=search.limit), levels, damaged)
-        statistics = self._statistics
+        statistics = self.statistics
         if statistics is None and search.shows is not None:
             statistics = statistics_of(index, query, self._sees(None))
         found = search_index(index, query, limit=search.limit, statistics=statistics, admit=admit, sees=sees)
         return self._completed(found, levels, damaged)
 
-    def _scan(
-        self, documents: Iterable[Document], levels: SearchedLevels | None = None, *, limit: int | None = -1
-    ) -> Results:
+    def _scan(self, documents: Iterable[Document], levels: _Levels | None = None, *, limit: int | None = -1) -> Results:
         """Search texts that are in no index of the process."""
-        limit = self._search.limit if limit == -1 else limit
-        admit, query = self._admit(levels), self._query
+        limit = self.search.limit if limit == -1 else limit
+        admit, query = self._admit(levels), self.query
         if isinstance(query, LiteralQuery):
             return search_literal(query, [each for each in documents if admit is None or admit(each)], limit=limit)
-        index = index_of(list(documents), self._languages)
+        index = index_of(list(documents), self.settings.search_languages)
         sees = self._sees(levels)
-        return search_index(index, query, limit=limit, statistics=self._statistics, admit=admit, sees=sees)
+        return search_index(index, query, limit=limit, statistics=self.statistics, admit=admit, sees=sees)
 
-    def _levels(self, snapshot: Snapshot) -> SearchedLevels | None:
-        search, settings = self._search, self._settings
+    def _levels(self, snapshot: Snapshot) -> _Levels | None:
+        search, settings = self.search, self.settings
         if not (settings.trust or settings.quarantine or search.source is not None or search.trust is not None):
             return None
-        return SearchedLevels(snapshot, settings, self._who, source=search.source, only=search.trust)
+        return _Levels(snapshot, settings, self.who, source=search.source, only=search.trust)
 
-    def _admit(self, levels: SearchedLevels | None) -> Admit | None:
+    def _admit(self, levels: _Levels | None) -> Admit | None:
         """Return the condition that a document must meet to be found. None if there is no condition."""
-        under, has_filters = self._search.under, isinstance(self._query, Query) and self._query.filters != _NO_FILTERS
+        under, has_filters = self.search.under, isinstance(self.query, Query) and self.query.filters != _NO_FILTERS
         sees = self._sees(levels)
         if under == ROOT and sees is None and not has_filters:
             return None
@@ -212,29 +205,29 @@ class _Run:
         def admit(document: Document) -> bool:
             if not _is_below(document.path, under) or (sees is not None and not sees(document)):
                 return False
-            return not isinstance(self._query, Query) or self._query.filters.admit(document)
+            return not isinstance(self.query, Query) or self.query.filters.admit(document)
 
         return admit
 
-    def _sees(self, levels: SearchedLevels | None) -> Admit | None:
+    def _sees(self, levels: _Levels | None) -> Admit | None:
         """Return a function that selects the documents visible to the actor, or None if all documents are visible."""
-        shows = self._search.shows
+        shows = self.search.shows
         if shows is None:
             return None if levels is None else levels.admits
         return lambda document: shows(document.path) and (levels is None or levels.admits(document))
 
-    def _completed(self, found: Results, levels: SearchedLevels | None, damaged: Iterable[str]) -> Results:
+    def _completed(self, found: Results, levels: _Levels | None, damaged: Iterable[str]) -> Results:
         """Add the trust levels and the damaged memories to the results.
 
         Only damaged memories that the search would have covered are added.
         """
-        within = self._query.within if isinstance(self._query, LiteralQuery) else self._query.filters.within
+        within = self.query.within if isinstance(self.query, LiteralQuery) else self.query.filters.within
         named = tuple(
             path
             for path in damaged
-            if _is_below(path, self._search.under)
+            if _is_below(path, self.search.under)
             and (levels is None or levels.at(path) is not None)
-            and (self._search.shows is None or self._search.shows(path))
+            and (self.search.shows is None or self.search.shows(path))
             and (not within or covers(within, path))
         )
         hits = (
@@ -243,12 +236,12 @@ class _Run:
         return replace(found, hits=hits, damaged=named)
 
     def _versions(self) -> Iterator[Document]:
-        assessed = Assessment(self._snapshot, self._settings, self._who)
-        for version in all_versions(self._snapshot):
+        assessed = Assessment(self.snapshot, self.settings, self.who)
+        for version in all_versions(self.snapshot):
             if version.operation == "deleted" or version.redacted_at is not None or not assessed.shows(version):
                 continue
             try:
-                data = self._snapshot.version(version.id)[1] or b""
+                data = self.snapshot.version(version.id)[1] or b""
             except Damaged as error:
                 if error.is_outdated:
                     raise
@@ -258,15 +251,48 @@ class _Run:
 
     def _proposals(self) -> Iterator[Document]:
         """Yield the texts of pending proposals. Actors under review and all models see only their own proposals."""
-        own_only = not self._is_person or is_under_review(self._settings, self._who)
-        for proposal in pending(self._snapshot):
-            if own_only and proposal.actor != self._who:
+        own_only = not self.is_person or is_under_review(self.settings, self.who)
+        for proposal in pending(self.snapshot):
+            if own_only and proposal.actor != self.who:
                 continue
             for number, change in enumerate(proposal.changes):
                 if change.has_text and change.path is not None:
                     name = text_key(proposal.id, number)
-                    data = text_of(self._snapshot, AFTER, name, change.sha256 or "").encode()
+                    data = text_of(self.snapshot, AFTER, name, change.sha256 or "").encode()
                     yield Document(change.path, data, proposal.at, change.memory_id, name, change.provenance_text)
+
+
+class _Levels:
+    """Trust levels of the memories that a search by an actor may find.
+
+    `only` limits the search to one level, and `source` to memories with a contributor whose source matches. Memories in
+    quarantine are found only if `only` is `quarantined`. Raises `InvalidInput` for an unknown level.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, settings: Settings, actor: Actor | None, *, source: str | None, only: Level | None
+    ) -> None:
+        check_level(only)
+        self._assessed = Assessment(snapshot, settings, actor)
+        self._snapshot, self._source, self._only = snapshot, source, only
+
+    def of(self, found: Memory | Document) -> Level | None:
+        """Return the level of a memory, or None if the search may not find the memory."""
+        level = self._assessed.level(found)
+        is_asked_for = self._only == level == QUARANTINED
+        if self._only not in {None, level} or not (is_asked_for or self._assessed.shows(found)):
+            return None
+        sources = (each.source for each in contributors_of(self._snapshot, found))
+        has_source = self._source is None or any(each and matches_actor(self._source, each) for each in sources)
+        return level if has_source else None
+
+    def admits(self, found: Memory | Document) -> bool:
+        return self.of(found) is not None
+
+    def at(self, path: str) -> Level | None:
+        """Return the level of the memory at a path. None if there is no memory, or if the search may not find it."""
+        found = next((each for each, _ in self._snapshot.list(path.rpartition("/")[0], start=path, limit=1)), None)
+        return None if found is None or found.path != path else self.of(found)
 
 
 _NO_FILTERS = Query("").filters

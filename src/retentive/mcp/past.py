@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from retentive.engine.visibility import Assessment
 from retentive.errors import InvalidInput, NotFound, PermissionDenied
-from retentive.history.apply import RestoreOutcome
 from retentive.history.differences import MemoryDifference
+from retentive.history.plan import RestoreOutcome
 from retentive.mcp.answers import Arguments, ToolAnswer, number_field, text_field, within_limit
 from retentive.remote import remote_store
 from retentive.storage.contract import Snapshot

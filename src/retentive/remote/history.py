@@ -9,11 +9,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from retentive.errors import InvalidInput, NotFound
-from retentive.history.apply import RestoreOutcome
 from retentive.history.differences import Differences, MemoryDifference
 from retentive.history.history import BlameLine, History
 from retentive.history.log import Feed, ListedVersion, LogFilter, no_memory
-from retentive.history.plan import Mode
+from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.removal import Removed
 from retentive.history.revisions import Named, Revision, as_revision
 from retentive.history.versions import LoggedChange

@@ -9,8 +9,7 @@ from datetime import datetime
 
 from retentive.engine.events import StoreEvent
 from retentive.errors import InvalidPath, Refused, Unavailable, error_of
-from retentive.history.apply import RestoreOutcome, Step, What
-from retentive.history.plan import Conflict
+from retentive.history.plan import Conflict, RestoreOutcome, Step, What
 from retentive.history.revisions import At, Revision
 from retentive.remote.requests import JsonBody
 from retentive.review.proposals import DecisionOutcome, Obstacle, Proposal, ProposedChange

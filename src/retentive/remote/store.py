@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from retentive.engine.rendering import error_reply
 from retentive.errors import InvalidInput, Refused, RetentiveError, error_of
-from retentive.history.apply import RestoreOutcome
-from retentive.history.plan import Mode
+from retentive.history.plan import Mode, RestoreOutcome
 from retentive.history.revisions import Named
 from retentive.remote import objects
 from retentive.remote.client import Client

@@ -129,8 +129,8 @@ class Retentive:
         has 1 to 255 characters, and no control characters. None means the key `default`. `name` is a display name for a
         new store.
 
-        If the settings of the store expire idle memories, this method, later writes and `close` delete the idle
-        memories, at most once a day and a few at a time, unless the location was opened with `sweep=False`.
+        This method, later writes and `close` delete idle memories and prune old versions, as the settings of the store
+        say, at most once a day and a few at a time, unless the location was opened with `sweep=False`.
 
         Raises `InvalidInput` for an invalid store key, `NotFound` for an unknown id or an erased store, and `Locked`
         for an encrypted store whose encryption key is missing.

@@ -32,10 +32,9 @@ if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from retentive.engine.core import StoreOptions
     from retentive.engine.listings import Listed, ListingCursor
     from retentive.engine.trust.levels import Level
-    from retentive.history.apply import RestoreOutcome
     from retentive.history.expiry import Swept
     from retentive.history.history import History
-    from retentive.history.plan import Mode
+    from retentive.history.plan import Mode, RestoreOutcome
     from retentive.history.revisions import Named
     from retentive.history.scan import Finding
     from retentive.review.session import Review

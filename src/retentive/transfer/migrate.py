@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Literal
 
-from retentive.engine.guarded_writer import WriteRules
+from retentive.engine.rules import Rules
 from retentive.errors import Damaged, InvalidInput, Locked, NotFound, ReadOnly, UnknownSchema
 from retentive.history.removal import check_erasable
 from retentive.locations import existing_store
@@ -131,7 +131,7 @@ def _is_as_copied(found: Snapshot) -> bool:
 
     Raises `ReadOnly` if the copy must not be erased.
     """
-    rules = WriteRules(from_text(found.state.settings), None, TextExaminer())
+    rules = Rules(from_text(found.state.settings), None, TextExaminer())
     newest = newest_version(found)
     if newest is not None and newest != found.get_record(MARK, UNTIL):
         return False

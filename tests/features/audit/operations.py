@@ -10,7 +10,6 @@ import retentive
 from retentive import MemoryStore, Mounts
 from retentive.console.pages.tree import ListLevels
 from retentive.engine.queries import list_memories
-from retentive.history.operations import Preview, Restore
 from retentive.history.past import AsOf
 from retentive.stats import memory_use, stats
 from retentive.transfer.export import export_files
@@ -84,11 +83,6 @@ def reads(operation: str, act: Callable[[Scene, MemoryStore], object], *paths: s
 def list_as_of(scene: Scene, at: MemoryStore) -> object:
     operation = AsOf(list_memories(MemoryPath.known(ROOT)), scene.oldest.id)
     return at._core.run(operation, Invocation()).value()
-
-
-def previewed(scene: Scene, at: MemoryStore) -> object:
-    operation = Restore(MemoryPath.known(A), at.history._named(scene.oldest.id))
-    return at._core.run(Preview(operation), Invocation()).value()
 
 
 CASES: dict[str, Case] = {
@@ -173,12 +167,10 @@ CASES: dict[str, Case] = {
         actor=BOB,
         refused="read_only",
     ),
-    "Preview": reads("restore.preview", previewed, A),
-    "Rehearsal": Case(
+    "Restore, dry run": Case(
         lambda scene, at: at.history.restore(A, scene.oldest.id, dry_run=True),
         "restore.preview",
         (A,),
-        outcome="dry_run",
         refused="read_only",
     ),
     "AsOf": reads("list.as_of", list_as_of, ROOT),
@@ -187,7 +179,7 @@ CASES: dict[str, Case] = {
     ),
     "Erase": Case(lambda _, at: at.history.erase(B, actor=BOB), "erase", makes=1, actor=BOB, refused="read_only"),
     "Sweep": Case(lambda _, at: at.sweep(), "sweep", makes=1, actor="job:expiry", days=3),
-    "Read sweep.preview": Case(lambda _, at: at.sweep(dry_run=True), "sweep.preview", days=3),
+    "Sweep, dry run": Case(lambda _, at: at.sweep(dry_run=True), "sweep.preview", days=3),
     "Read scan": reads("scan", lambda _, at: at.scan()),
     "RedactFound": Case(
         lambda _, at: at.scan(redact=True, actor=BOB), "scan.redact", makes=1, actor=BOB, refused="read_only"

@@ -126,7 +126,6 @@ NO_CASE = {
     "ChangeProperties": "changes the description of the store and no memory",
     "ArchiveStore": "changes no memory; it only forbids further changes",
     "Confirm": "records the decision of a person and changes no memory",
-    "Rehearsal": "runs another operation with all its guards, and rolls it back",
 }
 
 

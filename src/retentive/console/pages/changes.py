@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard, cast, get_args
 
 from retentive.console import differences
@@ -13,11 +13,10 @@ from retentive.console.differences import Shown
 from retentive.console.pages.history import FILES, is_pattern, time_of
 from retentive.console.progress import ProgressStep, only_step_of
 from retentive.console.visits import HtmlPage, PageAnswer, Redirect, Visit, not_found, number
-from retentive.engine.operation import Read
+from retentive.engine.operation import DryRun, Read
 from retentive.errors import NotFound, Refused, RetentiveError
-from retentive.history.apply import RestoreOutcome, Step
-from retentive.history.operations import Preview, Undo
-from retentive.history.plan import Conflict, Mode, State
+from retentive.history.operations import Undo
+from retentive.history.plan import Conflict, Mode, RestoreOutcome, State, Step
 from retentive.history.revisions import as_revision
 from retentive.server.errors import invalid
 from retentive.server.objects import VERSION_ID, moment
@@ -86,7 +85,9 @@ def undo(visit: Visit) -> PageAnswer:
 
     def run(is_preview: bool) -> RestoreOutcome:
         try:
-            return core.result_of(Preview(operation) if is_preview else operation)
+            if is_preview:
+                return replace(core.result_of(DryRun(operation)), dry_run=True)
+            return core.result_of(operation)
         except Refused as refusal:
             raise core.raised(refusal) from None
 

@@ -6,8 +6,7 @@ from datetime import datetime
 
 from retentive.engine.trust.levels import Level
 from retentive.errors import InvalidInput, NotFound
-from retentive.history.apply import RestoreOutcome
-from retentive.history.plan import Mode
+from retentive.history.plan import Mode, RestoreOutcome
 from retentive.server.calls import Json, RouteCall
 from retentive.server.errors import HttpError, invalid, missing
 from retentive.server.objects import (

@@ -14,7 +14,7 @@ from retentive.storage.exchange import Scratch
 from retentive.storage.files.journal import digest_of, mount_id, read_journal
 from retentive.storage.files.layout import PRIVATE, parts_of
 from retentive.storage.files.transaction import DirectorySnapshot
-from retentive.storage.files.tree import MAX_FILE_BYTES, FileKind, FileTree, count_quarantined, opened
+from retentive.storage.files.tree import MAX_FILE_BYTES, FileKind, FileTree, OpenedDirectory, count_quarantined
 from retentive.storage.files.writing import could_be_stale, hash_of, paths_changed_since, synced_number
 from retentive.storage.findings import Finding, found
 from retentive.storage.lock_file import LockFile
@@ -87,7 +87,7 @@ def _foreign(info: StoreInfo, tree: FileTree, known: Set[str]) -> Iterator[Findi
 
 def _written_number(base: int, synced: int) -> int:
     """Return the number of the version up to which the files are written, and were not lost since."""
-    with suppress(OSError), opened(base, (PRIVATE,)) as private:
+    with suppress(OSError), OpenedDirectory(base, (PRIVATE,)) as private:
         (applied, written_in), mount = read_journal(private), mount_id(base)
         if mount is not None and written_in == digest_of(mount):
             return max(applied, synced)
@@ -174,6 +174,6 @@ def _why_not(tree: FileTree, path: str, status: os.stat_result) -> str | None:
 def _left_over(base: int) -> int:
     """Return the number of temporary files that killed processes did not remove."""
     old = time.time() - _LEFT_AFTER_S
-    with suppress(OSError), opened(base, (PRIVATE, "tmp")) as scratch, os.scandir(scratch) as entries:
+    with suppress(OSError), OpenedDirectory(base, (PRIVATE, "tmp")) as scratch, os.scandir(scratch) as entries:
         return sum(entry.stat(follow_symlinks=False).st_mtime < old for entry in entries)
     return 0

@@ -51,12 +51,13 @@ class DirectorySnapshot(SqlSnapshot):
 
     def __init__(self, connection: Connection, store_id: str, tree: FileTree, *, wants_stamps: bool = True) -> None:
         super().__init__(connection, store_id)
-        self._start(tree, FilePlan(), wants_stamps=wants_stamps)
+        self._start(tree, FilePlan(), wants_stamps=wants_stamps, is_locked=False)
 
-    def _start(self, tree: FileTree, plan: FilePlan, *, wants_stamps: bool) -> None:
+    def _start(self, tree: FileTree, plan: FilePlan, *, wants_stamps: bool, is_locked: bool) -> None:
         self.tree = tree
         self.plan = plan
         self._wants_stamps = wants_stamps
+        self._is_locked = is_locked
         self._clean: set[str] = set()  # paths below which the files were compared
         self._free: set[str] = set()  # paths that had no file
         self._stamps: dict[str, tuple[str, os.stat_result]] = {}  # version and state of files whose text was compared
@@ -156,8 +157,8 @@ class DirectorySnapshot(SqlSnapshot):
         if self.tree.folds and not self.tree.exact(path):
             raise Refused("path_folds", path=path)
         if self._is_taken(path, found) and not (entry.below or entry.above):
-            if self.tree.state(path) != found:
-                return False  # another process moved the file; compare again under the lock
+            if not self._is_locked:
+                return False  # another process may just have written the file, so compare again under the lock
             is_file = {"is_file": True} if found.kind is FileKind.FILE else {}  # no link, and not a file above the path
             raise Refused("path_taken", path=path, **is_file)
         match found.kind:
@@ -227,7 +228,7 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
         new_id: NewId,
     ) -> None:
         SqlTransaction.__init__(self, connection, store_id, head, clock=clock, new_id=new_id)
-        self._start(tree, plan, wants_stamps=False)
+        self._start(tree, plan, wants_stamps=False, is_locked=True)
         self._has_edits = self._has_changes = False
 
     @property
@@ -298,8 +299,8 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
             if change.path is not None:
                 self.plan.add(change.path, None, is_gone=False, text=change.data)
         result = super().record(changes, actor)
-        gone = [(self.store, path) for path in leaving if path not in {change.path for change in changes}]
-        self.connection.run_many("DELETE FROM files WHERE store = ? AND path = ?", gone)
+        for path in leaving - {change.path for change in changes}:
+            self.connection.run("DELETE FROM files WHERE store = ? AND path = ?", (self.store, path))
         return result
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:

@@ -16,8 +16,8 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple
 
@@ -268,27 +268,36 @@ class FileTree:
     def _names(self, path: str) -> list[str]:
         return [*self._parts, *path.split("/")[2:]]
 
-    def _opened(self, names: Sequence[str], *, make: bool = False) -> AbstractContextManager[int]:
-        return opened(self._base, names, make=make)
+    def _opened(self, names: Sequence[str], *, make: bool = False) -> OpenedDirectory:
+        return OpenedDirectory(self._base, names, make=make)
 
 
-@contextmanager
-def opened(base: int, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
-    """Open a subdirectory without following symbolic links, and yield its file descriptor. Raises OSError.
+class OpenedDirectory:
+    """Context manager that opens a subdirectory without following symbolic links, and yields its file descriptor.
 
     `base` is the descriptor of a directory, and `names` are the components of the path below it. With `make`, missing
-    directories are created.
+    directories are created. Raises OSError. This is a class, because a generator takes twice the time.
     """
-    descriptor = base
-    try:
-        for name in names:
-            inner = _open_directory(name, descriptor, make=make)
-            if descriptor != base:
-                os.close(descriptor)
-            descriptor = inner
-        yield descriptor
-    finally:
-        if descriptor != base:
+
+    def __init__(self, base: int, names: Sequence[str], *, make: bool = False) -> None:
+        self._base = self._descriptor = base
+        self._names = names
+        self._make = make
+
+    def __enter__(self) -> int:
+        try:
+            for name in self._names:
+                inner = _open_directory(name, self._descriptor, make=self._make)
+                self.__exit__()
+                self._descriptor = inner
+        except BaseException:
+            self.__exit__()
+            raise
+        return self._descriptor
+
+    def __exit__(self, *_: object) -> None:
+        descriptor, self._descriptor = self._descriptor, self._base
+        if descriptor != self._base:
             os.close(descriptor)
 
 
@@ -358,7 +367,7 @@ def _scan(
             elif entry.is_file(follow_symlinks=False):
                 files[path] = entry.stat(follow_symlinks=False)
             else:
-                with opened(directory, (entry.name,)) as inner:
+                with OpenedDirectory(directory, (entry.name,)) as inner:
                     _scan(inner, path, files, known, others)
         except (FileNotFoundError, NotADirectoryError):  # removed, or replaced with a link
             continue
@@ -392,7 +401,7 @@ def is_memory_path(path: str) -> bool:
 
 def count_quarantined(base: int) -> int:
     """Return the number of entries in the quarantine of a location. `base` is the descriptor of the location."""
-    with suppress(OSError), opened(base, _QUARANTINE) as quarantine:
+    with suppress(OSError), OpenedDirectory(base, _QUARANTINE) as quarantine:
         return len(os.listdir(quarantine))
     return 0
 
@@ -420,6 +429,6 @@ def _prune(directory: int, depth: int = 0) -> None:
         names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and not is_reserved(entry.name)]
     for name in names:
         with suppress(OSError):
-            with opened(directory, (name,)) as inner:
+            with OpenedDirectory(directory, (name,)) as inner:
                 _prune(inner, depth + 1)
             os.rmdir(name, dir_fd=directory)

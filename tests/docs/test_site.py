@@ -1,16 +1,10 @@
-"""The documentation site: links, navigation, and pages in a browser. In the long profile."""
+"""The documentation site: links and navigation. In the long profile."""
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
-import os
-import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,18 +14,10 @@ import pytest
 
 import retentive
 from support.pages import ROOT
-from support.profiles import LONG, REQUIRED
+from support.profiles import LONG
 
 if not LONG:
     pytest.skip("building the site takes 10 s: RETENTIVE_PROFILE=long", allow_module_level=True)
-CHROMIUM = shutil.which("chromium") or ""
-AXE = Path(os.environ.get("RETENTIVE_AXE", ".cache/axe")) / "node_modules/axe-core/axe.min.js"
-RULES = {
-    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"],
-    "rules": {"scrollable-region-focusable": {"enabled": False}},
-}
-"""The theme wraps tables in an element that scrolls without a focus."""
-needs_chromium = pytest.mark.skipif(not CHROMIUM and not REQUIRED, reason="chromium is not installed")
 _LOADED = {("img", "src"), ("script", "src"), ("iframe", "src"), ("source", "src"), ("link", "href")}
 
 
@@ -129,87 +115,3 @@ def test_the_versions_are_listed(out: Path) -> None:
     (entry,) = json.loads((out / "versions.json").read_text("utf-8"))
     assert entry == {"version": retentive.__version__, "title": retentive.__version__, "aliases": ["latest"]}
     assert f'href="{retentive.__version__}/index.html"' in (out / "index.html").read_text("utf-8")
-
-
-@pytest.fixture(scope="module")
-def address(out: Path) -> Iterator[str]:
-    """Address of a server of static files."""
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(out))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
-
-
-@needs_chromium
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_pages_in_a_browser(address: str, out: Path, pages: dict[Path, Html], scheme: str, width: int) -> None:
-    """No error, no request to another host, no page wider than the screen; axe finds nothing in the text of some."""
-    from playwright.sync_api import sync_playwright
-
-    problems = list[str]()
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        context = browser.new_context(
-            color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": 900}
-        )
-        page = context.new_page()
-        page.on("console", lambda message: problems.append(f"{page.url}: {message.text}"))
-        page.on("pageerror", lambda error: problems.append(f"{page.url}: {error}"))
-        page.on("request", lambda asked: None if asked.url.startswith(address) else problems.append(asked.url))
-        for file in pages:
-            page.goto(address + str(file.relative_to(out)))
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, file
-            if AXE.is_file() and file.stem in {"index", "history", "comparison"}:
-                page.evaluate(AXE.read_text("utf-8"))
-                result = page.evaluate("rules => axe.run('.md-content', rules)", RULES)
-                problems += [f"{page.url}: {each['id']} {each['nodes'][0]['html']}" for each in result["violations"]]
-        browser.close()
-    assert problems == [], "\n".join(problems)
-
-
-@needs_chromium
-def test_search_colors_copy_buttons_and_versions_work(address: str) -> None:
-    from playwright.sync_api import expect, sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme="light")
-        page.goto(address)
-        expect(page).to_have_url(f"{address}{retentive.__version__}/index.html")
-        expect(page.locator(".md-version__current")).to_have_text(retentive.__version__)
-        assert page.locator("button[data-clipboard-target], .md-clipboard, .md-code__button").count() > 0
-        page.locator("label[for=__palette_1]").click()
-        page.locator("label[for=__palette_2]").click()
-        expect(page.locator("body")).to_have_attribute("data-md-color-scheme", "slate")
-        page.keyboard.press("/")
-        page.keyboard.type("quarantine")
-        expect(page.locator(".md-search-result__item").first).to_contain_text("uarantine")
-        page.goto(f"{address}{retentive.__version__}/design.html")  # the chosen scheme is kept
-        expect(page.locator("img[src*='diagrams/']").first).to_have_css("filter", "invert(0.86) hue-rotate(180deg)")
-        browser.close()
-
-
-@needs_chromium
-def test_search_works_in_pages_that_are_opened_as_files(out: Path) -> None:
-    """Without a server the browser starts no workers and loads no JSON, so the index is a script."""
-    from playwright.sync_api import expect, sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
-        page.goto((out / "index.html").as_uri())
-        page.wait_for_url(f"**/{retentive.__version__}/index.html")
-        page.keyboard.press("/")
-        page.keyboard.type("quarantine")
-        first = page.locator(".md-search-result__item").first
-        expect(first).to_contain_text("uarantine", timeout=30_000)
-        first.click()
-        expect(page.locator("h1")).not_to_have_text("retentive")
-        browser.close()

@@ -10,12 +10,8 @@ import pytest
 from anthropic import BadRequestError
 
 from retentive.testing.scripted_claude import (
-    Call,
     Prompt,
-    Script,
     ScriptedClaude,
-    Thinking,
-    Turn,
     scripted_claude,
 )
 from retentive.testing.scripted_claude.context import WARNING
@@ -32,7 +28,6 @@ from .requests import (
     management,
     open_url,
     post,
-    result,
     thinking,
     uses,
 )
@@ -95,14 +90,6 @@ def test_excluded_tools_keep_their_results(server: ScriptedClaude) -> None:
     assert (cleared, applied(reply)[0]["cleared_tool_uses"]) == (["read"] * 4, 4)
 
 
-@pytest.mark.parametrize(("inputs", "left"), [(True, {}), (["read"], {}), (["memory"], {"path": "file-0"})])
-def test_inputs_are_cleared_on_request(server: ScriptedClaude, inputs: object, left: object) -> None:
-    edits = management(clearing(clear_tool_inputs=inputs))
-    ask(server, "plain", messages=uses(10), context_management=edits)
-    calls = seen_by(server).calls
-    assert (calls[0].input, calls[-1].input, calls[0].cleared) == (left, {"path": "file-9"}, True)
-
-
 def thoughts(count: int) -> list[Any]:
     """Return a conversation of this many turns with thinking, each followed by a user message."""
     messages: list[Any] = [*HELLO]
@@ -125,23 +112,6 @@ def test_old_thinking_is_cleared(server: ScriptedClaude, way: str, keep: object,
     }
     assert applied(reply) == ([entry] if cleared else [])
     assert [f"({n})" in seen_by(server).text for n in range(4)] == [n >= cleared for n in range(4)]
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_script_can_have_thinking(way: str) -> None:
-    """The client gets the complete block with a signature and sends it back unchanged."""
-    turn = Turn((Thinking("I should look, and that is a longer thought."), Call({"command": "view"})))
-    with scripted_claude(Script((turn, Turn(("Fine.",))))) as server:
-        reply = ask(server, way)
-        thought, call = reply.content
-        assert (thought.type, thought.thinking) == ("thinking", turn.blocks[0].text)  # type: ignore[union-attr]
-        assert thought.signature.startswith("scripted_")
-        messages = [*HELLO, {"role": "assistant", "content": reply.content}, result("/memories", call.id)]
-        assert ask(server, way, messages=messages).content[0].text == "Fine."
-        assert server.failures == []
-
-
-# --- the warning ---
 
 
 @pytest.mark.parametrize(("share", "warned"), [(1.3, False), (1.2, True), (1.0, True), (0.99, False)])

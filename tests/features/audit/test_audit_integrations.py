@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import retentive
-from retentive import AsyncMemoryTool, InvalidInput, MemoryStore, MemoryTool, Mounts, Reply, tool_result
+from retentive import AsyncMemoryTool, MemoryStore, MemoryTool, Mounts, Reply, tool_result
 from retentive.agent import function_tool
 from retentive.agent.tools import Tools
 from retentive.integrations import langchain, pydantic_ai
@@ -91,41 +90,6 @@ MALFORMED: tuple[tuple[Any, str | None, str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("given", "operation", "outcome"), MALFORMED)
-@pytest.mark.parametrize("name", CALLS)
-def test_a_malformed_call_has_one_entry(
-    name: str, given: Any, operation: str | None, outcome: str, stores: tuple[MemoryStore, MemoryStore]
-) -> None:
-    integration, call = CALLS[name]
-    root, team = stores
-    with suppress(ToolError):
-        call(Mounts({"/memories": root, "/memories/team": team}), given)
-    (entry,) = root.audit.entries()
-    assert (entry.operation, entry.outcome, entry.paths) == (operation, outcome, ())
-    assert (entry.integration, entry.actor) == (integration, "session:s")
-    assert list(team.audit.entries()) == []
-
-
-@pytest.mark.parametrize("name", ["search", 1, None, "password=Hunter2$hunter2"])
-def test_a_call_of_another_tool_has_one_entry(name: object, stores: tuple[MemoryStore, MemoryStore]) -> None:
-    root, _ = stores
-    for memory in (root, Mounts({"/memories": root})):
-        before = len(list(root.audit.entries()))
-        block = {"type": "tool_use", "id": "t", "name": name, "input": VIEW}
-        assert tool_result(memory, block, actor=SESSION)["is_error"]
-        (entry,) = list(root.audit.entries())[before:]
-        assert (entry.operation, entry.outcome, entry.paths) == (None, "invalid_input", ())
-        assert (entry.integration, entry.actor) == ("messages", "session:s")
-
-
-def test_a_block_without_an_id_has_one_entry(stores: tuple[MemoryStore, MemoryStore]) -> None:
-    root, _ = stores
-    with pytest.raises(InvalidInput, match="tool_use block with an id"):
-        tool_result(root, {"type": "tool_use", "name": "memory", "input": VIEW}, actor=SESSION)
-    (entry,) = root.audit.entries()
-    assert (entry.operation, entry.outcome, entry.actor) == (None, "invalid_input", "session:s")
-
-
 def test_a_memory_of_another_class_gets_the_same_replies() -> None:
     """Such a memory has only `execute`, and no audit log."""
 
@@ -158,20 +122,6 @@ async def test_a_search_has_one_entry(stores: tuple[MemoryStore, MemoryStore]) -
     found = [(entry.operation, entry.integration, entry.paths) for entry in team.audit.entries()]
     assert found == [("search", name, ("/memories",)) for name in ("search_tool", "anthropic", "anthropic")]
     assert list(root.audit.entries()) == []
-
-
-@pytest.mark.parametrize(
-    "given", [{}, {"query": 1}, {"query": "words", "path": "/elsewhere"}, {"query": '""'}, {"query": "-not"}, "no JSON"]
-)
-def test_a_malformed_search_has_one_entry(given: Any, stores: tuple[MemoryStore, MemoryStore]) -> None:
-    root, _ = stores
-    for memory in (root, Mounts({"/memories": root})):
-        before = len(list(root.audit.entries()))
-        reply = search_tool(memory, actor=SESSION).reply(given)
-        (entry,) = list(root.audit.entries())[before:]
-        assert reply.is_error
-        assert (entry.operation, entry.outcome, entry.integration) == ("search", reply.code, "search_tool")
-        assert entry.actor == "session:s"
 
 
 @pytest.mark.anyio

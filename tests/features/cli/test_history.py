@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -13,7 +11,6 @@ import pytest
 
 import retentive
 from retentive.history.past import past_of
-from retentive.history.revisions import parse_time
 from retentive.storage.contract import Snapshot, Version
 from support.command_line import here, terminal, version_ids
 
@@ -154,16 +151,6 @@ def test_log_on_a_terminal_is_a_table_of_changes(location: str, tmp_path: Path) 
     assert here(location, "log", "/memories/d", "-n", "1").stdout.count("renamed") == 2
 
 
-def test_a_change_of_many_memories_is_shortened(location: str, tmp_path: Path) -> None:
-    with retentive.open(location) as opened:
-        for number in range(12):
-            opened.store().execute({"command": "create", "path": f"/memories/d/{number:02}", "file_text": ""})
-        opened.store().execute({"command": "delete", "path": "/memories/d"})
-    shown = terminal(tmp_path, "--at", location, "log", "-n", "1", NO_COLOR="1").splitlines()
-    assert (len(shown), shown[-1].strip()) == (11, "and 3 more: retentive show r18")
-    assert here(location, "log", "-n", "1").stdout.count("\n") == 12
-
-
 def test_a_long_log_is_paged(location: str, tmp_path: Path) -> None:
     """The pager is $PAGER; a log that fits the terminal is printed."""
     for rows, starts in (("3", "paged"), ("30", "change")):
@@ -240,14 +227,6 @@ def test_diff_of_a_path_is_of_the_memory_across_renames(location: str) -> None:
     ]
 
 
-def test_diff_names_what_was_created_and_deleted_again(location: str) -> None:
-    """In a note, because the patch has nothing to do for it."""
-    done = here(location, "diff", "--by", "session:s2")
-    assert (done.stdout, done.stderr) == ("", "/memories/gone: created and deleted again.\n")
-    (found,) = json.loads(here(location, "diff", "--by", "session:s2", "--json").stdout)
-    assert found == {"path": "/memories/gone", "old": None, "new": None, "diff": "", "reason": ""}
-
-
 def test_in_a_pipe_a_diff_is_a_patch(location: str, tmp_path: Path) -> None:
     """The patches, applied in order, reproduce every state of the store, including empty memories."""
     here(location, "create", "/memories/empty", "")
@@ -259,12 +238,6 @@ def test_in_a_pipe_a_diff_is_a_patch(location: str, tmp_path: Path) -> None:
         subprocess.run(["git", "apply"], input=patch, cwd=tree, check=True, timeout=60)
         files = {f"/{path.relative_to(tree)}": path.read_text() for path in tree.rglob("*") if path.is_file()}
         assert files == then(location, version)
-
-
-def test_on_a_terminal_the_words_that_differ_are_marked(location: str, tmp_path: Path) -> None:
-    shown = terminal(tmp_path, "--at", location, "diff", version_ids(location)[1])
-    assert "\x1b[30;41mtwo\x1b[0m\x1b[31m words here" in shown
-    assert "\x1b[30;42m2\x1b[0m\x1b[32m words here" in shown
 
 
 @pytest.mark.parametrize(
@@ -337,40 +310,6 @@ def test_ls_view_and_cat_show_past_states(location: str) -> None:
 # -- times -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The local time zone is Berlin: UTC+1 in winter, UTC+2 in summer."""
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "Europe/Berlin")
-        time.tzset()
-        yield
-    time.tzset()
-
-
-@pytest.mark.usefixtures("in_berlin")
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("2026-11-20T10:00:00Z", datetime(2026, 11, 20, 10, tzinfo=UTC)),
-        ("2026-11-20T10:00+05:30", datetime(2026, 11, 20, 4, 30, tzinfo=UTC)),
-        ("2026-11-20T10:00", datetime(2026, 11, 20, 9, tzinfo=UTC)),
-        ("2026-07-20 10:00:01.5", datetime(2026, 7, 20, 8, 0, 1, 500_000, tzinfo=UTC)),
-        ("2026-11-20", datetime(2026, 11, 19, 23, tzinfo=UTC)),
-        ("today", datetime(2026, 11, 20, 23, tzinfo=UTC)),
-        ("yesterday", datetime(2026, 11, 19, 23, tzinfo=UTC)),
-        ("90s", NOW - timedelta(seconds=90)),
-        ("15m", NOW - timedelta(minutes=15)),
-        ("15min ago", NOW - timedelta(minutes=15)),
-        ("2h", NOW - timedelta(hours=2)),
-        ("3d", NOW - timedelta(days=3)),
-        ("2w", NOW - timedelta(weeks=2)),
-    ],
-)
-def test_forms_of_times(text: str, expected: datetime) -> None:
-    """A time without a zone is local, a day means its start, and a duration is relative to now."""
-    assert parse_time(text, NOW) == expected
-
-
 @pytest.mark.parametrize("text", ["", "soon", "3", "d", "-1d", "10:00", "2026-13-01", "999999999d", "٣d"])
 def test_invalid_times_are_rejected_with_an_example(text: str) -> None:
     ended = here("sqlite://", "log", "--since", text)
@@ -427,14 +366,6 @@ def test_errors_say_what_forms_are_right(location: str, command: tuple[str, ...]
     assert (ended.exit_code, message in " ".join(ended.stderr.split())) == (status, True)
 
 
-def test_log_diff_and_show_read_the_same_words_alike(location: str) -> None:
-    """A word is a path unless it is the name of a revision. A path of the past is enough."""
-    for command in ("log", "diff", "show"):
-        for word in ("gone", "./gone", "/memories/gone"):
-            done = here(location, command, word)
-            assert (done.exit_code, "/memories/gone" in done.stdout) == (0, True)
-
-
 def test_a_log_without_a_match_may_be_empty(location: str) -> None:
     """If each of its conditions names what is known, or has wildcards."""
     for options in (("gone", "--by", "ann"), ("--by", "job:*"), ("-n", "0"), ("--since", "2100-01-01", "--by", "ann")):
@@ -479,12 +410,6 @@ def write(tree: Path, memories: dict[str, str]) -> None:
 
 def files(tree: Path) -> dict[str, str]:
     return {f"/{path.relative_to(tree)}": path.read_text() for path in tree.rglob("*") if path.is_file()}
-
-
-def test_a_diff_names_changes_on_a_terminal(location: str, tmp_path: Path) -> None:
-    """Ids of versions are longer than a line of 80 columns holds."""
-    shown = terminal(tmp_path, "--at", location, "diff", B, NO_COLOR="1", COLUMNS="80")
-    assert shown.splitlines()[0] == "r2 to r3"
 
 
 def test_hidden_memories_are_counted(location: str) -> None:

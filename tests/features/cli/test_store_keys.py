@@ -48,23 +48,6 @@ def commands(at: str, directory: Path, key: str) -> list[list[str]]:
     ]
 
 
-@pytest.mark.parametrize("key", BAD)
-def test_the_command_line_exits_with_2(key: str, at: str, tmp_path: Path) -> None:
-    """Each command prints the reason, and nothing is written."""
-    for command in commands(at, tmp_path, key):
-        if key in command:
-            from click.testing import CliRunner
-
-            from retentive.cli.app import app
-
-            done = CliRunner().invoke(app, command)
-            assert (done.exit_code, done.stdout) == (2, ""), command
-            assert done.stderr.startswith("Error: a store key m"), command
-    assert not (tmp_path / "new.tar").exists()
-    with retentive.open(at) as opened:
-        assert [info.key for info in opened.stores()] == ["default"]
-
-
 CALLS: dict[str, Callable[[Retentive, str, Path], object]] = {
     "store": lambda location, key, _: location.store(key),
     "erase": lambda location, key, _: location.erase(key),

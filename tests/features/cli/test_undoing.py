@@ -153,22 +153,6 @@ def test_external_edits_are_recorded_and_undone(tmp_path: Path) -> None:
     assert (at / "memories" / "a").read_text() == "one"
 
 
-def test_an_undo_that_did_something_never_says_would(tmp_path: Path) -> None:
-    """This includes an undo that a guard altered. An undo that awaits review has done nothing yet."""
-    at = f"sqlite:///{tmp_path}/partly.db"
-    here(at, "create", C, "c")
-    assert here(at, "settings", "set", "sensitive=off").exit_code == 0
-    here(at, "--actor", "session:s1", "create", A, "AKIAQ3EGVSNB6RTKX2ZP\n")
-    here(at, "--actor", "session:s1", "create", B, "b")
-    here(at, "--actor", "session:s2", "rm", A)
-    here(at, "settings", "set", "sensitive=redact")
-    ended = here(at, "undo", "--session", "s2")
-    assert (ended.exit_code, ended.stdout) == (0, f"recreated\t{A}\n")
-    assert "was not fully restored" in ended.stderr
-    here(at, "settings", "set", 'review=["user:*"]')
-    assert here(at, "--actor", "user:ann", "undo", "--session", "s1", "--force").stdout.startswith("would be ")
-
-
 def test_undo_alone_shows_the_last_change_and_asks(location: str, tmp_path: Path) -> None:
     """The answer no changes nothing."""
     before = texts(location)
@@ -202,20 +186,6 @@ def test_undo_without_a_terminal_needs_a_name(location: str) -> None:
     assert here(location, "undo", "HEAD", A).stdout == f"reverted\t{A}\n"
 
 
-def test_an_undo_says_what_it_groups(location: str) -> None:
-    here(location, "--actor", "user:bob", "rm", "/memories/d")
-    here(location, "create", "/memories/d/x", "x")
-    here(location, "create", "/memories/d/y", "y")
-    here(location, "--actor", "user:bob", "mv", "/memories/d", "/memories/f")
-    ended = here(location, "undo", "HEAD", "--dry-run")
-    assert ended.stdout.count("would be moved") == 2
-    assert "This would undo r8 by user:bob, 20" in ended.stderr
-    assert ended.stderr.endswith(": 2 versions.\n")
-    found = json.loads(here(location, "undo", "HEAD", "--json").stdout)
-    assert [(each["change"], len(each["versions"])) for each in found["undone"]] == [("r8", 2)]
-    assert "changes, r3 to r5, with 3 versions." in here(location, "undo", "--session", "s1", "--force").stderr
-
-
 def test_restore_to_names(location: str) -> None:
     assert here(location, "restore", A, "--to", "HEAD~1").stdout == f"reverted\t{A}\n"
     assert here(location, "restore", "/memories", "--to", "r2", "--dry-run").stdout.count("would be") == 2
@@ -230,23 +200,6 @@ def test_an_actor_after_undo_does_not_undo_the_change_of_another(tmp_path: Path)
     assert (ended.exit_code, "use --by" in ended.stderr) == (2, True)
     assert here(at, "undo", "--by", "session:s1").stdout == f"deleted\t{A}\n"
     assert here(at, "--actor", "user:bob", "undo", "--yes").exit_code == 0
-
-
-def test_a_conflict_names_the_options_that_work(location: str) -> None:
-    """Only those with which nothing is in the way."""
-    change = version_ids(location)[2]
-    here(location, "replace", A, "four", "4")
-    other_lines = here(location, "undo", change).stderr
-    assert "--merge undoes the change and keeps the later changes" in other_lines
-    assert "--force undoes the change and discards the later changes" in other_lines
-    here(location, "replace", A, "1", "ONE")
-    same_lines = here(location, "undo", change).stderr
-    assert ("--merge" in same_lines, "--force" in same_lines) == (False, True)
-    here(location, "rm", A)
-    here(location, "create", A + "/x", "in the way")
-    blocked = here(location, "restore", A, "--to", change)
-    assert blocked.exit_code == 6
-    assert "--force restores the earlier state and deletes the memories in the way." in blocked.stderr
 
 
 def test_a_partial_undo_lists_the_rest(tmp_path: Path) -> None:

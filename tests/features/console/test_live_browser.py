@@ -11,10 +11,9 @@ import retentive
 from retentive import MemoryStore
 from retentive.console.web import console
 from support import hostile
-from support.browser import AXE, RULES, Browser, Page, browser, connected, expect, next_proposal, signed_in
+from support.browser import Browser, Page, browser, connected, expect, signed_in
 from support.http_api import Api, serving
 from support.planted import plant
-from support.profiles import REQUIRED
 
 __all__ = ["browser"]
 PAGES = ["activity", "tree/"]
@@ -60,14 +59,6 @@ def test_rows_wait_for_the_reader_and_nothing_moves(
         rows.first.get_by_role("link", name="/memories/z.md").click()
         expect(page.locator("h1")).to_contain_text("z.md")
     assert problems == []
-
-
-def test_a_directory_shows_its_own_changes(browser: Browser, api: Api, store: MemoryStore) -> None:
-    with signed_in(browser, api, problems=[]) as page:
-        connected(page, f"/console/s/{store.id}/tree/notes")
-        store.create("/memories/elsewhere.md", "")
-        store.create("/memories/notes/here.md", "")
-        expect(page.locator("#count")).to_have_text("1 new change.")
 
 
 def test_a_page_goes_on_after_a_restart_of_the_server(browser: Browser, tmp_path: Path) -> None:
@@ -169,92 +160,3 @@ def test_without_scripts_a_page_reads_as_before(browser: Browser, api: Api, stor
         for each in ("#fresh", "#arrived", "#show", "#again"):
             expect(page.locator(each)).to_be_hidden()
     assert problems == []
-
-
-@pytest.mark.parametrize("at", PAGES)
-def test_axe_finds_nothing_in_new_rows(browser: Browser, api: Api, store: MemoryStore, at: str) -> None:
-    if not AXE.exists() and not REQUIRED:
-        pytest.skip("axe-core is not installed")
-    with signed_in(browser, api, problems=[]) as page:
-        connected(page, f"/console/s/{store.id}/{at}")
-        store.create("/memories/x.md", "", actor="session:agent")
-        page.get_by_role("button", name="Show them").click()
-        store.create("/memories/y.md", "")
-        expect(page.locator("#count")).to_have_text("1 new change.")
-        page.evaluate(AXE.read_text("utf-8"))
-        result = page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)
-        live = page.locator("[aria-live]")
-        assert [each["id"] for each in result["violations"]] == []
-        assert [each.get_attribute("id") for each in live.all()] == ["count"]
-
-
-def test_a_directory_opens_in_the_tree(browser: Browser, api: Api, store: MemoryStore) -> None:
-    """And the directories in it; the page stays. Without scripts there is no button."""
-    store.create("/memories/notes/deep/c.md", "")
-    problems: list[str] = []
-    with signed_in(browser, api, problems=problems) as page:
-        page.goto(f"/console/s/{store.id}/m/b.txt")
-        tree = page.get_by_role("navigation", name="Memories in this store")
-        tree.get_by_role("button", name="Contents of notes").click()
-        tree.get_by_role("button", name="Contents of deep").click()
-        expect(tree.get_by_role("link", name="c.md")).to_be_visible()
-        tree.get_by_role("button", name="Contents of notes").click()
-        expect(tree.get_by_role("link", name="a.md")).to_be_hidden()
-        tree.get_by_role("button", name="Contents of notes").press("Enter")
-        expect(tree.get_by_role("link", name="c.md")).to_be_visible()
-        expect(tree.get_by_role("link", name="a.md")).to_have_count(1)
-        expect(page.locator("h1")).to_contain_text("b.txt")
-        if AXE.exists():
-            page.evaluate(AXE.read_text("utf-8"))
-            result = page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)
-            assert [each["id"] for each in result["violations"]] == []
-        tree.get_by_role("link", name="c.md").click()
-        expect(page.locator("h1")).to_contain_text("c.md")
-    with signed_in(browser, api, problems=problems, js=False) as page:
-        page.goto(f"/console/s/{store.id}/m/b.txt")
-        expect(page.locator(".chevron").first).to_be_hidden()
-    assert problems == []
-
-
-def test_a_decision_shows_the_next_proposal(browser: Browser, api: Api, store: MemoryStore) -> None:
-    """Without loading the page again; the number of those that wait stays right, also after a change by others."""
-    store.change_settings({"review": ["session:new"]})
-    for name in ("x", "y", "z"):
-        store.create(f"/memories/{name}.md", f"{name}\n", actor="session:new")
-    problems: list[str] = []
-    with signed_in(browser, api, problems=problems) as page:
-        first = store.review.pending()[0].id
-        connected(page, f"/console/s/{store.id}/review/{first}")
-        page.evaluate("window.isSame = true")
-        page.get_by_role("button", name="Accept", exact=True).click()
-        next_proposal(page, "y.md", 2)
-        second = store.review.pending()[0].id
-        page.wait_for_url(f"**/review/{second}")
-        expect(page.locator("main h2").first).to_be_focused()
-        store.create("/memories/w.md", "w\n", actor="session:new")
-        expect(page.locator(".meta").first).to_have_text("3 waiting")
-        store.review.refuse([store.review.pending()[-1].id], actor="user:ann")
-        expect(page.locator(".meta").first).to_have_text("2 waiting")
-        page.get_by_role("button", name="Refuse", exact=True).click()
-        next_proposal(page, "z.md", 1)
-        assert page.evaluate("window.isSame")
-        page.go_back()
-        # Chromium does not close a page that htmx is still filling with its history.
-        expect(page.locator("main .note")).to_contain_text("refused this proposal of session:new")
-        page.wait_for_url(f"**/review/{second}")
-    assert store.read("/memories/x.md") == "x\n"
-    assert len(store.review.pending()) == 1
-    assert [each for each in problems if "404" not in each] == []
-
-
-def test_a_decision_that_meets_an_obstacle_says_so(browser: Browser, api: Api, store: MemoryStore) -> None:
-    store.change_settings({"review": ["session:new"]})
-    store.write("/memories/b.txt", "proposed\n", actor="session:new")
-    store.write("/memories/b.txt", "meanwhile\n", actor="user:ann")
-    problems: list[str] = []
-    with signed_in(browser, api, problems=problems) as page:
-        connected(page, f"/console/s/{store.id}/review/{store.review.pending()[0].id}")
-        page.get_by_role("button", name="Accept", exact=True).click()
-        expect(page.get_by_role("alert")).to_contain_text("Nothing was decided")
-        assert page.url.endswith(f"/review/{store.review.pending()[0].id}")
-    assert [each for each in problems if "409" not in each] == []

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -144,32 +141,6 @@ def test_bytes_of_files(backend: str, part: str, tmp_path: Path) -> None:
 def test_objects(part: str, tmp_path: Path) -> None:
     """Of an in-memory object storage: manifests, pages, packs, keys and side records."""
     judge_objects(part, COUNT, tmp_path).check()
-
-
-@pytest.mark.parametrize("backend", ["sqlite", "directory"])
-def test_each_run_has_the_same_rows(backend: str, tmp_path: Path) -> None:
-    first, second = (filled(backend, tmp_path / name) for name in ("first", "second"))
-    assert list(map(str, islice(first.corruptions("a"), 200))) == list(map(str, islice(second.corruptions("a"), 200)))
-    assert first.dump() == second.dump()
-    assert first.file.read_bytes() == second.file.read_bytes()
-
-
-def test_each_run_has_the_same_objects(tmp_path: Path) -> None:
-    first, second = (filled_objects(f"memory://{tmp_path.name}{name}")[1] for name in ("first", "second"))
-    assert first == second
-
-
-def test_other_threads_do_not_use_up_the_values_of_a_run() -> None:
-    def values() -> tuple[bytes, float]:
-        return os.urandom(9), time.time()
-
-    with reproducible("threads"):
-        expected = [values(), values()]
-    with ThreadPoolExecutor(1) as other, reproducible("threads"):
-        first, theirs, second = values(), other.submit(values).result(), values()
-    assert [first, second] == expected
-    assert theirs not in expected
-    assert theirs[1] > first[1]
 
 
 def judge_local_rows(backend: str, seed: str, count: int, directory: Path) -> Tally:

@@ -8,16 +8,11 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from anyio import to_thread
 from mcp import Client, MCPError, types
-from mcp.shared.subscriptions import ResourceUpdated
 
 import retentive
 from retentive import MemoryStore
-from retentive.mcp import changes
-from retentive.mcp.changes import StoreChanges
 from retentive.mcp.resources import PAGE
-from support.http_api import serving
 from support.mcp_clients import MODES, connected
 
 WAIT_S = 30
@@ -189,71 +184,3 @@ def test_a_client_cannot_listen_to_another_store(store: MemoryStore) -> None:
                     pass
 
     asyncio.run(run())
-
-
-def test_all_changes_between_two_polls_of_a_server_are_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More changes than the first page of versions has."""
-    monkeypatch.setattr(changes, "BATCH", 3)
-    monkeypatch.setattr(changes, "POLL_SERVER_S", 0.01)
-    paths = [f"/memories/{number:02}" for number in range(20)]
-
-    async def heard_by(served: MemoryStore, store: MemoryStore) -> list[str]:
-        followed = StoreChanges(served, "default", to_thread.run_sync)
-        heard: asyncio.Queue[Any] = asyncio.Queue()
-        await followed.begin()
-        store.batch([{"command": "create", "path": path, "file_text": "x"} for path in paths])
-        stop = followed.subscribe(heard.put_nowait, lambda: True)
-        found: list[str] = []
-        async with asyncio.timeout(WAIT_S):
-            while len(found) < len(paths):
-                found += [each.uri for each in [await heard.get()] if isinstance(each, ResourceUpdated)]
-        stop()
-        return found
-
-    with (
-        retentive.open("sqlite://") as opened,
-        serving(opened) as api,
-        retentive.open(api.url, api_key=api.key) as remote,
-    ):
-        opened.store().create("/memories/before", "x")
-        heard = asyncio.run(heard_by(remote.store(), opened.store()))
-    assert heard == [f"memory://default/{number:02}" for number in range(20)]
-
-
-@pytest.mark.parametrize("is_served", [False, True])
-def test_an_erased_memory_does_not_end_the_events(is_served: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest version that was read no longer exists, and there is no newer one."""
-    monkeypatch.setattr(changes, "POLL_SERVER_S", 0.01)
-    monkeypatch.setattr(changes, "POLL_S", 0.01)
-
-    async def heard_by(followed_store: MemoryStore, store: MemoryStore) -> str:
-        polls: asyncio.Queue[None] = asyncio.Queue()
-
-        async def run(work: Any) -> Any:
-            polls.put_nowait(None)
-            return await to_thread.run_sync(work)
-
-        followed = StoreChanges(followed_store, "default", run)
-        heard: asyncio.Queue[Any] = asyncio.Queue()
-        await followed.begin()
-        store.history.erase("/memories/newest")
-        stop = followed.subscribe(heard.put_nowait, lambda: True)
-        async with asyncio.timeout(WAIT_S):
-            for _ in range(4):  # the first is that of `begin`, and the last begins after two polls without the version
-                await polls.get()
-        store.create("/memories/next", "x")
-        async with asyncio.timeout(WAIT_S):
-            while not isinstance(event := await heard.get(), ResourceUpdated):
-                pass
-        stop()
-        return str(event.uri)
-
-    with (
-        retentive.open("sqlite://") as opened,
-        serving(opened) as api,
-        retentive.open(api.url, api_key=api.key) as remote,
-    ):
-        for name in ("first", "newest"):
-            opened.store().create(f"/memories/{name}", "x")
-        served = remote.store() if is_served else opened.store()
-        assert asyncio.run(heard_by(served, opened.store())) == "memory://default/next"

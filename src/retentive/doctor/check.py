@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 
 from retentive.doctor.store_check import Progress, StoreCheck
 from retentive.engine.access_times import KIND as ACCESSED
@@ -209,24 +208,14 @@ def _check_store(
             return
         is_wrong = True
 
-    def work(snapshot: Snapshot) -> tuple[list[Finding], str]:
-        store_check = StoreCheck(info, snapshot, quick=quick, progress=progress)
-        return store_check.run(), f"{store_check.memories} memories, {store_check.versions} versions"
+    def work(snapshot: Snapshot) -> list[Finding]:
+        return StoreCheck(info, snapshot, quick=quick, progress=progress).run()
 
-    counts: list[str] = []
-
-    def check_state() -> list[Finding]:
-        findings, text = backend.read(info.id, work)
-        counts.append(text)
-        return findings
-
-    for finding in chain(
-        _guarded(info.id, check_state), _guarded(info.id, partial(_check_surroundings, backend, info))
-    ):
-        is_wrong |= finding.severity == "problem"
-        yield finding
-    if counts and not is_wrong:  # otherwise the store was erased during the check
-        yield found("healthy", info.id, counts[0])
+    findings = list(_guarded(info.id, lambda: backend.read(info.id, work)))
+    findings += _guarded(info.id, partial(_check_surroundings, backend, info))
+    is_wrong |= any(finding.severity == "problem" for finding in findings)
+    yield from (finding for finding in findings if finding.severity != "ok")
+    yield from (finding for finding in findings if finding.severity == "ok" and not is_wrong)
 
 
 def _problem_of_row(backend: Backend, info: StoreInfo) -> Finding | None:
@@ -258,9 +247,8 @@ def _problem_of_row(backend: Backend, info: StoreInfo) -> Finding | None:
 
 def _check_surroundings(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
     """Check the key of a store, its access times and its audit log."""
-    if (
-        info.damage is None and info.key is not None and not info.key.startswith("memstore_")
-    ):  # a lookup takes it for an id
+    is_key = info.key is not None and not info.key.startswith("memstore_")  # a lookup takes such a key for an id
+    if info.key is not None and is_key and info.damage is None:
         named = None
         with suppress(Damaged, InvalidInput):
             named = backend.get_store(info.key, workspace=info.workspace_id)

@@ -76,7 +76,7 @@ class StoreCheck:
         self._max_revision = self._size_bytes = 0
 
     def run(self) -> list[Finding]:
-        """Return all findings."""
+        """Return all findings, and `healthy` with the numbers of memories and versions."""
         for what, check in (
             ("memories", self._check_memories),
             ("history", self._check_history),
@@ -91,7 +91,8 @@ class StoreCheck:
         for code, count in self._counts.items():
             if count > _MAX_FINDINGS:
                 self._findings.append(found(code, self._info.id, f"and {count - _MAX_FINDINGS} more"))
-        return self._findings
+        counts = f"{self.memories} memories, {self.versions} versions"
+        return [*self._findings, found("healthy", self._info.id, counts)]
 
     def _report(self, code: str, subject: str = "") -> None:
         self._counts[code] += 1

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from retentive.console.routes import PAGES
-from retentive.engine.operation import Operation, Read, Write, WriteOperation
+from retentive.engine.operation import Operation, Read, Write
 from retentive.server.table import ROUTES
 from support.modules import import_all, reads_by_function
 
@@ -70,7 +70,7 @@ def operations() -> Iterator[Sequence[str]]:
     import_all()
     found = {kind.__name__: getattr(sys.modules[kind.__module__], kind.__name__) for kind in concrete(Operation)}
     for kind in sorted({*found.values()} - {Read}, key=lambda each: each.__name__):
-        is_change = issubclass(kind, Write | WriteOperation)
+        is_change = issubclass(kind, Write)
         given = getattr(kind, "name", None)
         name = given if isinstance(given, str) else BY_CASE
         hidden = "" if is_change else word(kind.sees_all, "all", "left out")

@@ -13,7 +13,7 @@ from retentive.engine.visibility import Assessment, Filtered, within
 from retentive.history.past import Past
 from retentive.review.proposals import pending
 from retentive.storage.contract import Selection, Snapshot
-from retentive.storage.overlay import Layer
+from retentive.storage.overlay import Overlay
 
 
 def test_the_selection_of_versions_has_the_arguments_of_the_contract() -> None:
@@ -41,7 +41,7 @@ def test_an_overlay_answers_as_the_snapshot_below(tmp_path: Path) -> None:
                 list(snapshot.list_at("memver_g", "/memories")),
             ]
 
-        assert store._core.read(lambda snapshot: answers(Layer(snapshot)) == answers(snapshot))
+        assert store._core.read(lambda snapshot: answers(Overlay(snapshot)) == answers(snapshot))
 
 
 @pytest.mark.parametrize("oldest_first", [False, True])

@@ -8,7 +8,7 @@ from datetime import datetime
 from retentive.audit.anchor import Anchor, AnchorKey, append_anchor, leaves_of, new_anchor, read_anchors
 from retentive.audit.chain import ENTRY, AuditEntry, Head, head_of, parsed
 from retentive.audit.verify import Anchored, Difference, Problem, Verified, verify
-from retentive.engine.context import StoreContext
+from retentive.engine.core import StoreCore
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage import capabilities
 from retentive.storage.contract import Snapshot, now_us, to_datetime
@@ -25,7 +25,7 @@ def _key(key: AnchorKey | str | None) -> AnchorKey:
 class Audit:
     """Audit log of one memory store. Reading the log adds no entry to it. The methods raise `RetentiveError`."""
 
-    def __init__(self, context: StoreContext) -> None:
+    def __init__(self, context: StoreCore) -> None:
         self._context = context
 
     def __repr__(self) -> str:

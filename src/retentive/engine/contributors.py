@@ -55,7 +55,7 @@ class Lineage:
         made = [parse_provenance(text) for text in earlier if text is not None]
         only = made[0].contributor_set if len(made) == 1 else None
         if only is not None and only.size < _RENEWED_AT * only.first_size and self._is_newest(snapshot, only):
-            return [own], self._added(only, [own])
+            return [own], self._added(only, [*made[0].contributors[1:], own])  # edits of plain files are not in the set
         every = chain.from_iterable(_contributors(snapshot, each, self.entries) for each in made)
         joined = {each.names: each for each in every if each.names != own.names} | {own.names: own}
         if len(joined) <= INLINE:
@@ -87,6 +87,7 @@ def _contributors(snapshot: Snapshot, made: Provenance, entries: Mapping[str, st
     new = {key: text for key, text in entries.items() if key.startswith(f"{found.name}.")}
     whole = dict(_records(snapshot, found.name, found.size)) | new
     counted = [Contributor(*json.loads(whole[key])) for key in sorted(whole)[: found.size]]
+    counted += made.contributors[1:]
     return list({each.names: each for each in reversed(counted)}.values())[::-1]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, cast
 
 from retentive.engine.access_times import Accesses
 from retentive.engine.handlers import CommandResult, Viewed
-from retentive.engine.operation import AuditOnly, Operation, Outcome, ReadOperation, Write, WriteOperation
+from retentive.engine.operation import AuditOnly, Operation, Outcome, ReadOperation, Write
 from retentive.engine.read import read
 from retentive.engine.rendering import Say, error_reply, notes_of, paths_named, rendered
 from retentive.engine.write import write
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-OLD: list[Any] = []  # the old road, until the last operation has moved
 _EXACT_MODES = ("sensitive", "sensitive_likely")
 
 
@@ -112,8 +111,6 @@ class StoreCore:
             operation = AuditOnly(operation.name, PermissionDenied(why))  # type: ignore[assignment]  # raises the error
         if isinstance(operation, Write):
             return write(self, operation, call)
-        if isinstance(operation, WriteOperation):
-            return cast("Outcome[R]", OLD[0](self, operation, call))
         return read(self, cast("ReadOperation[R]", operation), call)
 
     def reply(self, operation: Operation[R], call: Invocation) -> Reply:
@@ -149,7 +146,7 @@ class StoreCore:
         """Run a read that is one step of a larger operation, whose audit entry covers it. Raises `RetentiveError`."""
         return read(self, operation, self.invocation(), is_audited=False).value()
 
-    def written(self, operation: Operation[CommandResult], call: Invocation) -> Written:
+    def written(self, operation: Write[CommandResult], call: Invocation) -> Written:
         """Run a write for an application, and describe the change.
 
         If the operation is refused, raises an exception with the sentence of the error reply. Also raises storage
@@ -175,7 +172,7 @@ class StoreCore:
             for command, step in zip(batch.commands, outcome.value(), strict=True)
         ]
 
-    def _written(self, operation: Operation[CommandResult], outcome: Outcome[CommandResult]) -> Written:
+    def _written(self, operation: Write[CommandResult], outcome: Outcome[CommandResult]) -> Written:
         result, recorded = outcome.value(), outcome.recorded
         memory = result.memory
         path = paths_named(operation)[-1].text if memory is None else memory.path

@@ -13,7 +13,7 @@ from retentive.engine.visibility import Assessment
 from retentive.errors import Conflicting, Damaged, NotFound, Phrase, Refused
 from retentive.storage.contract import Change, Entry, Memory, Snapshot
 from retentive.storage.lookup import locate
-from retentive.storage.overlay import Layer
+from retentive.storage.overlay import Overlay
 from retentive.values.commands import (
     Append,
     Clear,
@@ -176,7 +176,7 @@ class RunView(ReadOperation[Viewed]):
     def _listing(self, snapshot: Snapshot, path: str, max_rows: int, shown: str) -> Listing:
         """Return the listing of a directory, from the cache if no version was added since. An overlay has no cache."""
         key = (snapshot.state.revision, path, max_rows, shown)
-        cache = None if isinstance(snapshot, Layer) else self.listings
+        cache = None if isinstance(snapshot, Overlay) else self.listings
         known = None if cache is None else cache.get(*key)
         if known is not None:
             return known

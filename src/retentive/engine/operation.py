@@ -14,8 +14,6 @@ from retentive.values.records import Recorded
 if TYPE_CHECKING:
     from retentive.engine.events import EventType
     from retentive.engine.guard import Guard
-    from retentive.engine.guarded_writer import GuardedWriter
-    from retentive.storage.contract import Transaction
     from retentive.values.paths import MemoryPath
     from retentive.values.settings import Settings
 
@@ -23,17 +21,7 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
-class RolledBack(RetentiveError):
-    """Error that a dry run raises to roll back its transaction. `result` is the result of the dry run."""
-
-    code = "dry_run"
-
-    def __init__(self, result: object) -> None:
-        super().__init__("this was a dry run; its changes were rolled back")
-        self.result = result
-
-
-REFUSALS = (RolledBack, Refused, InvalidInput, NotFound, Conflict)
+REFUSALS = (Refused, InvalidInput, NotFound, Conflict)
 """Errors of the request itself. All other errors are failures of storage or missing permissions."""
 
 
@@ -43,7 +31,6 @@ class Operation(ABC, Generic[R_co]):
     - `name`: name of the operation in the audit log.
     - `needs_external_edits`: if true, external edits of plain files are recorded before the operation runs, so that
       the operation sees them.
-    - `first_path`: canonical path of the entry that the operation reads first, or None. It is never the root.
     - `for_paths`: if true, a caller whose access is limited to some paths may run the operation. Such an operation
       must read only memories and versions, and only through the snapshot or transaction that it gets.
     - `sees_all`: if true, the operation reads the stored state. This includes the memories that are hidden from the
@@ -53,9 +40,7 @@ class Operation(ABC, Generic[R_co]):
 
     __slots__ = ()
     name: str | None
-    is_read: ClassVar[bool] = False  # faster than `isinstance` of an abstract class
     needs_external_edits: bool = False
-    first_path: str | None = None
     for_paths: bool = False
     sees_all: bool = False
     is_filtered: bool = False
@@ -80,7 +65,6 @@ class ReadOperation(Operation[R_co]):
     """Operation that changes nothing."""
 
     __slots__ = ()
-    is_read = True
 
     @abstractmethod
     def apply(self, snapshot: Snapshot, settings: Settings) -> R_co:
@@ -104,14 +88,6 @@ class Read(ReadOperation[R]):
     needs_external_edits: bool = False
     sees_all: bool = False
     is_filtered: bool = False
-
-    @property
-    def first_path(self) -> str | None:  # type: ignore[override]  # depends on the read
-        """Path of the memory, if the operation reads one memory (`load`).
-
-        None for other reads, which read directories.
-        """
-        return self.path.text if self.name == "load" and self.path is not None and not self.path.is_root else None
 
     @property
     def for_paths(self) -> bool:  # type: ignore[override]  # depends on the read
@@ -153,50 +129,6 @@ class AuditOnly(ReadOperation[None]):
         """Raise the error of the call, if any."""
         if self.error is not None:
             raise self.error
-
-
-class WriteOperation(Operation[R_co]):
-    """Operation that changes memories, history or settings, in one transaction.
-
-    - `may_use_reserve`: if true, the operation may use the reserved space of a full disk, because it only deletes.
-    - `under_review`: treatment of the operation if its actor is under review. The operation becomes a proposal
-      (`propose`), is refused (`refuse`), or runs as usual (`skip`).
-    - `switches_audit`: if true, the operation may turn the audit log on.
-    - `allowed_when_archived`: if true, the operation also runs on an archived store, because it only removes memories
-      or because it changes no memory.
-    - `is_replayable`: if true, a repetition of the operation under the same tool_use id or in the same request returns
-      the first outcome, with its reply. The methods `kept` and `again` are then not used.
-    """
-
-    __slots__ = ()
-    may_use_reserve: bool = False
-    allowed_when_archived: bool = False
-    under_review: ClassVar[Literal["propose", "refuse", "skip"]] = "propose"
-    switches_audit: ClassVar[bool] = False
-    is_replayable: ClassVar[bool] = False
-
-    @abstractmethod
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> R_co:
-        """Record the changes and return the result. May be called more than once. Raises `RetentiveError`."""
-
-    def kept(self, result: Any, tx: Transaction) -> Mapping[str, object] | None:
-        """Return ids and numbers from which `again` can rebuild `result` for a repeated request.
-
-        They contain no texts and no paths. Return None if a repeated request may simply run the operation again,
-        because the second run changes nothing.
-        """
-        return None
-
-    def again(self, kept: Mapping[str, Any], tx: Transaction) -> R_co:
-        """Rebuild the result of an earlier run from the history and `kept` (the result of the method `kept`)."""
-        raise NotImplementedError
-
-    def without(self, error: RetentiveError) -> WriteOperation[R_co] | None:
-        """Return the operation without the part that the storage refused with `error`, so that the rest can be retried.
-
-        Return None if the operation has no such part. The operation then fails as a whole.
-        """
-        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from heapq import merge
 from itertools import islice
 
 from retentive.storage.contract import Change, Entry, Memory, Snapshot, State, Usage
-from retentive.storage.overlay import Layer, shown
+from retentive.storage.overlay import Overlay, shown
 from retentive.values.one_level import one_level as one_level_of
 from retentive.values.paths import ancestors
 from retentive.values.records import EPOCH, Again
@@ -32,7 +32,7 @@ class Placed:
     data: Callable[[], bytes] = field(default=bytes, repr=False)
 
 
-class Pending(Layer):
+class Pending(Overlay):
     """Snapshot with changes on top. History, records and settings are those of the inner snapshot.
 
     `changes` are those that `add` got. Reads see each change at once. Change number 3 makes the memory `pending.3`.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from retentive.engine.context import StoreContext
+from retentive.engine.core import StoreCore
 from retentive.history.revisions import newest_at
 from retentive.storage import capabilities
 from retentive.storage.contract import Snapshot, Transaction, to_datetime
@@ -75,7 +75,7 @@ class Sighting:
         return json.dumps({"seen": self.seen} | doubt)
 
 
-def check(context: StoreContext, *, accept: bool = False, is_recorded: bool = True) -> tuple[float, ClockJump | None]:
+def check(context: StoreCore, *, accept: bool = False, is_recorded: bool = True) -> tuple[float, ClockJump | None]:
     """Read and check the clock for a sweep of a store, and record the result.
 
     Returns the time, and the jump if the clock is not trusted. With `accept`, the clock is always trusted.
@@ -110,7 +110,7 @@ def note_clock_behind(tx: Transaction, recorded: Sequence[Recorded], now: float)
         tx.put_record(CLOCK, BEHIND, Sighting(now).to_text())
 
 
-def _latest_before(bound: float, context: StoreContext) -> float:
+def _latest_before(bound: float, context: StoreCore) -> float:
     """Return the latest time before `bound` that any host recorded: of a version, a view or a clock that is behind."""
     viewed = context.accesses.recorded_times(context.id)
 

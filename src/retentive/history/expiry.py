@@ -15,7 +15,7 @@ from typing import Any
 
 from retentive.audit.chain import LISTED_CHANGES
 from retentive.engine.access_times import KIND
-from retentive.engine.context import StoreContext
+from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import AuditOnly, Plan, Write
@@ -64,7 +64,7 @@ class Swept:
     clock_jump: ClockJump | None = None
 
 
-def sweep(context: StoreContext, *, dry_run: bool = False, accept_clock: bool = False) -> Swept:
+def sweep(context: StoreCore, *, dry_run: bool = False, accept_clock: bool = False) -> Swept:
     """Delete idle memories and prune old versions, as the settings of the store say.
 
     Deletions are recorded with the actor `job:expiry`. A deleted memory can be restored until its versions are pruned.
@@ -86,7 +86,7 @@ def sweep(context: StoreContext, *, dry_run: bool = False, accept_clock: bool = 
     return swept
 
 
-def sweep_of_today(context: StoreContext) -> Iterator[None]:
+def sweep_of_today(context: StoreCore) -> Iterator[None]:
     """Go on with the sweep of the store, unless a process has swept within a day. Yield after each full piece."""
     now = context.clock()
     created_at = to_us(context.info.created_at) / 1e6
@@ -129,7 +129,7 @@ def _note_position(tx: Transaction, *, position: str) -> None:
     tx.put_record(SWEPT, POSITION, position or None)
 
 
-def _while_locked(context: StoreContext) -> Iterator[None]:
+def _while_locked(context: StoreCore) -> Iterator[None]:
     """Yield as long as a piece would wait for another writer. Only side records can be tried without waiting."""
     while True:
         try:
@@ -140,7 +140,7 @@ def _while_locked(context: StoreContext) -> Iterator[None]:
             return
 
 
-def _piece(context: StoreContext, position: str, now: float, *, dry_run: bool = False) -> tuple[Swept, str]:
+def _piece(context: StoreCore, position: str, now: float, *, dry_run: bool = False) -> tuple[Swept, str]:
     """Do the piece at a position. Return its result, and the position of the next piece; empty at the end.
 
     The position is first the path of a memory, then the id of a version, then the id of a memory whose views are known.
@@ -154,7 +154,7 @@ def _piece(context: StoreContext, position: str, now: float, *, dry_run: bool = 
     return Swept(), "" if dry_run else _forget_views(context, position)
 
 
-def _idle(context: StoreContext, start: str, now: float) -> tuple[tuple[tuple[Memory, float], ...], str]:
+def _idle(context: StoreCore, start: str, now: float) -> tuple[tuple[tuple[Memory, float], ...], str]:
     """Return the idle ones of the next memories, each with its number of idle days, and the next position."""
 
     def read(snapshot: Snapshot) -> tuple[Settings, list[Memory]]:
@@ -204,7 +204,7 @@ def _is_over(left: float | None) -> bool:
 
 
 def _prunable(
-    context: StoreContext, after: str, now: float, snapshot: Snapshot
+    context: StoreCore, after: str, now: float, snapshot: Snapshot
 ) -> tuple[tuple[tuple[str, int], ...], str]:
     """Return the prunable ones of the next versions, and the next position.
 
@@ -244,7 +244,7 @@ def _path_of(snapshot: Snapshot, memory_id: str) -> str:
     return next((version.path for version in snapshot.versions(memory_id=memory_id) if version.path), "")
 
 
-def _forget_views(context: StoreContext, after: str) -> str:
+def _forget_views(context: StoreCore, after: str) -> str:
     """Remove the next recorded views of memories that no longer exist. Return the next position."""
     ids = [key for key, _ in context.backend.side_records(context.id, KIND, after=after, limit=_MEMORIES)]
     gone = context.read(lambda snapshot: [each for each in ids if snapshot.find(each) is None])
@@ -300,7 +300,7 @@ class Sweep(Write[Swept]):
         return Swept(gone, kept, len(self.old), self.clock_jump)
 
 
-def _removed(context: StoreContext, found: Sweep, *, dry_run: bool) -> Swept:
+def _removed(context: StoreCore, found: Sweep, *, dry_run: bool) -> Swept:
     if not (found.idle or found.old):
         return Swept()
     if not dry_run:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Unpack
 
-from retentive.engine.context import StoreContext
+from retentive.engine.core import StoreCore
 from retentive.engine.operation import DryRun
 from retentive.engine.repeats import request_key
 from retentive.engine.trust.levels import Level
@@ -49,7 +49,7 @@ class History:
     Where a point in time is expected, a revision means the state right after the whole change.
     """
 
-    def __init__(self, context: StoreContext) -> None:
+    def __init__(self, context: StoreCore) -> None:
         self._context = context
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from retentive.engine.operation import ReadOperation
 from retentive.errors import InvalidInput
 from retentive.history.revisions import Moment, Named, moment
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, State, Usage, Version, to_datetime
-from retentive.storage.overlay import Layer
+from retentive.storage.overlay import Overlay
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.records import time_in_id, to_us
 from retentive.values.settings import Settings
@@ -38,7 +38,7 @@ def check_kept(found: Snapshot, then: Moment) -> None:
         raise InvalidInput("versions of that time were pruned (setting keep_versions_days); choose a later time")
 
 
-class Past(Layer):
+class Past(Overlay):
     """Snapshot of the store as it was after the last version whose id is lower than `before`."""
 
     def __init__(self, inner: Snapshot, before: str) -> None:

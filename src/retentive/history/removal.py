@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
-from retentive.engine.context import StoreContext
 from retentive.engine.contributors import forgotten
+from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Operation, Outcome, Plan, Write
 from retentive.engine.rules import Rules
@@ -232,7 +232,7 @@ def _check_may_change(guard: Guard, paths: Iterable[str]) -> None:
 
 
 def redact(
-    context: StoreContext,
+    context: StoreCore,
     version_ids: Sequence[str],
     actor: Actor | str | None,
     *,
@@ -248,7 +248,7 @@ def redact(
     return Removed(len(redacted), pending=not finish(context))
 
 
-def erase(context: StoreContext, target: MemoryPath | str, actor: Actor | str | None) -> Removed:
+def erase(context: StoreCore, target: MemoryPath | str, actor: Actor | str | None) -> Removed:
     """Remove a memory, or the present and deleted memories below a directory, with all their versions.
 
     With a directory, the proposals and the paths in the audit log that name something at or below it are removed too.
@@ -259,14 +259,14 @@ def erase(context: StoreContext, target: MemoryPath | str, actor: Actor | str | 
     return Removed(len(erased), pending=not finish(context))
 
 
-def _run(context: StoreContext, operation: Operation[R], actor: Actor | str | None) -> R:
+def _run(context: StoreCore, operation: Operation[R], actor: Actor | str | None) -> R:
     try:
         return context.result_of(operation, actor)
     except PermissionDenied as error:
         raise InvalidInput(str(error)) from None
 
 
-def finish(context: StoreContext) -> bool:
+def finish(context: StoreCore) -> bool:
     """Complete interrupted and pending removals. Return True if nothing is pending afterwards."""
     for memory_id in context.read(lambda snapshot: [key for key, _ in snapshot.records(ERASING)]):
         context.follow_up(partial(_erase, memory_id=memory_id, now=context.clock()), may_use_reserve=True)

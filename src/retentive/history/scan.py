@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Unpack
 
-from retentive.engine.context import StoreContext
+from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Plan, Read, Write
 from retentive.engine.pending import Pending
@@ -107,7 +107,7 @@ class RedactFound(Write[Scanned]):
 
 
 def scan(
-    context: StoreContext,
+    context: StoreCore,
     actor: Actor | str | None,
     *,
     redact: bool,
@@ -141,12 +141,12 @@ def scan(
     return scanned
 
 
-def scan_read(context: StoreContext, *, history: bool) -> Read[list[Finding]]:
+def scan_read(context: StoreCore, *, history: bool) -> Read[list[Finding]]:
     """Return a read operation that scans the store without changing it."""
     return Read("scan", partial(_found, context, history=history), needs_external_edits=True, sees_all=True)
 
 
-def _found(context: StoreContext, snapshot: Snapshot, *, history: bool) -> list[Finding]:
+def _found(context: StoreCore, snapshot: Snapshot, *, history: bool) -> list[Finding]:
     scanner = _Scanner(context.examiner, context.settings_of(snapshot))
     older = scanner.older(snapshot) if history else ()
     return _joined([*(found for _, found, _ in scanner.present(snapshot)), *(found for _, found in older)])

@@ -30,7 +30,7 @@ from retentive.values.patterns import covers, matches_actor
 from retentive.values.settings import Settings
 
 if TYPE_CHECKING:
-    from retentive.engine.context import StoreContext
+    from retentive.engine.core import StoreCore
 
 _OF_PEOPLE = ("python", "cli")  # integrations whose callers may see the proposals of all actors
 
@@ -62,7 +62,7 @@ class StoreSearch:
         """True if the results are ranked. Only a ranked search uses `statistics`."""
         return self.mode == "ranked" and not self.regex
 
-    def check(self, context: StoreContext) -> None:
+    def check(self, context: StoreCore) -> None:
         """Raise `InvalidInput` if the query or the directory is malformed."""
         with context.checking("search"):
             context.parsed(self.under)
@@ -74,7 +74,7 @@ class StoreSearch:
 
     def run(
         self,
-        context: StoreContext,
+        context: StoreCore,
         actor: Actor | str | None,
         ask: Callable[[Read[Results]], Results],
         *,
@@ -103,7 +103,7 @@ class StoreSearch:
         CORPORA.trim(corpus)
         return found
 
-    def statistics(self, context: StoreContext, ask: Callable[[Read[Statistics]], Statistics]) -> Statistics:
+    def statistics(self, context: StoreCore, ask: Callable[[Read[Statistics]], Statistics]) -> Statistics:
         """Return the statistics of a store for the terms of the query. Raises `InvalidInput`."""
         parsed = self._parsed(_now(context))
         if not isinstance(parsed, Query):
@@ -129,7 +129,7 @@ class StoreSearch:
         return parse_query(self.query, partial(_time, now=now), within=self.paths)
 
 
-def number_to_index(context: StoreContext) -> int:
+def number_to_index(context: StoreCore) -> int:
     """Return the number of memories to index before the next search. 0 if this process already has an index."""
     if CORPORA.of(context.backend, context.id).is_built:
         return 0
@@ -302,7 +302,7 @@ def _is_shown(reach: tuple[str, ...], shows: Callable[[str], bool] | None, path:
     return covers(reach, path) and (shows is None or shows(path))
 
 
-def _now(context: StoreContext) -> datetime:
+def _now(context: StoreCore) -> datetime:
     return datetime.fromtimestamp(context.clock(), UTC)
 
 

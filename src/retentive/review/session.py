@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from retentive.engine.context import StoreContext
+from retentive.engine.core import StoreCore
 from retentive.engine.operation import Read
 from retentive.errors import NotFound
 from retentive.review.decisions import Decide, DecisionBlocked
@@ -34,7 +34,7 @@ Texts: TypeAlias = list[tuple[ProposedChange, str | None, str | None]]
 class Review:
     """Review of the proposals in one memory store. Threads may share the object. Methods raise `RetentiveError`."""
 
-    def __init__(self, context: StoreContext) -> None:
+    def __init__(self, context: StoreCore) -> None:
         self._context = context
 
     def __repr__(self) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retentive.engine.context import StoreContext
 from retentive.engine.contributors import contributors_of
+from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Outcome, Plan, Read, Write
 from retentive.engine.trust.levels import TRUSTED, Level, Levels, author_of, check_level, described, is_used
@@ -46,7 +46,7 @@ class DoubtedMemory:
 class Trust:
     """Trust API of one memory store. Threads may share the object. The methods raise `RetentiveError`."""
 
-    def __init__(self, context: StoreContext) -> None:
+    def __init__(self, context: StoreCore) -> None:
         self._context = context
 
     def __repr__(self) -> str:

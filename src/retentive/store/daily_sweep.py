@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from itertools import islice
 
-from retentive.engine.context import StoreContext
+from retentive.engine.core import StoreCore
 from retentive.errors import RetentiveError, StorageReadOnly
 
 _LOOK_EVERY_S = 3_600.0
@@ -19,7 +19,7 @@ class DailySweep:
     It needs no thread and no schedule: each call does one small piece of the work. A failure is logged and not raised.
     """
 
-    def __init__(self, context: StoreContext) -> None:
+    def __init__(self, context: StoreCore) -> None:
         self._context = context
         self._lock = threading.Lock()
         self._looked_at = 0.0

@@ -1,4 +1,4 @@
-"""Memory store: the class that applications use. It runs operations through a `StoreCore` (`retentive.pipeline`)."""
+"""Memory store: the class that applications use. It runs operations through a `StoreCore` (`engine/core.py`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Unpack
 
-import retentive.pipeline  # noqa: F401 - the old road
 from retentive.engine.core import StoreCore
 from retentive.engine.handlers import RunCommand, RunView
 from retentive.engine.memories import Memories

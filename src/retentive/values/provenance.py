@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol, TypeAlias, TypedDict, cast
+from typing import NamedTuple, Protocol, TypeAlias, TypedDict
 
 from retentive.errors import InvalidInput
 from retentive.values.names import plain_name
@@ -109,56 +109,16 @@ def parse_provenance(text: str) -> Provenance:
         return NOTHING
 
 
-def _stored(text: str) -> Sequence[Sequence[str]]:
-    """Return the contributors in a stored provenance as lists of strings. This is faster than parsing all of it."""
-    try:
-        by = json.loads(text)["by"]
-        if all(len(each) >= _FULL and {*map(type, each)} == {str} for each in by):
-            return cast("Sequence[Sequence[str]]", by)
-    except (ValueError, TypeError, LookupError, RecursionError):
-        pass
-    return parse_provenance(text).contributors  # another program wrote the value
+def of_external_edit(earlier: str | None, own: Contributor) -> str:
+    """Return the stored provenance of an edit of a plain file. `earlier` is that of the text before.
 
-
-def are_own(earlier: Sequence[str | None], own: Sequence[str]) -> bool:
-    """Return whether `earlier` has exactly one provenance, and the only contributor in it is `own`.
-
-    The revisions `at` may differ. The stored provenances in `earlier` are compared as strings, without parsing.
+    If the earlier provenance names a set, its first contributor is in the set, and the others are added to it later.
     """
-    if len(earlier) != 1 or earlier[0] is None:
-        return False
-    _, _, contributors = earlier[0].partition('"by":[["')
-    return contributors.partition('"')[2] == _rest_of(tuple(own[1:]))
-
-
-@lru_cache(maxsize=256)
-def usual_parts(integration: str, api_key_id: str, actor: str) -> tuple[str, str]:
-    """Return the parts of a stored provenance that come before and after the revision `at`.
-
-    The provenance has one contributor, and no flags, session or source.
-    """
-    given = {"integration": integration, "key": api_key_id}
-    named = {name: value for name, value in given.items() if value}
-    start = json.dumps(named, separators=(",", ":"))[:-1] + ("," if named else "")
-    return f'{start}"by":[["', f'"{_rest_of((actor, "", ""))}'
-
-
-@lru_cache(maxsize=256)
-def _rest_of(contributor: tuple[str, ...]) -> str:
-    """Return the text after the revision `at` in a stored provenance whose only contributor is `contributor`."""
-    return f",{json.dumps(contributor, separators=(',', ':'))[1:]}]}}"
-
-
-def joined(earlier: Sequence[str | None], own: Sequence[str]) -> list[Sequence[str]]:
-    """Return the contributors that a change records: those of the earlier texts, without duplicates, and then `own`.
-
-    `earlier` are stored provenances. No contributor is ever dropped: a rule that is set later may match it.
-    """
-    if are_own(earlier, own):
-        return [own]
-    found = {tuple(each[1:]): each for text in earlier if text is not None for each in _stored(text)}
-    found.pop(tuple(own[1:]), None)
-    return [*found.values(), own]
+    made = NOTHING if earlier is None else parse_provenance(earlier)
+    first = 0 if made.contributor_set is None else 1
+    others = [each for each in made.contributors[first:] if each.names != own.names]
+    fields = {"integration": "files", "by": [*made.contributors[:first], *others, own], "set": made.contributor_set}
+    return json.dumps({name: value for name, value in fields.items() if value})
 
 
 class Origin(TypedDict, total=False):

@@ -20,7 +20,7 @@ import retentive
 from retentive import MemoryStore, Mounts
 from retentive.audit.reader import AuditEntry
 from retentive.engine.handlers import HANDLERS
-from retentive.engine.operation import Operation, ReadOperation, Write, WriteOperation
+from retentive.engine.operation import Operation, ReadOperation, Write
 from retentive.errors import RetentiveError
 from retentive.transfer.export import export_files
 from retentive.transfer.import_files import Import
@@ -100,7 +100,7 @@ INVALID: dict[str, Case] = {
 def operations() -> set[str]:
     """Return the names of all operations. `RunCommand` counts once for each command, and `Read` once for each name."""
     import_all()
-    found = {kind.__name__ for base in (ReadOperation, Write, WriteOperation) for kind in _concrete(base)}
+    found = {kind.__name__ for base in (ReadOperation, Write) for kind in _concrete(base)}
     assert {"RunCommand", "RunView"} < found
     commands = {f"RunCommand {kind.name}" for kind in HANDLERS} | {"RunView view"}
     return (found - {"RunCommand", "RunView", "Read", "DryRun"}) | commands | set(reads_by_function())

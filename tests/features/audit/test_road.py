@@ -17,7 +17,6 @@ SOURCE = Path(retentive.__file__).parent
 BELOW = ("storage", "testing")
 """The backends with their wrappers, and the shipped tests of backends."""
 WRITERS = {
-    "pipeline.py",
     "engine/write.py",
     "engine/core.py",  # bookkeeping: `follow_up`
     "engine/audit.py",  # entries of reads, and of operations that failed in the storage
@@ -84,7 +83,6 @@ def test_callers_of_follow_up_are_known() -> None:
         if any(isinstance(call.func, ast.Attribute) and call.func.attr == "follow_up" for call in calls):
             found.add(file.relative_to(SOURCE).as_posix())
     assert found == {
-        "audit/stage.py",  # entries of reads, and of operations that failed in the storage
         "server/handlers/transfers.py",  # result of an import of a whole store, which has an entry of its own
         "history/removal.py",  # second step of an erasure
         "history/expiry.py",  # time and position of the last sweep

@@ -8,12 +8,10 @@ import click
 
 from retentive.agent.errors import AgentError
 from retentive.cli.exits import EXITS, status_of
-from retentive.engine.operation import RolledBack
 from retentive.errors import RetentiveError
 from retentive.values.replies import ERROR_CODES
 
 _NEVER = {
-    RolledBack: "internal to transactions, so no caller gets it",
     AgentError: "of the library's agents, which no command runs",
 }
 LISTED = [code for row in EXITS for code in row.codes]

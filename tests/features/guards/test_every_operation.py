@@ -17,7 +17,7 @@ import pytest
 import retentive
 from retentive import MemoryStore, Mounts, Retentive
 from retentive.engine.guard import Guard
-from retentive.engine.operation import Operation, Plan, Write, WriteOperation
+from retentive.engine.operation import Operation, Plan, Write
 from retentive.errors import PermissionDenied, ReadOnly, RetentiveError
 from retentive.storage.contract import Change, Snapshot
 from retentive.storage.sealed.keys import KeyRing
@@ -137,7 +137,7 @@ def limited() -> list[tuple[str, str]]:
 def operations() -> Iterator[str]:
     """Names of the concrete operations that write."""
     import_all()
-    kinds: list[type[Operation[Any]]] = [*Write.__subclasses__(), *WriteOperation.__subclasses__()]
+    kinds: list[type[Operation[Any]]] = [*Write.__subclasses__()]
     while kinds:
         kind = kinds.pop()
         kinds += kind.__subclasses__()

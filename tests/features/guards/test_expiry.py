@@ -22,7 +22,7 @@ import pytest
 import retentive
 from retentive import Actor, InvalidInput, MemoryStore, MemoryTool, Retentive
 from retentive.engine.access_times import KIND
-from retentive.engine.context import StoreContext
+from retentive.engine.core import StoreCore
 from retentive.history import expiry
 from retentive.history.expiry import days_allowed
 from retentive.storage.contract import Transaction
@@ -578,7 +578,7 @@ def test_memories_changed_during_a_sweep_are_kept(
     time.pass_days(6)
     removed = expiry._removed
 
-    def after_changes(context: StoreContext, found: expiry.Sweep, *, dry_run: bool) -> expiry.Swept:
+    def after_changes(context: StoreCore, found: expiry.Sweep, *, dry_run: bool) -> expiry.Swept:
         run(store, "insert", path=A, insert_line=0, insert_text="new")
         run(store, "delete", path=B)
         create(store, B)

@@ -126,6 +126,25 @@ def test_an_external_edit_is_a_contribution(tmp_path: Path) -> None:
         assert newest(store).integration == "files"
 
 
+def test_an_external_edit_keeps_all_contributors(tmp_path: Path) -> None:
+    """More contributors than a version names itself stay known after an edit by hand, and after the next command."""
+    rule = {"quarantine": ["session:evil"]}
+    with opened("directory", tmp_path) as place:
+        store = place.store()
+        store.create(A, "planted\n", actor="session:evil")
+        for number in range(20):
+            store.append(A, f"{number}\n", actor=f"session:{number}")
+        file = Path(str(store.directory())) / "a"
+        file.write_text(f"{file.read_text()}by hand\n")
+        for _ in range(2):
+            store.change_settings(rule)
+            assert store.execute({"command": "view", "path": A}, actor="session:reader").code == "not_found"
+            store.change_settings({"quarantine": None})
+            store.append(A, "more\n", actor=S1)
+        store.change_settings({"quarantine": ["job:external"]})
+        assert store.execute({"command": "view", "path": A}, actor="session:reader").code == "not_found"
+
+
 def test_integrations_pass_the_origin_on(tmp_path: Path) -> None:
     with opened("sqlite", tmp_path) as place:
         store = place.store()

@@ -30,7 +30,6 @@ LAYERS: list[set[str]] = [
     {"review"},
     {"audit"},
     {"history"},
-    {"pipeline"},
     {"locations"},
     {"store"},
     {"stats", "mounts"},

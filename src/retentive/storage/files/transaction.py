@@ -7,7 +7,6 @@ file system, since a later change within the same tick would leave it as it is (
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -21,7 +20,7 @@ from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, below
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.values.paths import ROOT, ancestors, is_editor_file
-from retentive.values.provenance import joined
+from retentive.values.provenance import Contributor, of_external_edit
 from retentive.values.records import RECOVERY, Again
 from retentive.values.text import is_text
 
@@ -146,8 +145,8 @@ class DirectorySnapshot(SqlSnapshot):
         if memory is None and text is None:
             return None
         earlier = None if memory is None else memory.provenance_text
-        by = joined([earlier], [f"{self.head.revision:x}", str(EXTERNAL)])
-        provenance = None if text is None else json.dumps({"integration": "files", "by": by})
+        own = Contributor(f"{self.head.revision:x}", str(EXTERNAL))
+        provenance = None if text is None else of_external_edit(earlier, own)
         return Change(memory, None if text is None else path, text, provenance_text=provenance)
 
     def _is_as_recorded(self, path: str, entry: Entry) -> bool:

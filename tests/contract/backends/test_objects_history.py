@@ -132,7 +132,7 @@ def all_there_is(snapshot: Snapshot) -> dict[str, Any]:
         ],
         "walk": [memory for memory, _ in snapshot.list(ROOT)],
         "texts": list(snapshot.list("/memories/a", texts=True)),
-        "sizes": list(snapshot.list(ROOT)),
+        "directories": list(snapshot.list(ROOT, one_level=True, limit=3)),
         "usage": snapshot.state.usage,
         "heads": [[(one.id, one.path) for one in snapshot.list_at(bound, ROOT)] for bound in [*bounds, "n"]],
         "bounded": [[one.id for one in snapshot.versions(after=low, before=high)] for low in bounds for high in bounds],

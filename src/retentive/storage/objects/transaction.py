@@ -131,9 +131,12 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         staying = self._texts_that_stay(going)
         going = [row for row in going if row.id not in staying.values()]
         ids, deleted = {row.id for row in going}, {row.memory for row in going if row.operation == "deleted"}
-        for row in self._rows("", None) if deleted else ():  # without its deletion, an older version would look current
+        left = dict[str, str]()  # oldest version that stays and is no deletion, by memory
+        for row in self._rows("", None) if deleted else ():
             if row.memory in deleted and row.id not in ids and row.operation != "deleted":
-                going = [each for each in going if (each.operation, each.memory) != ("deleted", row.memory)]
+                left[row.memory] = row.id
+        # Without its deletion, an older version would look current.
+        going = [row for row in going if row.operation != "deleted" or left.get(row.memory, row.id) >= row.id]
         self._remove(dict.fromkeys(going), staying.keys())
 
     def _begin_revision(self, changes: Sequence[object]) -> None:

@@ -424,8 +424,7 @@ class Transaction(Snapshot):
         """Write or replace a small record of the store. The value None removes the record.
 
         Kind and key have 1 to 200 printable ASCII characters and are stored unencrypted. The value is any text without
-        NUL. The revision does not change. If the reply to a commit that contains only records is lost, the commit may
-        be applied twice. Choose new keys outside `work`, so that the second attempt writes the same keys.
+        NUL. The revision does not change.
         """
 
     @abstractmethod

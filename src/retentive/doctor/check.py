@@ -88,7 +88,7 @@ def check_location(
     if repair:
         try:
             with closing(encrypted(open_backend(at))) as backend:
-                capabilities.repair(backend)
+                capabilities.rebuild(backend)
         except (Damaged, UnknownSchema) as error:
             yield from (*before, found("unreadable", None, _reason(error)))
             return

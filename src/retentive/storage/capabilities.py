@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeVar
 
-from retentive.errors import InvalidInput, Locked
+from retentive.errors import Locked
 from retentive.storage.contract import Backend, StoreInfo
 
 if TYPE_CHECKING:
     from retentive.storage.findings import Finding
 
 C = TypeVar("C")
-Keep: TypeAlias = Callable[[str, Mapping[str, str | int | bytes | None]], None]
-"""Function that saves a row (table name; values by column name) durably before the row is deleted."""
 
 
 class PlainFiles(ABC):
@@ -35,19 +33,8 @@ class PlainFiles(ABC):
         """Return the number of files in quarantine. These are tampered files of encrypted memory stores."""
 
 
-class Purgeable(ABC):
-    """Capability of backends in which overwritten and deleted bytes remain in logs or free pages until a purge."""
-
-    @abstractmethod
-    def purge(self) -> bool:
-        """Remove overwritten and deleted bytes from logs and free pages.
-
-        Returns False if a reader still needs some of these bytes. In this case, call the method again later.
-        """
-
-
-class Checkable(ABC):
-    """Capability of storage that can check its internal rules, such as the consistency of counters and files."""
+class Maintained(ABC):
+    """Capability of storage with invariants beyond the core contract, and with bytes that outlast their deletion."""
 
     @abstractmethod
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
@@ -57,19 +44,15 @@ class Checkable(ABC):
         """
 
     @abstractmethod
-    def repair(self) -> None:
-        """Rebuild data that can be derived from other stored data, such as counters. Deletes nothing."""
+    def rebuild(self) -> None:
+        """Rebuild data that can be derived from other stored data, such as indexes. Deletes nothing."""
 
+    def purge(self) -> bool:
+        """Remove overwritten and deleted bytes from logs and free pages.
 
-class Discarding(ABC):
-    """Capability to delete the data that a finding names, such as rows that belong to no memory store."""
-
-    @abstractmethod
-    def discard(self, finding: Finding, keep: Keep) -> None:
-        """Pass the data of `finding` to `keep`, which saves the data. Then delete the data.
-
-        Raises `InvalidInput` if the data is in use.
+        Returns False if a reader still needs some of these bytes. In this case, call the method again later.
         """
+        return True
 
 
 class Clocked(ABC):
@@ -89,7 +72,7 @@ def capability(backend: Backend, kind: type[C]) -> C | None:
     while layer is not None:
         if isinstance(layer, kind):
             return layer
-        layer = layer.inner
+        layer = getattr(layer, "inner", None)
     return None
 
 
@@ -137,32 +120,21 @@ def purge(backend: Backend) -> bool:
 
     Returns False if a reader still needs some of these bytes.
     """
-    purgeable = capability(backend, Purgeable)  # type: ignore[type-abstract]
-    return True if purgeable is None else purgeable.purge()
+    maintained = capability(below_encryption(backend), Maintained)  # type: ignore[type-abstract]
+    return True if maintained is None else maintained.purge()
 
 
 def check(backend: Backend, *, quick: bool = False) -> Iterator[Finding]:
     """Check the storage and yield a finding for each error. With `quick`, texts of older versions are not checked."""
-    checkable = capability(backend, Checkable)  # type: ignore[type-abstract]
-    return iter(()) if checkable is None else checkable.check(quick=quick)
+    maintained = capability(backend, Maintained)  # type: ignore[type-abstract]
+    return iter(()) if maintained is None else maintained.check(quick=quick)
 
 
-def repair(backend: Backend) -> None:
+def rebuild(backend: Backend) -> None:
     """Rebuild data that can be derived from other stored data. Deletes nothing."""
-    checkable = capability(backend, Checkable)  # type: ignore[type-abstract]
-    if checkable is not None:
-        checkable.repair()
-
-
-def discard(backend: Backend, finding: Finding, keep: Keep) -> None:
-    """Pass the data of `finding` to `keep`, which saves the data. Then delete the data.
-
-    Raises `InvalidInput` if the data is in use, or if the storage cannot discard data.
-    """
-    discarding = capability(backend, Discarding)  # type: ignore[type-abstract]
-    if discarding is None:
-        raise InvalidInput(f"the storage of this location cannot discard data, so {finding.name} is kept")
-    discarding.discard(finding, keep)
+    maintained = capability(backend, Maintained)  # type: ignore[type-abstract]
+    if maintained is not None:
+        maintained.rebuild()
 
 
 def is_destroyed(store: StoreInfo) -> bool:

@@ -451,9 +451,6 @@ class Backend(ABC):
     A backend is open when it is created. Close it after use. No data is lost if the process ends without closing it.
     """
 
-    inner: Backend | None = None
-    """The wrapped backend, which `capability` searches too."""
-
     @abstractmethod
     def create_store(
         self,

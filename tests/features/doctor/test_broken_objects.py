@@ -123,7 +123,7 @@ def test_unreferenced_objects_are_reported_after_a_day(
         findings = list(check(later.backend))
         assert codes(findings, severity="note") == {"objects_left"}
         assert any(one.store_id == store_id for one in findings if one.code == "objects_left")
-        capabilities.repair(later.backend)
+        capabilities.rebuild(later.backend)
         assert codes(list(check(later.backend)), severity="note") == {"objects_left"}
         assert capabilities.collect(later.backend, store_id, older_than_s=DAY_S) == 1
         assert {one.code for one in check(later.backend)} == {"healthy"}

@@ -182,7 +182,7 @@ def judge_server_rows(backend: str, seed: str, count: int, directory: Path) -> T
             before = read()
             tally.judge(corruption, list(check(found)))
             with suppress(RetentiveError):
-                capabilities.repair(found)
+                capabilities.rebuild(found)
             tally.compare(corruption, before, read(), original)
             rows.restore(dump)
             if tally.counts.total() == count:
@@ -260,7 +260,7 @@ def judge_objects(seed: str, count: int, directory: Path) -> Tally:
             named = tuple(info.id for info in made if _key_object(str(info.key), info.workspace_id) in corruption.named)
         tally.judge(replace(corruption, named=named), list(check(copy)))
         with suppress(RetentiveError):
-            capabilities.repair(copy)
+            capabilities.rebuild(copy)
         tally.compare(corruption, before, read(copy), original)
     return tally
 

@@ -165,11 +165,11 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         with self.reading() as connection:
             yield from list(examine_files(connection, self._base))
 
-    def repair(self) -> None:
+    def rebuild(self) -> None:
         for store in self.list_stores():
             tree = self._files.tree(store)
             self.transact(partial(restore_texts, store_id=store.id, read=tree.read))
-        super().repair()
+        super().rebuild()
         self.transact(lambda connection: connection.run("DELETE FROM files"))
         self._make_durable()
         for store in self.list_stores():

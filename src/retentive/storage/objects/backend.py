@@ -20,7 +20,7 @@ from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
 from retentive.errors import InvalidInput, NotFound, RetentiveError
-from retentive.storage.capabilities import Checkable, Purgeable
+from retentive.storage.capabilities import Maintained
 from retentive.storage.contract import Actor, Clock, NewId, Snapshot, Transaction
 from retentive.storage.findings import Finding, found
 from retentive.storage.objects import reachability
@@ -50,7 +50,7 @@ def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable
     return ObjectsBackend(ObjectLocation.parse(url), clock=clock, new_id=new_id)
 
 
-class ObjectsBackend(StoresBackend, Checkable, Purgeable):
+class ObjectsBackend(StoresBackend, Maintained):
     """Backend that keeps memory stores in object storage.
 
     Only the process that opened the backend may use it. In a forked child, every call raises `InvalidInput`.
@@ -149,7 +149,7 @@ class ObjectsBackend(StoresBackend, Checkable, Purgeable):
         before = datetime.fromtimestamp(self.clock() - reachability.COLLECT_AFTER_S, UTC)
         yield from reachability.examine(self._storage, self._manifests, before)
 
-    def repair(self) -> None:
+    def rebuild(self) -> None:
         if self.list_stores(limit=1):
             self.reads_marker(create=True)
         for store in self.list_stores():

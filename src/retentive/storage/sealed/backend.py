@@ -18,7 +18,7 @@ from typing import TypeVar, Unpack
 
 from retentive.errors import Damaged, InvalidInput, Locked, RetentiveError, UnknownSchema
 from retentive.storage import capabilities
-from retentive.storage.capabilities import Checkable
+from retentive.storage.capabilities import Maintained
 from retentive.storage.contract import (
     DEFAULT_WORKSPACE,
     Actor,
@@ -47,7 +47,7 @@ T = TypeVar("T")
 _MAX_STORES = 1_000  # stores whose keys are in the cache
 
 
-class SealedBackend(Backend, Checkable):
+class SealedBackend(Backend, Maintained):
     """Backend that encrypts the memory stores of the backend `inner`.
 
     With `seal_paths`, the paths in new stores are encrypted too.
@@ -158,8 +158,8 @@ class SealedBackend(Backend, Checkable):
                 wrong.append(f"version {version.id}")
         return wrong
 
-    def repair(self) -> None:
-        capabilities.repair(self.inner)
+    def rebuild(self) -> None:
+        capabilities.rebuild(self.inner)
 
     def close(self) -> None:
         self._opened.clear()

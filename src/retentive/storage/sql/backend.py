@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TypeVar, Unpack, cast
 
-from retentive.storage.capabilities import Checkable
+from retentive.storage.capabilities import Maintained
 from retentive.storage.contract import (
     DEFAULT_WORKSPACE,
     Actor,
@@ -20,8 +20,8 @@ from retentive.storage.contract import (
     now_us,
 )
 from retentive.storage.findings import Finding
+from retentive.storage.sql import check as checks
 from retentive.storage.sql import stores
-from retentive.storage.sql.check import examine, rebuild
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import Schema
 from retentive.values.records import to_us
@@ -29,7 +29,7 @@ from retentive.values.records import to_us
 T = TypeVar("T")
 
 
-class SqlBackend(Backend, Checkable):
+class SqlBackend(Backend, Maintained):
     """Backend that keeps memory stores in the tables of `schema`.
 
     `lock` is the SQL clause that makes a query lock the rows that it reads, such as ` FOR UPDATE`. It is empty for
@@ -105,7 +105,7 @@ class SqlBackend(Backend, Checkable):
         yield from self.look(lambda connection: list(self._examine(connection, quick=quick)))
 
     def _examine(self, connection: Connection, *, quick: bool) -> Iterator[Finding]:
-        return examine(connection, self.schema, quick=quick)
+        return checks.examine(connection, self.schema, quick=quick)
 
-    def repair(self) -> None:
-        self.transact(lambda connection: rebuild(connection, self.schema))
+    def rebuild(self) -> None:
+        self.transact(lambda connection: checks.rebuild(connection, self.schema))

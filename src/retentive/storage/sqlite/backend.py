@@ -22,7 +22,6 @@ from typing import TypeVar, cast
 from retentive.errors import Closed, RetentiveError, StoreFull, Unavailable
 from retentive.storage import forking
 from retentive.storage.backoff import LOCK_TIMEOUT_S
-from retentive.storage.capabilities import Purgeable
 from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us, sortable_id
 from retentive.storage.disk import make_directory, make_file, os_error
 from retentive.storage.findings import Finding
@@ -86,7 +85,7 @@ class CommitObserver:
         """
 
 
-class SqliteBackend(SqlBackend, Purgeable):
+class SqliteBackend(SqlBackend):
     """Backend that keeps memory stores in the SQLite file at `path`. If `path` is None, they exist only in memory.
 
     The methods of `observer` are called for each batch and its commit.

@@ -42,7 +42,6 @@ class Job:
     error: BaseException | None = field(default_factory=lambda: Unavailable(_INTERRUPTED), init=False)
     finished: bool = field(default=False, init=False)
     alone: bool = field(default=False, init=False)  # true if the job waits in the queue but must not be part of a batch
-    chosen: bool = field(default=False, init=False)  # true once this job has been made the leader
     turn: threading.Lock | None = field(default=None, init=False)
     since: float = field(default_factory=time.monotonic, init=False)
 
@@ -77,26 +76,19 @@ class WriteQueue(Generic[J]):
         self._lock = lock
         self._mutex = threading.Lock()
         self._waiting: deque[Job] = deque()
-        self._busy = False
+        self._leader: Job | None = None  # the job whose thread runs a batch, or is about to
+        self._batch: list[J] = []  # the jobs that the leader has taken
 
     def submit(self, job: J) -> object:
         """Run `job`, or wait until another thread has run it. Returns the result of the job, or raises its error."""
-        if not self._must_lead(job):
-            return job.outcome()
-        lock = self._lock
         try:
-            if lock is not None:
-                lock.acquire(deadline=job.since + LOCK_TIMEOUT_S)
-        except BaseException:
-            self._abandon(job)
-            raise
-        batch = self._take()
-        try:
-            self._run_batch(batch)
+            if self._must_lead(job):
+                if self._lock is not None:
+                    self._lock.acquire(deadline=job.since + LOCK_TIMEOUT_S)
+                self._take()
+                self._run_batch(self._batch)
         finally:
-            if lock is not None:
-                lock.release()  # before the handover, so that the next leader finds the lock free
-            self._hand_over(done=[other for other in batch if other is not job])
+            self._leave(job)
         return job.outcome()
 
     @contextmanager
@@ -106,65 +98,62 @@ class WriteQueue(Generic[J]):
         If `wait` is false and a batch is running, raises `Unavailable` at once.
         """
         job = Job()
-        if not wait:
-            with self._mutex:
-                if self._busy:
-                    raise Unavailable("another thread is writing")
-                self._busy = True
-        elif not self._must_lead(job, alone=True):
-            raise AssertionError("another thread ran the job that pauses the queue")
         try:
+            if not wait:
+                with self._mutex:
+                    if self._leader is not None:
+                        raise Unavailable("another thread is writing")
+                    self._leader = job
+            elif not self._must_lead(job, alone=True):
+                raise AssertionError("another thread ran the job that pauses the queue")
             yield
         finally:
-            self._hand_over(done=[])
+            self._leave(job, has_lock=False)
 
     def _must_lead(self, job: Job, *, alone: bool = False) -> bool:
         with self._mutex:
-            if not self._busy:
-                self._busy = job.chosen = True
+            if self._leader is None:
+                self._leader = job  # from here on, `_leave` hands the queue over
                 if not alone:
                     self._waiting.append(job)
                 return True
-            job.turn = threading.Lock()
+            job.alone, job.turn = alone, threading.Lock()
             job.turn.acquire()
-            job.alone = alone
             self._waiting.append(job)
-        try:
-            job.turn.acquire()
-        except BaseException:  # after an interrupt, the queue must still have a leader
-            self._abandon(job)
-            raise
+        job.turn.acquire()
         if alone:
             with self._mutex:
                 self._waiting.remove(job)
         return not job.finished
 
-    def _take(self) -> list[J]:
-        batch: list[J] = []
+    def _take(self) -> None:
         with self._mutex:
-            while self._waiting and len(batch) < MAX_BATCH and not (batch and self._waiting[0].alone):
-                batch.append(cast("J", self._waiting.popleft()))
-        return batch
+            waiting, batch = self._waiting, self._batch
+            while waiting and len(batch) < MAX_BATCH and not (batch and waiting[0].alone):
+                batch.append(cast("J", waiting[0]))
+                waiting.popleft()
 
-    def _hand_over(self, done: Sequence[Job]) -> None:
+    def _leave(self, job: Job, *, has_lock: bool = True) -> None:
+        """End the part of a job in the queue, also after an interrupt. If it leads, the next job becomes the leader."""
+        if job.finished:
+            return
         with self._mutex:
-            head = self._waiting[0] if self._waiting else None
-            self._busy = head is not None
-            if head is not None:
-                head.chosen = True
-        for job in done:
-            job.finished = True
+            if job in self._waiting and job not in self._batch:
+                self._waiting.remove(job)
+            if self._leader is not job:  # another thread runs the job; its outcome is discarded
+                return
+        if self._lock is not None and has_lock:
+            self._lock.release()  # before the handover, so that the next leader finds the lock free
+        with self._mutex:
+            done, self._batch = self._batch, []
+            while self._waiting and self._waiting[0] in done:  # an interrupt came while the jobs were taken
+                self._waiting.popleft()
+            head = self._leader = self._waiting[0] if self._waiting else None
+        for other in done:
+            other.finished = True
         for waking in (*done, head):
-            if waking is not None and waking.turn is not None:
+            if waking is not None and waking is not job and waking.turn is not None:
                 waking.turn.release()
-
-    def _abandon(self, job: Job) -> None:
-        with self._mutex:
-            if job not in self._waiting:
-                return  # another thread is running the job; its outcome is discarded
-            self._waiting.remove(job)
-        if job.chosen:
-            self._hand_over(done=[])
 
 
 class JobTransaction(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from retentive.errors import Damaged, NotFound, Refused
+from retentive.storage import queue
 from retentive.storage.contract import Backend, Change, Clock, NewId, Snapshot, Transaction, Usage
 from retentive.storage.queue import StoreJob
 from retentive.storage.sqlite.backend import SqliteBackend
@@ -87,3 +89,38 @@ def test_a_damaged_text_is_reported_by_get(tmp_path: Path) -> None:
     backend.read(store, work)
     backend.write(store, work)
     backend.close()
+
+
+class Interrupting:
+    """Mutex that raises `KeyboardInterrupt` right after it was released for the `left`th time."""
+
+    def __init__(self, left: int) -> None:
+        self._mutex, self._left = threading.Lock(), left
+
+    def __enter__(self) -> None:
+        self._mutex.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._mutex.release()
+        self._left -= 1
+        if self._left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("left", [1, 2])
+def test_an_interrupt_before_the_first_batch_leaves_the_queue_a_leader(left: int) -> None:
+    """Once after the job has become the leader, and once after it has taken its batch. The next job runs."""
+    ran = []
+
+    def run(jobs: Sequence[queue.Job]) -> None:
+        for job in jobs:
+            ran.append(job)
+            job.error = None
+
+    jobs: queue.WriteQueue[queue.Job] = queue.WriteQueue(run)
+    jobs._mutex = Interrupting(left)  # type: ignore[assignment]
+    first, second = queue.Job(), queue.Job()
+    with pytest.raises(KeyboardInterrupt):
+        jobs.submit(first)
+    assert jobs.submit(second) is None
+    assert ran == [second]

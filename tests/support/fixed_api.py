@@ -28,21 +28,6 @@ def use(given: object, *, name: str = "memory", call_id: str = "t1") -> dict[str
     return {"type": "tool_use", "id": call_id, "name": name, "input": given}
 
 
-def streamed_call(partial_json: str) -> str:
-    """A streamed response with a memory call whose input is this text, sent as JSON."""
-    start = {**message([], "tool_use"), "stop_reason": None}
-    delta = {"type": "input_json_delta", "partial_json": partial_json}
-    events: list[dict[str, Any]] = [
-        {"type": "message_start", "message": start},
-        {"type": "content_block_start", "index": 0, "content_block": use({})},
-        {"type": "content_block_delta", "index": 0, "delta": delta},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 1}},
-        {"type": "message_stop"},
-    ]
-    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
-
-
 def streamed(response: dict[str, Any]) -> str:
     """The stream of a response without calls. Texts arrive in pieces, and edits in the last delta."""
     content, edits = response["content"], response.get("context_management")

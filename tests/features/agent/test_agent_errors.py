@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import anthropic
 import httpx2
@@ -26,11 +24,10 @@ from retentive.agent import (
     RateLimited,
     RequestRefused,
     Stopped,
-    StreamRestarted,
 )
 from retentive.agent import errors as agent_errors
 from retentive.agent.sdk import to_agent_error
-from retentive.testing.scripted_claude import Disconnect, ErrorResponse, ScriptedClaude, StreamError, scripted_claude
+from retentive.testing.scripted_claude import Disconnect, ErrorResponse, ScriptedClaude, scripted_claude
 from retentive.testing.scripted_claude.faults import Fault
 
 from .runs import KINDS, STORY, TEA, client_of, play
@@ -109,78 +106,6 @@ def test_a_failed_request_can_be_retried(
         assert type(played.error) is expected[status]
         assert (played.error.status, played.error.retryable) == (status, True)
         assert_continues(kind, server, store, played.messages, stream=stream)
-
-
-@both
-@pytest.mark.parametrize("fault", [Disconnect, StreamError])
-@pytest.mark.parametrize("at", [1, 2])
-def test_an_interrupted_stream_can_be_retried(
-    kind: str, fault: type[Disconnect | StreamError], at: int, server: ScriptedClaude, store: MemoryStore
-) -> None:
-    """The stream can end anywhere. The calls of an incomplete response never run."""
-    for after in range(1, 9):
-        store.clear()
-        PLANNED.set({at: fault(after)})
-        played = play(kind, server.url, TOLD, memory=store, stream=True)
-        assert type(played.error) is (ConnectionLost if fault is Disconnect else Overloaded)
-        assert played.error.retryable
-        assert list(store.memories()) == []
-        assert_continues(kind, server, store, played.messages, stream=True)
-
-
-@both
-@pytest.mark.parametrize("fault", [Disconnect, StreamError])
-def test_a_broken_stream_is_sent_again(
-    kind: str,
-    fault: type[Disconnect | StreamError],
-    server: ScriptedClaude,
-    store: MemoryStore,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Within the retries of the client. The text of the broken response is sent again, and each command runs once."""
-    monkeypatch.setattr("retentive.agent.loop.retry_pauses", lambda retries: iter([0.0] * retries))
-    PLANNED.set({2: fault(4), 3: fault(1)})
-    played = play(kind, server.url, TOLD, memory=store, stream=True, max_retries=2)
-    assert played.error is None
-    assert len(played.of(StreamRestarted)) == 2
-    assert played.of(Finished)[0].reason == "end_turn"
-    assert [version.operation for version in store.versions()] == ["created"]
-    assert server.failures == []
-
-
-@pytest.mark.parametrize("events", range(4))
-def test_a_stream_without_its_last_events_is_a_lost_connection(events: int, store: MemoryStore) -> None:
-    """The connection closes cleanly, as with a proxy that gives up, but the stream is incomplete."""
-    start = {
-        "type": "message",
-        "id": "m",
-        "role": "assistant",
-        "model": "claude-sonnet-5-5",
-        "content": [],
-        "usage": USAGE,
-    }
-    every: list[dict[str, Any]] = [
-        {"type": "message_start", "message": {**start, "stop_reason": None, "stop_sequence": None}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hel"}},
-    ]
-    body = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in every[:events])
-    answer = httpx2.Response(200, text=body, headers={"content-type": "text/event-stream"})
-    transport = httpx2.MockTransport(lambda _: answer)
-    http = httpx2.Client(transport=transport)
-    with anthropic.Anthropic(api_key="none", http_client=http, max_retries=0) as client:
-        agent = Agent(client, memory=store, stream=True)
-        with pytest.raises(ConnectionLost, match="interrupted"):
-            agent.ask(TOLD)
-    assert [message["role"] for message in agent.messages] == ["user"]
-
-
-@both
-def test_a_truncated_body_is_a_lost_connection(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
-    PLANNED.set({1: Disconnect(3)})
-    played = play(kind, server.url, TOLD, memory=store)
-    assert type(played.error) is ConnectionLost
-    assert_continues(kind, server, store, played.messages, stream=False)
 
 
 @both

@@ -16,11 +16,9 @@ import pytest
 import retentive
 from retentive.testing.scripted_claude import (
     Call,
-    ErrorResponse,
     Prompt,
     Result,
     ScriptedClaude,
-    StreamError,
     Turn,
     scripted_claude,
 )
@@ -123,59 +121,6 @@ def test_a_refactoring_continues_across_sessions(tmp_path: Path) -> None:
         assert store.read("/memories/project/progress.md").count("## Session of ") == 2
 
 
-def test_an_interrupted_session_is_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    example: Any = load_example("refactoring_agent")
-    (tmp_path / "code").mkdir()
-    with scripted_claude(refactoring, faults=lambda _: ErrorResponse(400)) as claude:
-        redirect_clients(claude, monkeypatch)
-        example.session(
-            tmp_path / "code", goal="Shorter", test="true", location=str(tmp_path / "memory"), model="claude-sonnet-5-5"
-        )
-    assert (
-        capsys.readouterr().out
-        == "The session was interrupted (request_refused). Look at the code and run the tests first.\n"
-    )
-    with retentive.open(tmp_path / "memory") as memory:
-        log = memory.store("refactoring-code").read("/memories/project/progress.md")
-    assert "Done: The session was interrupted (request_refused)." in log
-
-
-def name_an_unknown_feature(prompt: Prompt) -> Call | str:
-    """Return a script that names an unknown feature and, if requested, corrupts the checklist."""
-    if not prompt.calls:
-        return Call({"feature": "the split"}, name="feature_done")
-    if len(prompt.calls) == 1:
-        assert last_result(prompt) == Result("Error: unknown feature 'the split'; known ids: f1, f2", is_error=True)
-        return Call({"feature": "f1"}, name="feature_done")
-    if "spoil" in prompt.opening and len(prompt.calls) == 2:
-        path = "/memories/project/features.json"
-        return Call({"command": "insert", "path": path, "insert_line": 0, "insert_text": "Done!"})
-    return "I split it."
-
-
-@pytest.mark.parametrize("goal", ["Shorter", "spoil"])
-def test_work_is_recorded_despite_an_invalid_feature(
-    goal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The unknown feature is rejected. The work is recorded even if the checklist is corrupted; it stays as it is."""
-    example: Any = load_example("refactoring_agent")
-    (tmp_path / "code").mkdir()
-    with scripted_claude(name_an_unknown_feature) as claude:
-        redirect_clients(claude, monkeypatch)
-        example.session(
-            tmp_path / "code", goal=goal, test="true", location=str(tmp_path / "memory"), model="claude-sonnet-5-5"
-        )
-        assert claude.failures == []
-    with retentive.open(tmp_path / "memory") as memory:
-        store = memory.store("refactoring-code")
-        log, text = store.read("/memories/project/progress.md"), store.read("/memories/project/features.json")
-    assert "Done: I split it." in log
-    assert text.startswith("Done!") == (goal == "spoil")
-    assert ('"passes": true' in text) == (goal != "spoil")
-
-
 def service(prompt: Prompt) -> Turn | Call | str | list[str | Call]:
     """Script that views its memory and the rules, records a fact, and uses the fact at the next visit."""
     commands = [(call.input["command"], call.input.get("path")) for call in prompt.calls]
@@ -219,19 +164,3 @@ def test_each_customer_has_a_separate_memory(
     with retentive.open(tmp_path / "memory") as memory:
         assert memory.store("customer-ada").read("/memories/likes.md") == "likes green tea\n"
         assert memory.store("house").read("/memories/rules.md").startswith("# Rules of the house\n")
-
-
-def test_an_api_failure_is_shown_to_the_customer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The customer sees the failure, and the visit can continue."""
-    example: Any = load_example("customer_service")
-    with scripted_claude(service, faults=dict.fromkeys((1, 2, 3), StreamError(3))) as claude:
-        redirect_clients(claude, monkeypatch)
-        monkeypatch.setattr("retentive.agent.loop.retry_pauses", lambda retries: iter([0.0] * retries))
-        example.serve(
-            "ada", ["I like green tea.", "Hello?"], location=str(tmp_path / "memory"), model="claude-sonnet-5-5"
-        )
-    printed = capsys.readouterr().out
-    assert "Sorry, that did not work (overloaded). Please try again." in printed
-    assert printed.splitlines()[-1] == "Noted, green tea."

@@ -15,7 +15,6 @@ from anthropic.types.beta import (
     BetaCompact20260112EditParam,
     BetaInputTokensTriggerParam,
     BetaMessage,
-    BetaMessageTokensCount,
     BetaThinkingTurnsParam,
     BetaToolUsesKeepParam,
     BetaToolUsesTriggerParam,
@@ -33,7 +32,6 @@ from retentive.agent import (
     ContextManagement,
     InputTokens,
     OtherEdit,
-    TokenCount,
     TokenUsage,
     ToolUses,
     applied_edits,
@@ -41,7 +39,6 @@ from retentive.agent import (
     compactions,
     iterations,
     memory_context,
-    token_count,
     usage,
 )
 
@@ -250,51 +247,3 @@ def test_applied_edits_are_parsed(response: object) -> None:
         TokenUsage("dream", 2),
     )
     assert billed_tokens(response) == 183_500 + 24_007 + 2
-
-
-def test_billed_tokens_without_steps_are_the_usage() -> None:
-    assert billed_tokens({"usage": {"input_tokens": 3, "output_tokens": 4, "cache_creation_input_tokens": 5}}) == 12
-
-
-@pytest.mark.parametrize("counted", [{"input_tokens": 25_000}, BetaMessageTokensCount.construct(input_tokens=25_000)])
-def test_a_token_count_without_edits_has_no_original(counted: object) -> None:
-    assert token_count(counted) == TokenCount(25_000, None)
-
-
-def test_a_token_count_includes_the_original() -> None:
-    counted = {"input_tokens": 25_000, "context_management": {"original_input_tokens": 70_000}}
-    assert token_count(counted) == TokenCount(25_000, 70_000)
-    made: Any = BetaMessageTokensCount.construct
-    assert token_count(made(**counted)) == TokenCount(25_000, 70_000)
-
-
-@pytest.mark.parametrize(
-    "response",
-    [
-        None,
-        {},
-        {"context_management": None, "content": None, "usage": None},
-        {"context_management": {"applied_edits": "many"}, "content": "text", "usage": {"iterations": 3}},
-        {"context_management": 7, "usage": {"input_tokens": "many", "iterations": None}},
-    ],
-)
-def test_malformed_responses_do_not_raise(response: object) -> None:
-    assert (applied_edits(response), compactions(response), iterations(response)) == ((), (), ())
-    assert (usage(response), billed_tokens(response)) == (TokenUsage("message"), 0)
-    assert token_count(response) == TokenCount(0, None)
-
-
-@pytest.mark.parametrize("edit", [None, 5, {}, {"type": 3}, {"type": "clear_tool_uses_20250919"}])
-def test_malformed_edits_are_kept(edit: object) -> None:
-    (kept,) = applied_edits({"context_management": {"applied_edits": [edit]}})
-    assert isinstance(kept, OtherEdit)
-    assert kept.fields == (edit if isinstance(edit, dict) else {})
-
-
-def test_an_edit_copies_its_lists() -> None:
-    names = ["memory"]
-    edit = ClearToolUses(exclude_tools=names, clear_tool_inputs=names)
-    names.append("")
-    assert (edit.exclude_tools, edit.clear_tool_inputs) == (("memory",), ("memory",))
-    assert edit == ClearToolUses(exclude_tools=("memory",), clear_tool_inputs=("memory",))
-    assert len({edit, ClearToolUses()}) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -16,8 +15,6 @@ from .requests import (
     HELLO,
     READ,
     TOOL,
-    WAYS,
-    ask,
     assistant_call,
     post,
     result,
@@ -95,36 +92,5 @@ def test_a_function_returns_blocks_or_a_turn(answer: Any, content: list[Any]) ->
         assert post(claude, tools=[READ])[1]["content"] == content
 
 
-def test_ids_of_calls_are_unique_and_have_the_form_of_the_api() -> None:
-    """So a repeated call is recognised for every actor."""
-    claude = ScriptedClaude(lambda _seen: Turn((Call({}, name="read"), Call({}, name="read"))))
-    ids = [block["id"] for _ in range(3) for block in post(claude, tools=[READ])[1]["content"]]
-    assert all(re.fullmatch("toolu_scripted_[0-9A-Za-z]{24}", each) for each in ids)
-    assert len(set(ids)) == 6
-
-
 def failing(prompt: Prompt) -> str:
     raise LookupError(f"{len(prompt.calls)} calls")
-
-
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (failing, "script 'failing', turn 1: the function raised LookupError('0 calls')"),
-        (lambda _seen: 5, "a script function must return a Turn, strings, Calls, Thinking or Raw, got 5"),
-        (lambda _seen: [], "a turn must have at least one block"),
-        (lambda _seen: Call({}, name="write"), "'write' is not in the request"),
-    ],
-)
-def test_an_invalid_return_value_is_a_failure(function: Any, message: str) -> None:
-    claude = ScriptedClaude(function)
-    status, reply = post(claude)
-    assert (status, message in reply["error"]["message"]) == (400, True)
-    assert len(claude.failures) == 1
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_recording_of_requests_can_be_turned_off(way: str) -> None:
-    with scripted_claude(lambda _seen: "Fine.", keep_requests=False) as server:
-        assert ask(server, way).content[0].text == "Fine."
-        assert (server.requests, server.state()["requests"]) == ([], 1)

@@ -119,20 +119,6 @@ def test_a_removal_takes_its_rows_away(browser: Browser, api: Api, store: Memory
     assert problems == []
 
 
-def test_a_hidden_page_has_no_stream(browser: Browser, api: Api, store: MemoryStore) -> None:
-    """It gets what it missed when it is seen again."""
-    with signed_in(browser, api, problems=[]) as page:
-        connected(page, f"/console/s/{store.id}/activity")
-        page.evaluate(
-            "Object.defineProperty(document, 'hidden', {get: () => window.isHidden, configurable: true});"
-            "window.isHidden = true; document.dispatchEvent(new Event('visibilitychange'))"
-        )
-        store.create("/memories/meanwhile.md", "")
-        with page.expect_response(lambda answer: "/events?" in answer.url):
-            page.evaluate("window.isHidden = false; document.dispatchEvent(new Event('visibilitychange'))")
-        expect(page.locator("#count")).to_have_text("1 new change.")
-
-
 def test_hostile_rows_run_nothing(browser: Browser, api: Api) -> None:
     """Rows of paths and actors of the corpus, and a page whose store has the corpus in its names."""
     problems: list[str] = []

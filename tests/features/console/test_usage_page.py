@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import random
 import re
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -46,47 +44,6 @@ def changes_of_csv(person: Person, store: MemoryStore) -> list[tuple[str, int]]:
     return [(day, int(count)) for day, count in rows]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_days_of_the_csv_are_those_of_the_log(tmp_path: Path, seed: int) -> None:
-    """For a random history with quiet days, and changes that have several versions."""
-    chosen, now = random.Random(seed), [time.time() - 40 * DAY_S]
-    with (
-        retentive.open(f"sqlite:///{tmp_path}/m.db", clock=lambda: now[0]) as place,
-        serving(place, more=lambda server: console(server).routes()) as api,
-    ):
-        store, person = place.store("s"), Person(api)
-        assert {count for _, count in changes_of_csv(person, store)} == {0}
-        for number in range(40):
-            now[0] += 3_600 * chosen.choice((0, 1, 5, 30, 70))
-            if number % 7 == 6:
-                store.rename("/memories/d", f"/memories/d{number}")
-            store.create(f"/memories/d/{number}.md", "x")
-        by_revision = {each.revision: each.created_at for each in store.history.log(limit=1_000)}
-        changes = Counter(at.date().isoformat() for at in by_revision.values())
-        assert changes_of_csv(person, store) == [(day, changes[day]) for day, _ in changes_of_csv(person, store)]
-        person.close()
-
-
-def test_changes_whose_versions_were_removed_count_to_no_day(tmp_path: Path) -> None:
-    """If they are before the oldest version that is left, which is the tenth of eleven."""
-    now = [time.time() - 40 * DAY_S]
-    with (
-        retentive.open(
-            f"sqlite:///{tmp_path}/m.db", clock=lambda: now[0], keep_versions=1, keep_versions_days=1
-        ) as place,
-        serving(place, more=lambda server: console(server).routes()) as api,
-    ):
-        store, person = place.store("s"), Person(api)
-        for number in range(10):
-            store.write("/memories/a.md", f"{number}")
-        now[0] += 10 * DAY_S
-        store.write("/memories/a.md", "last")
-        now[0] += 1
-        assert store.sweep(accept_clock=True).versions_pruned == 9
-        assert [count for _, count in changes_of_csv(person, store)] == [0] * (usage.DAYS - 11) + [1] + [0] * 9 + [1]
-        person.close()
-
-
 def test_a_key_for_some_paths_gets_the_days_of_what_it_sees(
     api: Api, store: MemoryStore, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,22 +67,6 @@ def test_each_download_of_the_changes_is_in_the_audit_log(api: Api, store: Memor
     assert len({each.actor for each in list(store.audit.entries())[-2:]}) == 2
 
 
-def test_deleted_memories_are_not_among_those_changed_most_often(
-    api: Api, person: Person, store: MemoryStore, at: str
-) -> None:
-    """Each link leads to a memory. A key for some paths gets no link to a memory that was moved elsewhere."""
-    store.write("/memories/b.txt", "1\n")
-    store.delete("/memories/b.txt")
-    limited = Person(api, api.with_key("read", paths=("/memories/notes/**",)).key)
-    for moves, expected in ((False, ["notes/a.md", "notes/a.md"]), (True, ["moved.md", ""])):
-        if moves:
-            store.rename("/memories/notes/a.md", "/memories/moved.md")
-        for each, path in zip((person, limited), expected, strict=True):
-            links = [link for link in each.get(f"{at}/stats").links if "/id/" in link]
-            assert [each.get(link).url.partition("/m/")[2] for link in links] == ([path] if path else [])
-    limited.close()
-
-
 DAY_S = 86_400
 
 
@@ -141,26 +82,6 @@ def old(tmp_path: Path) -> str:
         made.create("/memories/late.md", "xxxxx\n")
         made.edit("/memories/late.md", "xxxxx", "xxxxxxx")
     return url
-
-
-def test_the_largest_and_the_unused_memories(old: str) -> None:
-    """A view counts as use. A key for some paths sees only memories there."""
-    with retentive.open(old) as place, serving(place, more=lambda server: console(server).routes()) as api:
-        at = f"/console/s/{place.store('old').id}"
-        place.store("old").view("/memories/early/viewed.md")
-        person = Person(api)
-        page = person.get(f"{at}/stats")
-        assert page.problems() == []
-        assert "the limit is 102.4 KB Largest memories late.md 8 B early/viewed.md 4 B early/first.md 2 B" in page.text
-        assert "Memory Last used early/first.md" in page.text
-        assert "2 of 3 memories (66 %) were used in the last 30 days" in page.text
-        assert "changed most often late.md 2 versions" in page.text
-        limited = Person(api, api.with_key("read", paths=("/memories/early/**",)).key)
-        part = limited.get(f"{at}/stats").text
-        assert "1 of 2 memories (50 %)" in part
-        assert "late.md" not in part
-        for each in (person, limited):
-            each.close()
 
 
 def test_the_strip_leads_to_the_end_of_each_day(old: str) -> None:

@@ -287,47 +287,6 @@ def test_an_argument_overrides_a_setting_for_its_process(tmp_path: Path) -> None
         limited.close()
 
 
-def test_the_command_line_shows_and_sets_them(tmp_path: Path) -> None:
-    at = f"sqlite:///{tmp_path}/m.db"
-    with retentive.open(at) as place:
-        place.store()
-    changed = here(at, "settings", "set", "max_memories=5", 'read_only_paths=["/memories/x"]', "--json")
-    assert json.loads(changed.stdout)["max_memories"] == 5
-    shown = here(at, "settings", "show").stdout.splitlines()
-    assert {"max_memories\t5", 'read_only_paths\t["/memories/x"]', "view_chars\t16000"} <= set(shown)
-    assert json.loads(here(at, "settings", "set", "--unset", "max_memories", "--json").stdout)["max_memories"] == 10_000
-    (tmp_path / "good.json").write_text('{"view_chars": 9}')
-    assert "view_chars\t9" in here(at, "settings", "set", "--file", str(tmp_path / "good.json")).stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "wrong"),
-    [
-        (["max_memories=many"], "the setting max_memories must be an integer from 0"),
-        (["colour=red"], "unknown settings ['colour']; the known settings are view_chars"),
-        (["max_memories"], "does not have the form NAME=VALUE"),
-        ([], "specify a setting to change"),
-        (["--file", "missing.json"], "cannot read the settings file missing.json"),
-        (["--file", "broken.json"], "is not JSON"),
-        (["--file", "list.json"], "must contain one JSON object"),
-        (["--file", "wrong.json"], "must start with /memories/"),
-    ],
-)
-def test_an_invalid_setting_is_refused_with_the_reason(
-    arguments: list[str], wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "broken.json").write_text("{")
-    (tmp_path / "list.json").write_text("[]")
-    (tmp_path / "wrong.json").write_text('{"read_only_paths": ["x"], "view_chars": 3}')
-    with retentive.open("sqlite:///m.db") as place:
-        place.store()
-    ended = here("sqlite:///m.db", "settings", "set", *arguments)
-    assert ended.exit_code == 2
-    assert wrong in ended.stderr
-    assert json.loads(here("sqlite:///m.db", "settings", "set", "list_rows=3", "--json").stdout)["view_chars"] == 16_000
-
-
 @pytest.mark.parametrize("place", ["typo", "sqlite:///typo.db"])
 def test_settings_create_neither_place_nor_store(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing location or store is not created. The exit status is the one for not found."""

@@ -190,11 +190,6 @@ def test_the_number_of_omitted_matches_is_shown(store: MemoryStore, limit: objec
     assert lines.startswith("1 of 1 memories below /memories/refunds.md, ")
 
 
-def test_a_word_in_four_lines_shows_three(store: MemoryStore) -> None:
-    store.execute({"command": "create", "path": "/memories/four", "file_text": "w0rd\n" * 4})
-    assert search_reply(store, {"query": "w0rd"}).text.count("w0rd\n[1 more line matches]\n") == 1
-
-
 @pytest.mark.parametrize(
     ("given", "code", "part"),
     [
@@ -244,33 +239,6 @@ def test_a_closed_location_is_an_error_reply(tmp_path: Path) -> None:
 
 
 # -- several stores ----------------------------------------------------------------------------------------------------
-
-
-def test_several_stores_are_searched_as_one_tree() -> None:
-    """Matches have the paths of the tree. Memories below a mount point of another store are not searched."""
-    with retentive.open("sqlite://") as opened:
-        mine, team = opened.store("mine"), opened.store("team")
-        tree = Mounts({"/memories": mine, "/memories/team": team.read_only()})
-        for store, path in (
-            (mine, "/memories/team/covered"),
-            (mine, "/memories/a"),
-            (team, "/memories/word/b"),
-            (mine, "/memories/c"),
-        ):
-            store.execute({"command": "create", "path": path, "file_text": "a word\n"})
-        found = tree.search("word")
-        assert [hit.path for hit in found.hits] == ["/memories/team/word/b", "/memories/c", "/memories/a"]
-        assert (found.total, found.hits[0].path_spans) == (3, ((15, 19),))
-        assert [hit.path for hit in tree.search("word", under="/memories/team").hits] == ["/memories/team/word/b"]
-        assert [hit.path for hit in tree.search("word", paths=["/memories/?"], limit=1).hits] == ["/memories/c"]
-        assert [hit.path for hit in tree.search("word", paths=["/memories/team"]).hits] == ["/memories/team/word/b"]
-        assert tree.search("word", limit=0) == type(found)((), 3)
-        with pytest.raises(retentive.InvalidInput):
-            tree.search("word", limit=-1)
-        reply = search_reply(tree, {"query": "word", "limit": 2}).text
-        assert reply.startswith("2 of 3 memories, best first:\n\n/memories/team/word/b (score ")
-        assert "[1 more. " in reply
-        assert MemorySearchTool(tree).call({"query": "word", "path": "/memories/a"}).startswith("1 of 1 memories")
 
 
 def test_one_ranking_over_several_stores_is_that_of_one_store() -> None:

@@ -10,7 +10,7 @@ import pytest
 import retentive
 from retentive import InvalidInput, Mounts, NotFound
 
-from .trees import Tree, tree
+from .trees import tree
 
 TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/x"
 
@@ -181,30 +181,6 @@ def test_hidden_mounts_are_left_out_and_counted() -> None:
         assert at.view("/memories") == ["4B\t/memories", "2B\t/memories/d/", "1B\t/memories/f"]
         assert at.view("/memories/.github") == ["1B\t/memories/.github", "1B\t/memories/.github/f"]
         assert at.view("/memories/d") == ["2B\t/memories/d"]
-
-
-def test_rows_are_truncated_by_the_settings_of_the_viewed_store() -> None:
-    with retentive.open("sqlite://") as opened, retentive.open("sqlite://", list_rows=2) as short:
-        mine, team = opened.store(), short.store()
-        for mounts, cut in ((Mounts({"/memories": mine, TEAM: team}), 5), (Mounts({"/memories": team, TEAM: mine}), 2)):
-            at = Tree(mounts, {})
-            for name in "ab":
-                at.run("create", f"/memories/{name}", "")
-                at.run("create", f"/memories/team/{name}", "")
-            rows = at.view("/memories")
-            assert (
-                rows[: cut + 1]
-                == [
-                    "0B\t/memories",
-                    "0B\t/memories/a",
-                    "0B\t/memories/b",
-                    "0B\t/memories/team/",
-                    "0B\t/memories/team/a",
-                    "0B\t/memories/team/b",
-                ][: cut + 1]
-            )
-            notice = "[Truncated: 2 of 5 entries shown. View a directory below to see the rest.]"
-            assert rows[cut + 1 :] == ([notice] if cut == 2 else [])
 
 
 def test_a_view_range_of_a_directory_is_ignored() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive import Mounts, NotFound, Replies, Usage
+from retentive import Mounts, NotFound, Replies
 from retentive.errors import InvalidPath
 from support.places import KEYS
 
@@ -18,33 +18,6 @@ TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/
 
 
 # -- unusual trees -------------------------------------------------------------------------------------------------
-
-
-def test_the_same_store_can_be_mounted_twice() -> None:
-    with retentive.open("sqlite://") as opened:
-        store = opened.store()
-        at = Tree(Mounts({"/memories": store, "/memories/a": store, "/memories/b": store.read_only()}), {})
-        at.run("create", "/memories/a/f", "x")
-        assert at.run("view", "/memories/b/f").endswith("\n     1\tx")
-        assert at.run("view", "/memories/f").endswith("\n     1\tx")
-        assert at.view("/memories") == [
-            "3B\t/memories",
-            "1B\t/memories/a/",
-            "1B\t/memories/a/f",
-            "1B\t/memories/b/",
-            "1B\t/memories/b/f",
-            "1B\t/memories/f",
-        ]
-        assert at.run("rename", "/memories/a/f", "/memories/f") == "Error: The destination /memories/f already exists"
-        assert at.run("rename", "/memories/a/f", "/memories/g").startswith(
-            "Error: /memories/a/f cannot be renamed to /memories/g: the paths are in different"
-        )
-        assert at.run("create", "/memories/a/a/f", "y") == "File created successfully at: /memories/a/a/f"
-        assert store.read("/memories/a/f") == "y"
-        assert at.mounts.read("/memories/a/f") == "x"
-        assert at.mounts.clear().text == "Error: /memories/b is read-only"
-        assert Mounts({"/memories": store, "/memories/a": store}).clear().text == "All memory cleared"
-        assert store.usage() == Usage(0, 0)
 
 
 def test_replies_follow_their_store_and_root_replies_the_tree() -> None:

@@ -28,7 +28,6 @@ from retentive.server.calls import ServedLocation
 from retentive.server.deliveries import AT_ONCE, MAX_DELIVERIES, PAUSES_S, PER_ENDPOINT, Deliverer
 from retentive.server.leader import Leader
 from retentive.server.webhooks import DEAD, PENDING, SEEN, Webhooks, check_url, is_public
-from support.command_line import here
 from support.http_api import Api, serving
 
 ALL = ["memory_store.created", "memory_store.archived", "memory_store.deleted"]
@@ -249,18 +248,6 @@ def test_attempts_pauses_and_dead_letters(api: Api, receiver: Receiver, rounds: 
     assert api.post(f"{at}/{dead['webhook_event_id']}/retry").status == 404
 
 
-def test_dead_letters_are_removed_after_30_days(api: Api, receiver: Receiver, rounds: Rounds) -> None:
-    made = endpoint(api, receiver)
-    receiver.statuses = [500] * 10
-    api.post("/v1/memory_stores", {"name": "s"})
-    for pause in (0, *PAUSES_S):
-        rounds(after_s=pause * 1.2 + 1)
-    at = f"/v1/webhook_endpoints/{made['id']}/deliveries"
-    assert len(api.get(at).body["data"]) == 1
-    rounds(after_s=30 * 86_400 + 1)
-    assert api.get(at).body["data"] == []
-
-
 @pytest.fixture
 def bounded(opened: retentive.Retentive) -> Iterator[Rounds]:
     """Rounds that keep two pending and two dead deliveries of each endpoint."""
@@ -290,27 +277,6 @@ def test_pending_deliveries_are_bounded(api: Api, receiver: Receiver, bounded: R
     api.post(f"{at}/{dead[0]['webhook_event_id']}/retry")
     bounded()
     assert [event for event, _ in data_of(receiver.events())] == [ALL[0]]
-
-
-def test_the_command_shows_and_retries_dead_letters(
-    api: Api, receiver: Receiver, rounds: Rounds, tmp_path: Path
-) -> None:
-    made = endpoint(api, receiver)
-    receiver.statuses = [500] * 10
-    api.post("/v1/memory_stores", {"name": "s"})
-    for pause in (0, *PAUSES_S):
-        rounds(after_s=pause * 1.2 + 1)
-    at = f"sqlite:///{tmp_path}/memory.db"
-    (row,) = here(at, "webhooks").stdout.splitlines()
-    assert row.split("\t") == [made["id"], receiver.url, "enabled", "wrkspc_default", ",".join(ALL), "0", "1"]
-    (dead,) = json.loads(here(at, "webhooks", "dead", "--json").stdout)
-    assert (dead["endpoint_id"], dead["error"]) == (made["id"], "status 500")
-    assert made["signing_secret"] not in here(at, "webhooks", "--json").stdout
-    assert here(at, "webhooks", "retry", made["id"], dead["event_id"]).exit_code == 0
-    rounds()
-    assert len(receiver.events()) == 11
-    assert here(at, "webhooks", "dead").stdout == ""
-    assert here(at, "webhooks", "retry", made["id"], dead["event_id"]).exit_code == 3
 
 
 def test_workspaces_patterns_and_disabled_endpoints(api: Api, receiver: Receiver, rounds: Rounds) -> None:

@@ -10,20 +10,19 @@ recorded an earlier time since. A change, a view or a sweep at an earlier time p
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
 from retentive.engine.core import StoreCore
+from retentive.engine.write import BEHIND, CLOCK, MAX_STEP_S
 from retentive.history.revisions import newest_at
 from retentive.storage import capabilities
-from retentive.storage.contract import Snapshot, Transaction, to_datetime
-from retentive.values.records import Recorded, time_in_id, to_us
+from retentive.storage.contract import Snapshot, to_datetime
+from retentive.values.records import to_us
 
-CLOCK, SEEN, BEHIND = "clock", "seen", "behind"
-"""Kind and keys of two records: the last `Sighting`, and the last time of a host that writes far behind the history."""
-MAX_STEP_S = 7 * 86_400.0
+SEEN = "seen"
+"""Key of the record of the last `Sighting`. The record `BEHIND` has the last time of a host far behind the history."""
 CONFIRMED_AFTER_S = 86_400.0
 
 
@@ -97,17 +96,6 @@ def check(context: StoreCore, *, accept: bool = False, is_recorded: bool = True)
     if sighting.ahead is None:
         return now, None
     return now, ClockJump(to_datetime(int(last.seen * 1e6)), to_datetime(int(now * 1e6)))
-
-
-def note_clock_behind(tx: Transaction, recorded: Sequence[Recorded], now: float) -> None:
-    """Record the clock time `now` if the version that was just recorded is far ahead of it.
-
-    A version gets a time after the newest one. After a version of a host that is ahead, it does not show the clock of
-    this host.
-    """
-    at_us = time_in_id(recorded[-1].version_id) if recorded else None
-    if at_us is not None and at_us / 1e6 - now > MAX_STEP_S:
-        tx.put_record(CLOCK, BEHIND, Sighting(now).to_text())
 
 
 def _latest_before(bound: float, context: StoreCore) -> float:

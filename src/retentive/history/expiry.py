@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import Any
 
 from retentive.audit.chain import LISTED_CHANGES
@@ -36,6 +36,7 @@ SWEPT, LAST, POSITION = "swept", "last", "position"
 AGAIN_AFTER_S = 86_400.0  # minimum time between two sweeps by open locations, across all processes
 _MEMORIES, _VERSIONS = 500, 200  # number that a piece examines
 _AT_ONCE = 100  # memories that a piece deletes
+_KNOWN = 20_000  # memories whose oldest version to keep a sweep remembers
 _FIRST_VERSION, _FIRST_VIEW = "memver_", "mem_"
 _DAY_S = 86_400.0
 _LOG = logging.getLogger("retentive")
@@ -72,9 +73,9 @@ def sweep(context: StoreCore, *, dry_run: bool = False, accept_clock: bool = Fal
     nothing is removed either, unless `accept_clock` is given (see `retentive.history.clocks`).
     """
     now, jump = clocks.check(context, accept=accept_clock, is_recorded=not dry_run)
-    pieces, position = [Swept(clock_jump=jump)], "" if jump else ROOT
+    pieces, position, known = [Swept(clock_jump=jump)], "" if jump else ROOT, dict[str, str]()
     while position:
-        piece, position = _piece(context, position, now, dry_run=dry_run)
+        piece, position = _piece(context, position, now, known, dry_run=dry_run)
         pieces.append(piece)
     expired = tuple(chain.from_iterable(each.expired for each in pieces))
     kept = tuple(chain.from_iterable(each.kept_read_only for each in pieces))
@@ -99,9 +100,9 @@ def sweep_of_today(context: StoreCore) -> Iterator[None]:
     now, jump = clocks.check(context)
     if jump is not None:
         _LOG.warning("the memory store was not swept: %s", jump)
-    is_noted = position != ROOT
+    is_noted, known = position != ROOT, dict[str, str]()
     while position and jump is None:
-        _, position = _piece(context, position, now)
+        _, position = _piece(context, position, now, known)
         is_full = position not in {_FIRST_VERSION, _FIRST_VIEW, ""}
         if is_full or (is_noted and not position):
             is_noted = is_full
@@ -140,16 +141,19 @@ def _while_locked(context: StoreCore) -> Iterator[None]:
             return
 
 
-def _piece(context: StoreCore, position: str, now: float, *, dry_run: bool = False) -> tuple[Swept, str]:
+def _piece(
+    context: StoreCore, position: str, now: float, known: dict[str, str], *, dry_run: bool = False
+) -> tuple[Swept, str]:
     """Do the piece at a position. Return its result, and the position of the next piece; empty at the end.
 
     The position is first the path of a memory, then the id of a version, then the id of a memory whose views are known.
+    `known` is what the sweep remembers: for each memory, the id of its oldest version to keep.
     """
     if position.startswith(ROOT):
         idle, following = _idle(context, position, now)
         return _removed(context, Sweep(idle), dry_run=dry_run), following
     if position.startswith(_FIRST_VERSION):
-        old, following = context.read(partial(_prunable, context, position, now))
+        old, following = context.read(partial(_prunable, context, position, now, known))
         return _removed(context, Sweep((), old), dry_run=dry_run), following
     return Swept(), "" if dry_run else _forget_views(context, position)
 
@@ -204,7 +208,7 @@ def _is_over(left: float | None) -> bool:
 
 
 def _prunable(
-    context: StoreCore, after: str, now: float, snapshot: Snapshot
+    context: StoreCore, after: str, now: float, known: dict[str, str], snapshot: Snapshot
 ) -> tuple[tuple[tuple[str, int], ...], str]:
     """Return the prunable ones of the next versions, and the next position.
 
@@ -214,7 +218,7 @@ def _prunable(
     the memory is read-only. The last known path of a deleted memory determines whether it is read-only.
     """
     settings = context.settings_of(snapshot)
-    horizon, keep = (now - settings.keep_versions_days * _DAY_S) * 1e6, settings.keep_versions
+    horizon = (now - settings.keep_versions_days * _DAY_S) * 1e6
     if not settings.keep_versions_days or settings.read_only:
         return (), _FIRST_VIEW
     found = snapshot.versions(after=after, limit=_VERSIONS, oldest_first=True)
@@ -222,19 +226,32 @@ def _prunable(
     by_memory = defaultdict[str, list[Version]](list)
     for version in page:
         by_memory[version.memory_id].append(version)
+    if len(known) > _KNOWN:
+        known.clear()
     old = []
     for memory_id, versions in by_memory.items():
-        if settings.read_only_paths and Rules.is_read_only(settings, _path_of(snapshot, memory_id)):
-            continue
-        limit = len(versions) - 1 + max(keep, 1)
-        later = list(snapshot.versions(memory_id=memory_id, after=versions[0].id, limit=limit, oldest_first=True))
-        for at, version in enumerate(versions):
-            replaced_at = to_us(later[at].created_at) if at < len(later) else 0
-            if len(later) - at >= max(keep, 1) and replaced_at < horizon:
-                old.append((version.id, replaced_at))
-            elif at == len(later) and not keep and version.operation == "deleted":
-                old.append((version.id, 0))  # goes last: without it, an older version would look current
+        if memory_id not in known:
+            known[memory_id] = _bound(snapshot, memory_id, settings)
+        for version, newer in zip_longest(versions, versions[1:]):
+            if version.id >= known[memory_id]:
+                break
+            if newer is None:
+                selected = snapshot.versions(memory_id=memory_id, after=version.id, limit=1, oldest_first=True)
+                newer = next(selected, None)  # noqa: PLW2901 - the one after the page
+            if newer is None or to_us(newer.created_at) < horizon:
+                old.append((version.id, 0 if newer is None else to_us(newer.created_at)))
     return tuple(old), page[-1].id if len(page) == _VERSIONS else _FIRST_VIEW
+
+
+def _bound(snapshot: Snapshot, memory_id: str, settings: Settings) -> str:
+    """Return the id below which versions of a memory may be pruned: that of the oldest one to keep, or "" or "~"."""
+    if settings.read_only_paths and Rules.is_read_only(settings, _path_of(snapshot, memory_id)):
+        return ""
+    keep = max(settings.keep_versions, 1)
+    newest = list(snapshot.versions(memory_id=memory_id, limit=keep))
+    if not settings.keep_versions and newest and newest[0].operation == "deleted":
+        return "~"  # the deletion goes last: without it, an older version would look current
+    return newest[-1].id if len(newest) == keep else ""
 
 
 def _path_of(snapshot: Snapshot, memory_id: str) -> str:

@@ -19,7 +19,6 @@ from retentive.history.plan import (
     Conflict,
     Mode,
     RestoreOutcome,
-    Step,
     Targeted,
     carried_out,
     in_the_way,
@@ -27,20 +26,20 @@ from retentive.history.plan import (
     possible,
     present_state,
     restored,
+    state_after,
     state_of,
     steps,
     undone,
 )
 from retentive.history.revisions import Number, Revision, check_zone, moment, named_change
 from retentive.history.versions import Predecessors, grouped, versions_in
-from retentive.storage.contract import Memory, Snapshot, Version
+from retentive.storage.contract import Snapshot, Version
 from retentive.storage.lookup import locate
-from retentive.storage.paging import PAGE_VERSIONS, all_versions
+from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Recorded
 from retentive.values.text import decoded
 
-_FEW_VERSIONS = 3  # number of versions of each memory that an undo reads first
 _EXAMINED = 10_000  # number of versions that `Undo.may_match` examines
 
 
@@ -108,10 +107,8 @@ class PlannedOperation(Write[RestoreOutcome]):
         """Rebuild the result of the first run from the versions that the first run wrote."""
         versions = named_change(view, Revision(Number(facts["revision"])))
         past = Past(view, min(version.id for version in versions))
-        newest: dict[str, Version] = {}
-        for version in versions:
-            newest.setdefault(version.memory_id, version)
-        made = [step for version in newest.values() for step in _steps_to(version, past.find(version.memory_id))]
+        newest = {version.memory_id: version for version in reversed(versions)}
+        made = steps(past, {key: state_after(version) for key, version in newest.items()})
         left = [
             Conflict(
                 next(iter(known_paths(view, memory_id)), ""),
@@ -120,7 +117,7 @@ class PlannedOperation(Write[RestoreOutcome]):
             )
             for memory_id, reason in facts["left"]
         ]
-        return RestoreOutcome(tuple(sorted(made, key=lambda step: (step.path, step.what))), left=tuple(left))
+        return RestoreOutcome(tuple(made), left=tuple(left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +167,11 @@ def _down_to(found: Snapshot, memory_id: str, first: str) -> list[Version]:
     Most undos reverse new changes, so few versions are read.
     """
     versions: list[Version] = []
-    size = _FEW_VERSIONS
-    while True:
-        before = versions[-1].id if versions else None
-        page = list(found.versions(memory_id=memory_id, before=before, limit=size))
-        versions += page
-        if len(page) < size or (versions[-1].id < first and any(each.path for each in versions)):
-            return versions
-        size = PAGE_VERSIONS
+    for version in all_versions(found, memory_id=memory_id):
+        versions.append(version)
+        if version.id < first and any(each.path for each in versions):
+            break
+    return versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,17 +260,6 @@ class Undo(PlannedOperation):
         if len(outcome.undone) == 1:
             return f"undo of {newest.id}"
         return f"undo of {len(outcome.undone)} changes, {oldest.id} to {newest.id}"
-
-
-def _steps_to(after: Version, before: Memory | None) -> list[Step]:
-    """Return the steps that change a memory from the state `before` to the state that the version `after` recorded."""
-    if after.operation == "deleted":
-        return [] if before is None else [Step("deleted", after.memory_id, before.path, before, None)]
-    state, path = state_of(after), after.path or ""
-    if before is None:
-        return [Step("made", after.memory_id, path, None, state)]
-    moved = [Step("moved", after.memory_id, path, before, state)] if before.path != path else []
-    return [*moved, Step("changed", after.memory_id, path, before, state)] if before.sha256 != after.sha256 else moved
 
 
 def _kept_at(found: Snapshot, target: MemoryPath, version: Version, before: str) -> Version | None:

@@ -122,7 +122,7 @@ class _Undoing:
         self._versions = versions
         self._mode = mode
         self._text = text
-        self._state = _state_after(versions[0])
+        self._state = state_after(versions[0])
 
     def run(self, chosen: frozenset[str]) -> State | Conflict | None:
         try:
@@ -143,12 +143,12 @@ class _Undoing:
         older = self._versions[number + 1]
         if older.redacted_at is not None and older.operation != "deleted":
             raise _Stop("the previous version was redacted")
-        return _state_after(older)
+        return state_after(older)
 
     def _undo(self, version: Version, before: State | None) -> None:
         if version.redacted_at is not None:
             raise _Stop("the version to undo was redacted")
-        after, now = _state_after(version), self._state
+        after, now = state_after(version), self._state
         if _same(now, after) or _same(now, before):
             self._state = before if _same(now, after) else now
         elif now is None:
@@ -191,7 +191,8 @@ class _Undoing:
         return self._text(state.version_id) if state.text is None else state.text
 
 
-def _state_after(version: Version) -> State | None:
+def state_after(version: Version) -> State | None:
+    """Return the state that a version recorded; None for a deletion."""
     return None if version.operation == "deleted" else state_of(version)
 
 

@@ -16,7 +16,7 @@ from retentive.history.removal import finish, traces_of
 from retentive.redaction.examiner import Examined, TextExaminer
 from retentive.storage.contract import Actor, Memory, Snapshot, Version
 from retentive.storage.lookup import find_version
-from retentive.storage.paging import readable_texts
+from retentive.storage.paging import all_versions, readable_texts
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin
 from retentive.values.settings import Settings
@@ -181,7 +181,7 @@ class _Scanner:
     def older(self, snapshot: Snapshot) -> Iterator[tuple[Version, Finding]]:
         """Yield the versions with findings, newest first, except the newest version of each existing memory."""
         present = {memory.version_id for memory, _ in snapshot.list(ROOT)}
-        for version in list(snapshot.versions()):
+        for version in all_versions(snapshot):
             if version.id in present or version.redacted_at is not None:
                 continue
             data, is_damaged = _text_of(snapshot, version)

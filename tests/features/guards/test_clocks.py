@@ -11,7 +11,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, Retentive
-from retentive.history.clocks import CLOCK, SEEN
+from retentive.history.clocks import SEEN
 from retentive.store import core_of
 from support.command_line import here
 from support.places import EVERYWHERE, SERVERS, opened, place_of
@@ -153,9 +153,9 @@ def test_up_to_seven_days_are_no_jump(store: MemoryStore, host: Host) -> None:
 
 @pytest.mark.parametrize("record", ["[]", "5", "null", "{}", '{"seen": []}', "[" * 100_000, "x"])
 def test_a_damaged_record_of_the_clock_stops_no_sweep(store: MemoryStore, record: str) -> None:
-    core_of(store).backend.write(store.id, lambda tx: tx.put_record(CLOCK, SEEN, record))
+    core_of(store).backend.write(store.id, lambda tx: tx.put_record("clock", SEEN, record))
     assert store.sweep(accept_clock=True).clock_jump is None
-    core_of(store).backend.write(store.id, lambda tx: tx.put_record(CLOCK, SEEN, record))
+    core_of(store).backend.write(store.id, lambda tx: tx.put_record("clock", SEEN, record))
     assert store.sweep().clock_jump is None
 
 

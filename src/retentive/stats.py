@@ -9,14 +9,15 @@ from datetime import UTC, date, datetime, timedelta
 from heapq import nlargest, nsmallest
 from typing import NamedTuple
 
+from retentive.engine.core import StoreCore
 from retentive.engine.guard import NEAR
-from retentive.engine.operation import ReadOperation
+from retentive.engine.operation import Read, ReadOperation
 from retentive.engine.trust.levels import described, is_used
 from retentive.engine.visibility import Assessment
 from retentive.history.expiry import days_left
 from retentive.redaction.examiner import TextExaminer
 from retentive.review.proposals import PROPOSAL
-from retentive.storage.contract import Memory, Snapshot, StoreInfo, Version
+from retentive.storage.contract import Memory, Snapshot, Version
 from retentive.storage.paging import all_versions
 from retentive.store import MemoryStore, core_of
 from retentive.values.paths import ROOT
@@ -172,9 +173,13 @@ def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
     Each of these lists has at most `TOP` entries: the largest, the least used, the most changed and the expiring
     memories, and the actors. Raises the errors of storage.
     """
-    core = core_of(store)
-    window = min(max(days, 1), _MAX_DAYS)
-    return core.result_of(ReadStats(core.info, core.accesses.of(core.id), core.clock(), window, core.examiner))
+    core, window = core_of(store), min(max(days, 1), _MAX_DAYS)
+    accessed, now = core.accesses.of(core.id), core.clock()
+
+    def work(snapshot: Snapshot) -> Stats:
+        return _figures(snapshot, core, accessed, now, window)
+
+    return core.result_of(Read("stats", work, sees_all=True))
 
 
 def memory_use(store: MemoryStore, *, progress: Callable[[int], None] | None = None) -> MemoryUse:
@@ -222,77 +227,64 @@ class ReadUse(ReadOperation[MemoryUse]):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ReadStats(ReadOperation[Stats]):
-    """Compute the statistics of a memory store.
+def _figures(snapshot: Snapshot, core: StoreCore, accessed: Mapping[str, float], now: float, window: int) -> Stats:
+    """Read all memories and versions once, and return the statistics.
 
-    `accessed` has the time of the last view of each memory, by memory id. `now` is the current time. Both times are in
-    seconds since 1970. `window` is the number of days of the statistics.
+    `accessed` has the time of the last view of each memory, by memory id. `window` is the number of days.
     """
+    settings = core.settings_of(snapshot)
+    memories = {memory.id: memory for memory, _ in snapshot.list(ROOT)}
+    present = list(memories.values())
+    at = datetime.fromtimestamp(now, UTC)
+    past = _Past(at.date(), window)
+    for version in all_versions(snapshot):
+        past.add(version)
+    size_bytes = sum(memory.size_bytes for memory in present)
+    biggest = nlargest(TOP, present, key=lambda memory: memory.size_bytes)
+    used = ((_used(memory, accessed), memory.path) for memory in present)
+    left = ((days_left(memory, accessed.get(memory.id, 0.0), settings, now), memory.path) for memory in present)
+    assessed = Assessment(snapshot, settings, None)
+    doubted = [(memory, assessed.open_contributors(memory)) for memory in present] if is_used(settings) else []
+    flagged = [memory for memory in present if memory.id in past.flagged]
+    return Stats(
+        store_id=core.info.id,
+        key=core.info.key,
+        at=at,
+        window_days=window,
+        memories=len(present),
+        size_bytes=size_bytes,
+        versions=past.versions,
+        versions_bytes=past.size_bytes,
+        days=past.days(size_bytes),
+        biggest=tuple(Sized(memory.path, memory.size_bytes) for memory in biggest),
+        least_used=tuple(Used(path, last) for last, path in nsmallest(TOP, used)),
+        most_changed=tuple(
+            Changed(memories[each].path if each in memories else past.oldest[each][0].path, count)
+            for each, count in past.changed.most_common(TOP)
+        ),
+        actors=tuple(past.actors.most_common(TOP)),
+        near=tuple(_near_limits(len(present), size_bytes, biggest, settings)),
+        expiring=tuple(
+            Expiring(path, days)
+            for days, path in sorted((days, path) for days, path in left if days is not None)[:TOP]
+            if days <= SOON_DAYS
+        ),
+        proposals=sum(1 for _ in snapshot.records(PROPOSAL)),
+        flagged=tuple(line for memory in flagged for line in _flagged(snapshot, settings, core.examiner, memory)),
+        doubted=tuple(
+            Doubted(assessed.level(memory), memory.path, "; ".join(map(described, who)))
+            for memory, who in doubted
+            if who
+        ),
+    )
 
-    name = "stats"
-    sees_all = True
-    info: StoreInfo
-    accessed: Mapping[str, float]
-    now: float
-    window: int
-    examiner: TextExaminer
 
-    def apply(self, snapshot: Snapshot, settings: Settings) -> Stats:
-        """Read all memories and versions once, and return the statistics."""
-        memories = {memory.id: memory for memory, _ in snapshot.list(ROOT)}
-        present, accessed = list(memories.values()), self.accessed
-        at = datetime.fromtimestamp(self.now, UTC)
-        past = _Past(at.date(), self.window)
-        for version in all_versions(snapshot):
-            past.add(version)
-        size_bytes = sum(memory.size_bytes for memory in present)
-        biggest = nlargest(TOP, present, key=lambda memory: memory.size_bytes)
-        used = ((_used(memory, accessed), memory.path) for memory in present)
-        left = (
-            (days_left(memory, accessed.get(memory.id, 0.0), settings, self.now), memory.path) for memory in present
-        )
-        assessed = Assessment(snapshot, settings, None)
-        doubted = [(memory, assessed.open_contributors(memory)) for memory in present] if is_used(settings) else []
-        flagged = [memory for memory in present if memory.id in past.flagged]
-        return Stats(
-            store_id=self.info.id,
-            key=self.info.key,
-            at=at,
-            window_days=self.window,
-            memories=len(present),
-            size_bytes=size_bytes,
-            versions=past.versions,
-            versions_bytes=past.size_bytes,
-            days=past.days(size_bytes),
-            biggest=tuple(Sized(memory.path, memory.size_bytes) for memory in biggest),
-            least_used=tuple(Used(path, last) for last, path in nsmallest(TOP, used)),
-            most_changed=tuple(
-                Changed(memories[each].path if each in memories else past.oldest[each][0].path, count)
-                for each, count in past.changed.most_common(TOP)
-            ),
-            actors=tuple(past.actors.most_common(TOP)),
-            near=tuple(_near_limits(len(present), size_bytes, biggest, settings)),
-            expiring=tuple(
-                Expiring(path, days)
-                for days, path in sorted((days, path) for days, path in left if days is not None)[:TOP]
-                if days <= SOON_DAYS
-            ),
-            proposals=sum(1 for _ in snapshot.records(PROPOSAL)),
-            flagged=tuple(line for memory in flagged for line in self._flagged(snapshot, settings, memory)),
-            doubted=tuple(
-                Doubted(assessed.level(memory), memory.path, "; ".join(map(described, who)))
-                for memory, who in doubted
-                if who
-            ),
-        )
-
-    def _flagged(self, snapshot: Snapshot, settings: Settings, memory: Memory) -> Iterator[Flagged]:
-        """Yield the lines of the current text that may contain sensitive values."""
-        text = decoded(snapshot.version(memory.version_id)[1])
-        shown = self.examiner(settings, memory.path)[0]
-        for line, kinds in self.examiner.examine(settings, text, path=memory.path).flagged:
-            yield Flagged(shown, line, kinds)
+def _flagged(snapshot: Snapshot, settings: Settings, examiner: TextExaminer, memory: Memory) -> Iterator[Flagged]:
+    """Yield the lines of the current text that may contain sensitive values."""
+    text = decoded(snapshot.version(memory.version_id)[1])
+    shown = examiner(settings, memory.path)[0]
+    for line, kinds in examiner.examine(settings, text, path=memory.path).flagged:
+        yield Flagged(shown, line, kinds)
 
 
 class _Past:

@@ -44,7 +44,7 @@ def walked(store: MemoryStore, clock: Clock, seed: int, steps: int) -> None:
 def test_the_figures_agree_with_a_count(seed: int, days: int) -> None:
     """Each day, each list and each sum is counted from the versions of a random walk."""
     clock = Clock()
-    with retentive.open("sqlite://", clock=clock) as place:
+    with retentive.open("sqlite://", clock=clock, sweep=False) as place:
         store = place.store()
         walked(store, clock, seed, 60)
         found = stats(store, days=days)

@@ -214,6 +214,6 @@ CASES: dict[str, Case] = {
     "ClearPart": Case(
         lambda _, at: Mounts({ROOT: at}).clear(actor=BOB), "clear", (ROOT,), makes=3, actor=BOB, refused="read_only"
     ),
-    "ReadStats": reads("stats", lambda _, at: stats(at)),
+    "Read stats": reads("stats", lambda _, at: stats(at)),
     "ReadUse": reads("stats", lambda _, at: memory_use(at)),
 }

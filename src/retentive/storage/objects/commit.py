@@ -115,11 +115,18 @@ class _Batch:
         requests, known = self.reader.storage.requests, self.held
         must_compact = any(transaction.must_compact for transaction in changed)
         self._upload_texts()
-        manifest = self._compacted(must_compact=must_compact) if changed else self.manifest
-        self.held = alive(self._read_again(ran, all_changed=len(changed) == len(ran)))
+        manifest, missing = self.manifest, None
+        try:
+            manifest = self._compacted(must_compact=must_compact) if changed else manifest
+        except Gone as error:  # another writer may have compacted first, and deleted the pages that it replaced
+            missing = error
+        is_stale = missing is not None or any(isinstance(one.error, Gone) for one in ran)
+        self.held = alive(self._read_again(is_stale=is_stale, all_changed=len(changed) == len(ran)))
         self.is_fresh = True
         if self.held.tag != known.tag:
             raise _Overtaken
+        if missing is not None:
+            raise missing
         if not changed:
             return
         if time.time() - self.began > WRITTEN_IS_GOOD_FOR_S:
@@ -185,19 +192,18 @@ class _Batch:
         self.written.update(objects)
         together([partial(self.reader.storage.requests.put, key, data) for key, data in objects.items()])
 
-    def _read_again(self, ran: Sequence[Ran[ObjectsTransaction]], *, all_changed: bool) -> Held:
+    def _read_again(self, *, is_stale: bool, all_changed: bool) -> Held:
         """Return the current manifest, or `held` if there is no reason to read the manifest again.
 
         A cached manifest is read again if other writers are active. It is also read again if a job changed nothing
-        (`all_changed` is false), because the job may have read an outdated state. If an object was missing when a job
-        read it, the manifest is read again in any case. The caller uploads the texts before this call, so that the
-        commit soon follows the read.
+        (`all_changed` is false), because the job may have read an outdated state, and in any case if an object was
+        missing (`is_stale`). The caller uploads the texts before this call, so that the commit soon follows the read.
         """
         manifests, contention = self.manifests, self.manifests.contention(self.reader.store_id)
         must_wait = not self.is_fresh and (contention.alert > 0 or not all_changed)
         if must_wait:
             manifests.wait_for_others(self.held.manifest)
-        if not must_wait and not any(isinstance(one.error, Gone) for one in ran):
+        if not must_wait and not is_stale:
             return self.held
         now = manifests.now(self.reader.store_id)
         if now.tag != self.held.tag:

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 
 from retentive.engine.guard import Guard, Guarded
 from retentive.engine.pending import Pending
+from retentive.engine.visibility import Filtered
 from retentive.errors import InvalidInput, Refused
 from retentive.history.removal import ERASING
 from retentive.history.versions import LoggedChange, changed_between
@@ -85,6 +86,10 @@ def restored(found: Snapshot, before: str, path: str) -> Targeted:
                 conflicts.append(Conflict(place, memory_id, _REDACTED))
         elif memory is not None:
             targets[memory_id] = None if then is None else replace(present_state(memory), path=then.path)
+    if isinstance(found, Filtered):  # a memory may have been moved to where the caller sees no version of it
+        for version in found.list_at(before, path):
+            if version.memory_id not in targets and found.find(version.memory_id) is None:
+                targets[version.memory_id] = state_of(version)
     return Targeted(targets, tuple(conflicts))
 
 

@@ -22,8 +22,6 @@ MAX_LINES = 999_999  # the line-number column has six digits
 MAX_LINES_NAMED = 100
 CONTEXT_LINES = 2
 _MAX_CHAR_BYTES = 4  # most bytes of a character in UTF-8
-_LARGE_BYTES = 1 << 20
-_MAX_COUNTED = 256
 _KEPT_FROM_BYTES = 1 << 16  # smaller texts are not cached, because hashing them takes under 50 us
 _MAX_KEPT_BYTES = 16 << 20
 _CHUNKS = 1 << 16, 1 << 12, 1 << 9
@@ -45,14 +43,14 @@ def count_lines(text: AnyStr) -> int:
     return text.count(newline) + (1 if text and not text.endswith(newline) else 0)
 
 
-def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lines: int | None = None) -> TextPage:
+def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int) -> TextPage:
     """Return the numbered lines in `view_range`, limited to `max_chars` characters (0 = no limit).
 
     `view_range` is the first and the last line. A last line of -1 means the end of the text. `data` is bytes, so that
-    only the visible part of a large text is decoded. `lines` is the number of lines in the text, if known. Raises
-    `Refused` for an invalid range and `UnicodeDecodeError` for bytes that are not UTF-8.
+    only the visible part of a large text is decoded. Raises `Refused` for an invalid range and `UnicodeDecodeError` for
+    bytes that are not UTF-8.
     """
-    lines = count_lines(data) if lines is None else lines
+    lines = count_lines(data)
     if lines > MAX_LINES:
         raise Refused("too_many_lines")
     if not data:

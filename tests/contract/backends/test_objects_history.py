@@ -257,6 +257,21 @@ def test_a_concurrent_compaction_restores_nothing(url: str) -> None:
     assert store.get(B).data == b"harmless"
 
 
+def test_a_compaction_that_finds_a_page_deleted_is_made_again(url: str) -> None:
+    """The writer has an old manifest in its cache. Since then, a redaction has deleted the pages of that manifest."""
+    store, other = Opened(small(url)), small(url)
+    number = 0
+    while number < 20 or manifest_of(url, store.id).weight < SMALL.log:
+        store.put(A, b"%d" % number)
+        number += 1
+    other.read(store.id, lambda found: found.state)
+    ids = [version.id for version in store.versions()]
+    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
+    other.write(store.id, lambda tx: tx.set_metadata(settings="settings"))
+    assert store.read(lambda found: found.state.settings) == "settings"
+    assert len(store.versions()) == number
+
+
 def test_the_next_purge_deletes_the_pages_of_a_crashed_compaction(url: str) -> None:
     """The crashed compaction wrote its pages after the redaction.
 

@@ -220,10 +220,10 @@ def _to_erase(view: Snapshot, target: MemoryPath | str) -> tuple[list[str], str 
 
 def memories_below(found: Snapshot, directory: MemoryPath) -> list[str]:
     """Return the ids of the memories below a directory, and of deleted memories whose last path was below it."""
-    last: dict[str, Version] = {}
-    for version in all_versions(found):
-        last.setdefault(version.memory_id, version)
-    return [memory_id for memory_id, version in last.items() if version.path.startswith(f"{directory.text}/")]
+    below = f"{directory.text}/"
+    ids = dict.fromkeys(version.memory_id for version in found.versions(path=below))
+    last = {memory_id: next(found.versions(memory_id=memory_id, limit=1)) for memory_id in ids}
+    return [memory_id for memory_id, version in last.items() if version.path.startswith(below)]
 
 
 def _check_may_change(guard: Guard, paths: Iterable[str]) -> None:

@@ -114,10 +114,9 @@ def _of_memories(found: Snapshot, memory_ids: set[str]) -> list[Version]:
 def versions_of(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:
     """Return the versions of the memories at or below a path, or of one memory, newest first."""
     memory_id = memory_id or memory_at(found, target)
-    versions = all_versions(found, memory_id=memory_id)
-    if memory_id is not None or target is None:
-        return versions
-    return (version for version in versions if target.is_root or version.path.startswith(target.text + "/"))
+    if memory_id is not None or target is None or target.is_root:
+        return all_versions(found, memory_id=memory_id)
+    return found.versions(path=target.text + "/")
 
 
 def memory_at(found: Snapshot, target: MemoryPath | None) -> str | None:

@@ -191,12 +191,6 @@ def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Se
     return head.seq + 1
 
 
-def has_entry(snapshot: Snapshot, seq: int, entry_id: str) -> bool:
-    """Return whether the entry with the number `seq` has the id `entry_id`. If so, its commit has succeeded."""
-    text = snapshot.get_record(ENTRY, key_of(seq))
-    return text is not None and json.loads(text.partition("\n")[0]).get("id") == entry_id
-
-
 def changes_field(recorded: Sequence[Recorded]) -> dict[str, object]:
     """Return the fields in which an audit entry lists the versions of its operation. `recorded` has these versions."""
     if len(recorded) <= LISTED_CHANGES:

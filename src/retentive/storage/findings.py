@@ -141,11 +141,6 @@ class Finding:
         """The `Kind` for `code`. It has the meaning of the finding and advice for the user."""
         return KINDS[self.code]
 
-    @property
-    def name(self) -> str:
-        """Name of the finding: code, slash and subject. Details in parentheses are left out."""
-        return f"{self.code}/{self.subject.partition(' (')[0]}"
-
 
 def found(code: str, store_id: str | None = None, subject: str = "") -> Finding:
     """Create a finding with the severity of its kind."""

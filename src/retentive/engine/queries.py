@@ -38,7 +38,7 @@ def list_memories(under: MemoryPath, *, or_at: bool = False) -> Read[list[Memory
     """
 
     def work(snapshot: Snapshot) -> list[Memory]:
-        found = list(snapshot.memories(under.text))
+        found = [memory for memory, _ in snapshot.list(under.text)]
         if found or not or_at or under.is_root:
             return found
         memory = snapshot.get(under.text).memory

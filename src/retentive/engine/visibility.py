@@ -167,9 +167,6 @@ class Filtered(Overlay):
             raise NotFound(f"there is no version {version_id}")
         return found
 
-    def as_of(self, before: str) -> Iterator[Version]:  # old, and goes
-        return filter(self._shows, self._inner.as_of(before))
-
 
 def within(view: Snapshot, scope: tuple[str, ...]) -> Snapshot:
     """Return the snapshot limited to the paths of a scope. An empty scope is no limit."""

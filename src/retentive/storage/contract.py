@@ -19,18 +19,14 @@ Guarantees (tested by `retentive.testing.backend_suite`):
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from itertools import islice
 from typing import Final, Required, TypeAlias, TypedDict, TypeVar
 
 from retentive.errors import Damaged
 from retentive.values.names import plain_name
-from retentive.values.one_level import one_level as one_level_of
-from retentive.values.one_level import path_after
-from retentive.values.paths import ROOT
 from retentive.values.records import (
     ACTOR_KINDS,
     DEFAULT_WORKSPACE,
@@ -153,69 +149,10 @@ class Snapshot(ABC):
     The snapshot is valid only inside the function that `Backend.read` or `Backend.write` calls with it.
     """
 
-    # The nine reads: `state`, `get`, `find`, `list`, `list_at`, `versions`, `version`, `records`, `get_record`.
-
     @property
+    @abstractmethod
     def state(self) -> State:
         """Revision, settings, seal, properties and usage of the store."""
-        return State(self.revision, self.settings, self.seal, self.properties, self.usage())
-
-    def list(
-        self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
-    ) -> Iterator[tuple[Memory, bytes | None]]:
-        """Return the memories strictly below a canonical path, in byte order of their paths.
-
-        Paths lower than `start` are skipped; `start` may be any string. `limit` is the maximum number of memories.
-        With `one_level`, these are the memories directly in the directory `under` and the first memory of each
-        subdirectory. Each memory comes with its bytes if `texts` is true, otherwise with None.
-        """
-        if not one_level:
-            return self.walk(under, start=start, limit=limit, texts=texts)
-        found = self.one_level(under, start=start, limit=limit)
-        return ((memory, self.text(memory.version_id) if texts else None) for memory in found)
-
-    def list_at(
-        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
-    ) -> Iterator[Version]:
-        """Return an earlier state of the store: of each memory, its newest version with an id lower than `before`.
-
-        A memory is left out if this version is a deletion, is redacted (it has no path), or is not strictly below
-        `under`. The order, `start`, `limit` and `one_level` are those of `list`.
-        """
-        found = self.earlier(before, under, start=start, limit=limit, one_level=one_level)
-        if found is not None:
-            return found
-        top = under if under.endswith("/") else under + "/"
-        every = sorted(
-            (one for one in self.as_of(before) if one.path.startswith(top)), key=lambda version: version.path
-        )
-
-        def walk(at: str, size: int | None) -> Iterator[Version]:
-            return islice((version for version in every if version.path >= at), size)
-
-        return one_level_of(walk, under, start=start, limit=limit) if one_level else walk(start, limit)
-
-    # The rest is old and goes.
-
-    @property
-    def revision(self) -> int:
-        """Number of commits that changed memories or history."""
-        return self.state.revision
-
-    @property
-    def seal(self) -> str | None:
-        """Data of the encryption layer for this store, or None if the store is not encrypted."""
-        return self.state.seal
-
-    @property
-    def settings(self) -> str | None:
-        """Settings of the store. The backend stores them as text and does not interpret them."""
-        return self.state.settings
-
-    @property
-    def properties(self) -> str | None:
-        """Properties of the store as JSON, or None. The backend does not interpret them."""
-        return self.state.properties
 
     @abstractmethod
     def get(self, path: str) -> Entry:
@@ -225,9 +162,30 @@ class Snapshot(ABC):
         round trip.
         """
 
-    def memories(self, under: str) -> Iterator[Memory]:
-        """Return all memories strictly below a canonical path, in byte order of their paths."""
-        return (memory for memory, _ in self.list(under))
+    @abstractmethod
+    def find(self, memory_id: str) -> Memory | None:
+        """Return the existing memory with this id, or None."""
+
+    @abstractmethod
+    def list(
+        self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
+    ) -> Iterator[tuple[Memory, bytes | None]]:
+        """Return the memories strictly below a canonical path, in byte order of their paths.
+
+        Paths lower than `start` are skipped; `start` may be any string. `limit` is the maximum number of memories.
+        With `one_level`, these are the memories directly in the directory `under` and the first memory of each
+        subdirectory. Each memory comes with its bytes if `texts` is true, otherwise with None.
+        """
+
+    @abstractmethod
+    def list_at(
+        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
+    ) -> Iterator[Version]:
+        """Return an earlier state of the store: of each memory, its newest version with an id lower than `before`.
+
+        A memory is left out if this version is a deletion, is redacted (it has no path), or is not strictly below
+        `under`. The order, `start`, `limit` and `one_level` are those of `list`.
+        """
 
     @abstractmethod
     def versions(
@@ -257,13 +215,6 @@ class Snapshot(ABC):
         The bytes are None for a deletion or a redacted version. Raises `NotFound`.
         """
 
-    def usage(self) -> Usage:
-        """Return the number and total size of the existing memories.
-
-        These are counters that every change updates. The memories are not counted again.
-        """
-        return self.state.usage
-
     @abstractmethod
     def records(self, kind: str, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, str]]:
         """Return the keys and values of the records of a kind, in key order.
@@ -272,135 +223,9 @@ class Snapshot(ABC):
         records.
         """
 
-    # Derived methods. A backend overrides a method if its storage can answer faster.
-
-    def expect(self, path: str) -> None:  # noqa: B027 - nothing needs to be done
-        """Announce that the first `get` of this snapshot will be for `path`.
-
-        Call this method before any read of the snapshot. A backend can then read the settings and the entry in one
-        round trip. The path is canonical and not the root. A damaged text is not reported here, but by `get`.
-        """
-
-    @property
-    def listing_key(self) -> Hashable:
-        """Cache key for results that depend only on the paths and sizes of the memories.
-
-        If two snapshots of a store have the same value, their memories have the same paths and sizes. If the value is
-        None, callers must read the memories.
-        """
-        return None
-
-    def find(self, memory_id: str) -> Memory | None:
-        """Return the existing memory with this id, or None."""
-        return next((memory for memory in self.memories(ROOT) if memory.id == memory_id), None)
-
+    @abstractmethod
     def get_record(self, kind: str, key: str) -> str | None:
         """Return the value of a record, or None if there is no such record."""
-        return next((value for found, value in self.records(kind) if found == key), None)
-
-    def text(self, version_id: str) -> bytes | None:
-        """Return the bytes of the memory after the change that this version records.
-
-        Returns None for a deletion or a redacted version. Raises `NotFound`.
-        """
-        return self.version(version_id)[1]
-
-    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        """Return the path and byte size of each memory strictly below a canonical path, in byte order of paths."""
-        return ((memory.path, memory.size_bytes) for memory in self.memories(under))
-
-    def walk(
-        self, under: str, *, start: str = "", limit: int | None = None, texts: bool = False
-    ) -> Iterator[tuple[Memory, bytes | None]]:
-        """Return at most `limit` memories strictly below a canonical path, in byte order of their paths.
-
-        Paths lower than `start` are skipped; `start` may be any string. Each memory comes with its bytes if `texts` is
-        true, otherwise with None.
-        """
-        if type(self).list is not Snapshot.list:
-            return self.list(under, start=start, limit=limit, texts=texts)
-        found = islice((memory for memory in self.memories(under) if memory.path >= start), limit)
-        return ((memory, self.text(memory.version_id) if texts else None) for memory in found)
-
-    def walk_naming(
-        self, under: str, names: Sequence[str] | None, *, start: str = "", limit: int
-    ) -> tuple[_Memories, str | None]:
-        """Read the next `limit` memories strictly below `under`, from the path `start` on, and return some of them.
-
-        Every memory whose `provenance_text` contains one of `names` is returned. Memories whose `provenance_text`
-        contains a backslash are returned too, because a name may be escaped there. If `names` is None, all `limit`
-        memories are returned. The second result is the path at which the next call should start, or None if there are
-        no more memories.
-        """
-        found = [memory for memory, _ in self.walk(under, start=start, limit=limit)]
-        return found, path_after(found[-1].path) if found and len(found) == limit else None
-
-    def one_level(self, under: str, *, start: str = "", limit: int | None = None) -> Iterator[Memory]:
-        """Return the memories directly in the directory `under` and the first memory of each subdirectory.
-
-        They are in byte order of their paths. Paths lower than `start` are skipped. `limit` is the maximum number of
-        memories returned.
-        """
-
-        if type(self).list is not Snapshot.list:
-            return (memory for memory, _ in self.list(under, start=start, limit=limit, one_level=True))
-
-        def walk(at: str, size: int) -> Iterator[Memory]:
-            return (memory for memory, _ in self.walk(under, start=at, limit=size))
-
-        return one_level_of(walk, under, start=start, limit=limit)
-
-    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        """Return all memories strictly below a canonical path, with their bytes, in byte order of their paths."""
-        return ((memory, self.text(memory.version_id) or b"") for memory in self.memories(under))
-
-    def scan(
-        self,
-        most: int,
-        *,
-        path: str | None = None,
-        actor: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        oldest_first: bool = False,
-    ) -> tuple[_Versions, str | None]:
-        """Read the next `most` versions, and return at least those that `actor` wrote at or below `path`.
-
-        `actor` is the text form of an `Actor`. If `path` or `actor` is None, it matches all versions. `after` and
-        `before` are exclusive bounds for version ids. The second result is the id of the last version that was read, or
-        None at the end of the history.
-        """
-        found = [*self.versions(after=after, before=before, limit=most, oldest_first=oldest_first)]
-        return found, found[-1].id if found and len(found) == most else None
-
-    def as_of(self, before: str) -> Iterator[Version]:
-        """Return an earlier state of the store: for each memory, the newest version with an id lower than `before`.
-
-        A memory is left out if this version is a deletion. A redacted version is included; its path is empty. The order
-        is undefined.
-        """
-        seen: set[str] = set()
-        for version in self.versions(before=before):
-            if version.memory_id not in seen:
-                seen.add(version.memory_id)
-                if version.operation != "deleted":
-                    yield version
-
-    def earlier(
-        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
-    ) -> Iterator[Version] | None:
-        """Return those versions of `as_of(before)` whose paths are strictly below `under`, in byte order of paths.
-
-        Returns None if the storage cannot do this faster than `as_of`; the caller then selects from the result of
-        `as_of`. Paths lower than `start` are skipped, and at most `limit` versions are returned. With `one_level`, the
-        result has the versions directly in the directory and the first version of each subdirectory. Redacted versions
-        have no path and are left out.
-        """
-        return (
-            None
-            if type(self).list_at is Snapshot.list_at
-            else self.list_at(before, under, start=start, limit=limit, one_level=one_level)
-        )
 
 
 class Transaction(Snapshot):

@@ -52,9 +52,6 @@ class Overlay(Snapshot):
     def get_record(self, kind: str, key: str) -> str | None:
         return self._inner.get_record(kind, key)
 
-    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:  # old, and goes
-        return ((memory, data or b"") for memory, data in self.list(under, texts=True))
-
 
 def shown(
     read: Callable[[str, int], Iterable[T]],

@@ -312,7 +312,7 @@ class MemoryStore(Memories):
 
     def usage(self) -> Usage:
         """Return the number and the total size of the memories."""
-        return self._core.found(Read("usage", lambda snapshot: snapshot.usage()))
+        return self._core.found(Read("usage", lambda snapshot: snapshot.state.usage))
 
     def settings(self) -> Settings:
         """Return the effective settings: the stored settings, overridden by the settings given to `retentive.open`."""

@@ -63,8 +63,8 @@ class DictStore(Transaction):
         revisions = {one.revision for one, _ in self.history.values() if change in {None, one.id}}
         found = [one for one, _ in self.history.values() if (after or "") < one.id < (before or "~")]
         found = [one for one in found if memory_id in {None, one.memory_id} and one.revision in revisions]
-        found = [one for one in found if path in {None, one.path}][:: 1 if more.get("oldest_first") else -1]
-        return iter(found[: more.get("limit")])
+        found = [one for one in found if path in {None, one.path} or (path[-1:] == "/" and one.path.startswith(path))]
+        return iter(found[:: 1 if more.get("oldest_first") else -1][: more.get("limit")])
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         if version_id not in self.history:
@@ -108,14 +108,14 @@ class DictStore(Transaction):
 
     def redact(self, version_ids: Iterable[str], actor: Actor | None) -> None:
         at = records.to_datetime(records.now_us(self.clock))
-        for old in self._removable(version_ids):
-            if old.redacted_at is None:
-                gone = replace(old, path="", size_bytes=None, sha256=None, seal=None, provenance_text=None)
-                self.history[old.id] = replace(gone, redacted_at=at, redacted_by=actor), None
+        for old in [one for one in self._removable(version_ids) if one.redacted_at is None]:
+            gone = replace(old, path="", size_bytes=None, sha256=None, seal=None, provenance_text=None)
+            self.history[old.id] = replace(gone, redacted_at=at, redacted_by=actor), None
 
     def prune(self, version_ids: Iterable[str]) -> None:
-        for old in self._removable(version_ids):
-            del self.history[old.id]
+        for old in sorted(self._removable(version_ids), key=lambda one: one.operation == "deleted"):
+            if old.operation != "deleted" or len([*self.versions(memory_id=old.memory_id)]) == 1:
+                del self.history[old.id]
 
     def _removable(self, version_ids: Iterable[str]) -> Iterable[Version]:
         needed = {memory.version_id for memory, _ in self.list("")}
@@ -145,9 +145,9 @@ class DictBackend(Backend):
 
     def list_stores(self, *, workspace: str | None = None, newest_first: bool = False, **page: Any) -> list[StoreInfo]:
         infos = [store.info for _, store in sorted(self._open().items()) if store.info.erased_at is None]
-        infos = [info for info in infos if (page.get("after") or "") < info.id < (page.get("before") or "~")]
-        infos = [info for info in infos if workspace in {None, info.workspace_id}]
-        return (infos[::-1] if newest_first else infos)[: page.get("limit")]
+        infos = [one for one in infos if (page.get("after") or "") < one.id < (page.get("before") or "~")]
+        infos = [one for one in infos if workspace in {None, one.workspace_id}][:: -1 if newest_first else 1]
+        return infos[: page.get("limit")]
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         with self._lock:

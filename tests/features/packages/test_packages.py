@@ -50,14 +50,14 @@ def wheel(built: Path) -> Path:
 
 
 def test_the_wheel_contains_the_package_and_nothing_else(wheel: Path) -> None:
-    """The wheel contains all modules, the migrations, py.typed and the manual page, but no tests."""
+    """The wheel contains all modules, the tables, py.typed and the manual page, but no tests."""
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     there = [path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     manual = {name for name in names if name.endswith(".data/data/share/man/man1/retentive.1")}
     assert len(manual) == 1
     assert names - manual == {str(path.relative_to(ROOT / "src")) for path in there}
     assert "retentive/py.typed" in names
-    assert "retentive/storage/sql/migrations/0001_memories.sql" in names
+    assert "retentive/storage/sql/schema.sql" in names
 
 
 def test_the_sdist_contains_the_sources_of_a_wheel(built: Path) -> None:

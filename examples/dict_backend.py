@@ -155,10 +155,10 @@ class DictBackend(Backend):
             info = StoreInfo(store_id, None, "", old.created_at, 0, 0, None, old.erased_at or now)
             self._open()[store_id] = DictStore(info, self._clock, self._new_id)
 
-    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+    def read(self, store_id: str, work: Callable[[Snapshot], T], **_: Any) -> T:
         return work(self._store(store_id))
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+    def write(self, store_id: str, work: Callable[[Transaction], T], **_: Any) -> T:
         with self._lock:
             old = self._store(store_id)
             tx = replace(old, history=dict(old.history), kept=dict(old.kept), next_revision=old.revision + 1)

@@ -89,11 +89,12 @@ class StoreCore:
         self.known_settings: tuple[str | None, Settings | None] = (None, None)
         """Text of the stored settings when they were last read, and the effective settings that follow from it."""
         self._listings = KnownListings()
+        self._has_files = capabilities.capability(backend, capabilities.PlainFiles) is not None  # type: ignore[type-abstract]
 
     @property
     def listings(self) -> KnownListings | None:
         """Cache of directory listings. None for plain files, which may change without a new version."""
-        return None if capabilities.directory_of(self.backend, self.info) is not None else self._listings
+        return None if self._has_files else self._listings
 
     def with_options(self, **options: Any) -> Self:
         """Return a core of the same memory store with other values of some attributes, such as `actor` or `scope`."""
@@ -253,5 +254,5 @@ class StoreCore:
 
     def record_external_edits(self, snapshot: Snapshot) -> None:
         """Record external edits of plain files, so that the snapshot shows them."""
-        if capabilities.directory_of(self.backend, self.info) is not None:
+        if self._has_files:
             list(snapshot.list(ROOT))  # listing the root compares every file

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 NEAR = 0.8  # from this share of a limit on, replies mention the limit, so that a model can tidy up in time
 _MAX_TOOL_USE_ID = 255  # longer ids are cut before they are recorded with a version
 _MAX_FLAGS = 100
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,7 +199,7 @@ class Guard(Rules):
             "by": by,
             "set": contributor_set,
         }
-        return json.dumps({name: value for name, value in made.items() if value}, separators=(",", ":"))
+        return _to_json({name: value for name, value in made.items() if value})
 
     def _check_bytes(self, entry: Entry, size: int) -> None:
         """Raise `Refused` if the text is too large for one memory, unless the change makes the memory smaller."""

@@ -88,6 +88,12 @@ class RunCommand(WriteOperation[CommandResult]):
         field_name = _TEXT_OF.get(type(self.command))
         return "" if field_name is None else str(getattr(self.command, field_name))
 
+    @property
+    def first_path(self) -> str | None:  # type: ignore[override]  # depends on the command
+        """Path of the memory to change, or of the directory."""
+        path = paths_of(self.command)[0]
+        return None if path.is_root else path.text
+
     def paths(self) -> tuple[str, ...]:
         """Return the canonical paths in the command."""
         return tuple(path.text for path in paths_of(self.command))
@@ -149,6 +155,11 @@ class RunView(ReadOperation[Viewed]):
     for_paths = True
     command: View
     listings: KnownListings | None = None
+
+    @property
+    def first_path(self) -> str | None:  # type: ignore[override]  # depends on the command
+        """The viewed path."""
+        return None if self.command.path.is_root else self.command.path.text
 
     def paths(self) -> tuple[str, ...]:
         """Return the viewed path."""

@@ -36,6 +36,7 @@ class Operation(ABC, Generic[R_co]):
     - `sees_all`: if true, the operation reads the stored state. This includes the memories that are hidden from the
       actor, but not the proposed changes.
     - `is_filtered`: if true, the operation itself leaves out what the caller may not see.
+    - `first_path`: path of the entry that the operation reads first, or None. It is never the root.
     """
 
     __slots__ = ()
@@ -44,6 +45,7 @@ class Operation(ABC, Generic[R_co]):
     for_paths: bool = False
     sees_all: bool = False
     is_filtered: bool = False
+    first_path: str | None = None
 
     def paths(self) -> tuple[str, ...]:
         """Return the canonical paths of the operation for the audit log.

@@ -92,7 +92,7 @@ class Pending(Overlay):
     def state(self) -> State:
         state = self._inner.state
         usage = Usage(state.usage.memories + self._more[0], state.usage.size_bytes + self._more[1])
-        return replace(state, usage=usage)
+        return state._replace(usage=usage)
 
     def _count(self, memory: Memory, sign: int) -> None:
         self._more = self._more[0] + sign, self._more[1] + sign * memory.size_bytes

@@ -57,7 +57,7 @@ def read(store: StoreCore, operation: ReadOperation[R], call: Invocation, *, is_
             return Outcome(settings, error=refusal)
 
     try:
-        outcome = store.backend.read(store.id, work)
+        outcome = store.backend.read(store.id, work, first_path=operation.first_path)
     except RetentiveError as failure:
         settings = store.known_settings[1]
         if is_audited and settings is not None and settings.audit:

@@ -39,8 +39,6 @@ def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]
     who = call.actor or store.actor
     examiner = _examined_ahead(store, operation)
     known_as = repeats.identities(operation, call, who, store.id)
-    at_us = now_us(store.clock)
-    empty = Proposal(sortable_id("prop_", at_us), who, to_datetime(at_us), (), 0)
     latest: Outcome[R] | None = None  # of the transaction so far; None before its settings were read
 
     def work(tx: Transaction) -> Outcome[R]:
@@ -81,6 +79,8 @@ def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]
             guard = guard_of(store, present, settings, call, examiner)
             plan = operation.decide(within(present, store.scope), guard)
             if waits and plan.changes:
+                at_us = now_us(store.clock)
+                empty = Proposal(sortable_id("prop_", at_us), who, to_datetime(at_us), (), 0)
                 proposal = proposing(present, plan.changes, settings, empty)
         except REFUSALS as refusal:
             return finished(Outcome(settings, error=refusal))
@@ -100,7 +100,9 @@ def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]
         return finished(outcome)
 
     try:
-        outcome = store.backend.write(store.id, work, may_use_reserve=operation.only_removes)
+        outcome = store.backend.write(
+            store.id, work, may_use_reserve=operation.only_removes, first_path=operation.first_path
+        )
     except REFUSALS as refusal:  # by the storage, which rolled everything back
         if latest is None:
             raise  # the memory store was deleted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar, Unpack
 
 from retentive.engine.listings import HISTORY, PRUNED
@@ -50,7 +50,7 @@ class Past(Overlay):
         newest = next(self.versions(limit=1), None)
         sizes = [memory.size_bytes for memory, _ in self.list(ROOT)]
         usage, revision = Usage(len(sizes), sum(sizes)), 0 if newest is None else newest.revision
-        return replace(self._inner.state, revision=revision, usage=usage)
+        return self._inner.state._replace(revision=revision, usage=usage)
 
     def get(self, path: str) -> Entry:
         found = self._at(path)

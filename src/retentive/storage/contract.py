@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Final, Required, TypeAlias, TypedDict, TypeVar
+from typing import Final, NamedTuple, Required, TypeAlias, TypedDict, TypeVar
 
 from retentive.errors import Damaged
 from retentive.values.names import plain_name
@@ -127,8 +126,7 @@ def verify_version(version: Version, data: bytes | None) -> tuple[Version, bytes
     return version, None
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """Facts about a whole memory store, which a backend reads at once.
 
     `revision` is the number of commits that added versions. `settings` and `properties` are texts, and
@@ -327,18 +325,26 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+    def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         """Call `work` with a snapshot of the store and return the result of `work`.
 
+        If the first entry that `work` gets is at `first_path`, a backend can read it together with the state.
         Raises `NotFound` if the store does not exist or was erased.
         """
 
     @abstractmethod
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+    def write(
+        self,
+        store_id: str,
+        work: Callable[[Transaction], T],
+        *,
+        may_use_reserve: bool = False,
+        first_path: str | None = None,
+    ) -> T:
         """Run `work` with exclusive access to this store, commit its changes and return its result.
 
-        If `work` raises, nothing changes. Set `may_use_reserve` for work that deletes. If the disk is full, such work
-        may use disk space that is reserved for this case.
+        If `work` raises, nothing changes. `first_path` is as in `read`. Set `may_use_reserve` for work that deletes. If
+        the disk is full, such work may use disk space that is reserved for this case.
         """
 
     @abstractmethod

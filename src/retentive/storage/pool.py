@@ -65,7 +65,8 @@ class Pool(Generic[C]):
                     else:
                         self._idle.append(connection)
                 self._busy -= 1
-                self._change.notify_all()
+                if self._held or self._limit is not None:  # otherwise nobody waits
+                    self._change.notify_all()
 
     def _has_free(self) -> bool:
         return not self._held and (self._limit is None or self._busy < self._limit)

@@ -58,6 +58,7 @@ class StoreJob(Job):
 
     store_id: str
     work: Callable[[Transaction], object]
+    first_path: str | None = None
     may_use_reserve: bool = field(kw_only=True)
 
 

@@ -235,8 +235,7 @@ class Written:
     memory: Memory | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Number and total size of the memories in a store."""
 
     memories: int

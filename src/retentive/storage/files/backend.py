@@ -136,19 +136,26 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         self._erase(connection, store_id, actor)
         return True
 
-    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+    def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         try:
-            return super().read(store_id, work)
+            return super().read(store_id, work, first_path=first_path)
         except ExternalEdit:  # recording the edit needs a write transaction
-            return self.write(store_id, work)
+            return self.write(store_id, work, first_path=first_path)
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+    def write(
+        self,
+        store_id: str,
+        work: Callable[[Transaction], T],
+        *,
+        may_use_reserve: bool = False,
+        first_path: str | None = None,
+    ) -> T:
         try:
-            return super().write(store_id, work, may_use_reserve=may_use_reserve)
+            return super().write(store_id, work, may_use_reserve=may_use_reserve, first_path=first_path)
         except Unsynced:
             self._make_durable()
         try:
-            return super().write(store_id, work, may_use_reserve=may_use_reserve)
+            return super().write(store_id, work, may_use_reserve=may_use_reserve, first_path=first_path)
         except Unsynced:
             raise Unavailable("the files of the memory store could not be synced to disk") from None
 

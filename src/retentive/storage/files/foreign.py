@@ -106,11 +106,18 @@ class ForeignDirectory(Backend):
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         self._adopted().erase_store(store_id, actor)
 
-    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        return self.inner.read(store_id, work)
+    def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
+        return self.inner.read(store_id, work, first_path=first_path)
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        return self._adopted().write(store_id, work, may_use_reserve=may_use_reserve)
+    def write(
+        self,
+        store_id: str,
+        work: Callable[[Transaction], T],
+        *,
+        may_use_reserve: bool = False,
+        first_path: str | None = None,
+    ) -> T:
+        return self._adopted().write(store_id, work, may_use_reserve=may_use_reserve, first_path=first_path)
 
     def put_side_records(
         self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True

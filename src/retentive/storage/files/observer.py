@@ -15,7 +15,7 @@ from functools import partial
 
 from retentive.errors import RetentiveError
 from retentive.storage import forking
-from retentive.storage.contract import Clock, NewId, Snapshot, StoreInfo
+from retentive.storage.contract import Clock, NewId, StoreInfo
 from retentive.storage.disk import os_error
 from retentive.storage.exchange import Scratch
 from retentive.storage.files.journal import UNKNOWN, Journal, digest_of, read_journal, sync_file_system, write_journal
@@ -126,7 +126,7 @@ class FilesObserver(CommitObserver):
             self._trees[store_id] = self.tree(find_store(connection, store_id))
         return self._trees[store_id]
 
-    def snapshot(self, connection: Connection, store_id: str) -> Snapshot:
+    def snapshot(self, connection: Connection, store_id: str) -> SqlSnapshot:
         return DirectorySnapshot(connection, store_id, self._tree(connection, store_id))
 
     def transaction(

@@ -84,13 +84,13 @@ class UnwritableDirectory(ReadOnlyDirectory):
         self._recorded: DirectoryBackend | None = None
         super().__init__(root)
 
-    def _snapshot(self, connection: Connection, store_id: str) -> Snapshot:
+    def _snapshot(self, connection: Connection, store_id: str) -> DirectorySnapshot:
         tree = FileTree(self._base, parts_of(find_store(connection, store_id)), Scratch(-1))
         return DirectorySnapshot(connection, store_id, tree, wants_stamps=False)
 
-    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+    def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         try:
-            return super().read(store_id, work)
+            return super().read(store_id, work, first_path=first_path)
         except ExternalEdit:
             with self._lock:
                 if self._recorded is None or not self._is_steady():

@@ -83,7 +83,7 @@ class ObjectsBackend(StoresBackend, Maintained):
             self._mark_erased(store_id, actor)
         self._clear(store_id)
 
-    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+    def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         self._begin(store_id)
         held = self._manifests.live(store_id)
         while True:
@@ -94,7 +94,14 @@ class ObjectsBackend(StoresBackend, Maintained):
                 if held.tag == known.tag:
                     raise
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+    def write(
+        self,
+        store_id: str,
+        work: Callable[[Transaction], T],
+        *,
+        may_use_reserve: bool = False,
+        first_path: str | None = None,
+    ) -> T:
         self._begin(store_id)
         self._written.add(store_id)
         queue = self._queue(store_id)

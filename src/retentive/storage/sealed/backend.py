@@ -103,12 +103,19 @@ class SealedBackend(Backend, Maintained):
             return replace(info, properties=properties)
         return replace(info, properties=None)
 
-    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+    def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         return self.inner.read(
             store_id, lambda inner: work(SealedSnapshot(inner, self._keys_of(store_id, inner.state.seal)))
         )
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+    def write(
+        self,
+        store_id: str,
+        work: Callable[[Transaction], T],
+        *,
+        may_use_reserve: bool = False,
+        first_path: str | None = None,
+    ) -> T:
         def sealing(tx: Transaction) -> T:
             return work(SealedTransaction(tx, self._keys_of(store_id, tx.state.seal)))
 

@@ -42,7 +42,7 @@ class SealedSnapshot(Snapshot):
     def state(self) -> State:
         state, opened = self._inner.state, self._keys.open_value
         settings, properties = opened(state.settings, "settings"), opened(state.properties, "properties")
-        return replace(state, settings=settings, seal=None, properties=properties)
+        return state._replace(settings=settings, seal=None, properties=properties)
 
     def get(self, path: str) -> Entry:
         hidden = self._keys.hidden(path)

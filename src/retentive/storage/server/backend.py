@@ -150,18 +150,28 @@ class ServerBackend(SqlBackend, Clocked):
 
         return self._persevere(attempt)
 
-    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+    def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         def look(connection: Connection) -> T:
-            return work(SqlSnapshot(connection, store_id, select_head(connection, store_id)))
+            snapshot = SqlSnapshot(connection, store_id)
+            snapshot.first_path = first_path
+            _ = snapshot.head  # raises `NotFound`, even if the work reads nothing
+            return work(snapshot)
 
         return self.look(look)
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+    def write(
+        self,
+        store_id: str,
+        work: Callable[[Transaction], T],
+        *,
+        may_use_reserve: bool = False,
+        first_path: str | None = None,
+    ) -> T:
         with self._queues_mutex:
             queue = self._queues.get(store_id)
             if queue is None:
                 queue = self._queues[store_id] = WriteQueue(self._run_batch)
-        job = _TimedJob(store_id, work, may_use_reserve=may_use_reserve, deadline=self._deadline())
+        job = _TimedJob(store_id, work, first_path, may_use_reserve=may_use_reserve, deadline=self._deadline())
         return cast("T", queue.submit(job))
 
     def _run_batch(self, jobs: Sequence[_TimedJob]) -> None:
@@ -172,9 +182,7 @@ class ServerBackend(SqlBackend, Clocked):
         deadline = jobs[0].deadline
         if deadline < time.monotonic():
             raise DeadlineExceeded("other writers locked the memory store for too long")
-        self._persevere(
-            lambda connection: run_together(_Batch(self, connection, jobs[0].store_id), jobs), deadline=deadline
-        )
+        self._persevere(lambda connection: run_together(_Batch(self, connection, jobs[0]), jobs), deadline=deadline)
 
     def commit_for(self, connection: ServerConnection, store_id: str, head: StoreHead) -> None:
         """Commit. If the connection is lost, look up whether the commit succeeded.
@@ -263,17 +271,23 @@ class _Batch:
     the changes of all jobs are undone.
     """
 
-    def __init__(self, backend: ServerBackend, connection: ServerConnection, store_id: str) -> None:
+    def __init__(self, backend: ServerBackend, connection: ServerConnection, first: StoreJob) -> None:
         self._backend = backend
         self._connection = connection
-        self._store_id = store_id
+        self._store_id = first.store_id
         connection.begin(writes=True)
-        connection.run(*lock_query(store_id))
-        self._head = select_head(connection, store_id)
+        connection.run(*lock_query(first.store_id))
+        self._first: SqlTransaction | None = self._transaction()
+        self._first.first_path = first.first_path
+        self._head = self._first.head
+
+    def _transaction(self, head: StoreHead | None = None) -> SqlTransaction:
+        backend = self._backend
+        return SqlTransaction(self._connection, self._store_id, head, clock=backend.clock, new_id=backend.new_id)
 
     def start(self, _: StoreJob) -> SqlTransaction:
-        backend = self._backend
-        return SqlTransaction(self._connection, self._store_id, self._head, clock=backend.clock, new_id=backend.new_id)
+        first, self._first = self._first, None
+        return first or self._transaction(self._head)
 
     def finish(self, transaction: SqlTransaction) -> None:
         """Do nothing: everything was written when it was recorded."""

@@ -46,6 +46,7 @@ _TEXT = (
 )
 _NEWEST = "v.store = m.store AND v.id = m.newest"
 _HEAD = "s.no, s.seal, s.settings, s.properties, n.id, n.created_at, n.revision, n.memories, n.total_bytes, s.token"
+_HEAD_COLUMNS = 10
 _REVISION = "(SELECT revision FROM versions WHERE store = ? AND id = ?)"
 _SAME_REVISION = (
     f" AND v.revision = {_REVISION}"
@@ -113,20 +114,20 @@ def lock_query(store_id: str) -> SqlQuery:
     return "SELECT no FROM stores WHERE id = ? AND erased_at IS NULL FOR UPDATE", (store_id,)
 
 
-def entry_query(store_id: str, path: str) -> SqlQuery:
-    """Return the query for the entry at a path. `entry_of` decodes its rows."""
+def entry_query(store_id: str, path: str, more: str = "", tables: str = "FROM stores s") -> SqlQuery:
+    """Return the query for the entry at a path. `entry_of` decodes its rows, except the columns `more` at their end."""
     above = ancestors(path)
-    return _entry_sql(len(above)), (path + "/", path + "0", *above, path, store_id)
+    return _entry_sql(len(above), more, tables), (path + "/", path + "0", *above, path, store_id)
 
 
 @cache
-def _entry_sql(above: int) -> str:
+def _entry_sql(above: int, more: str, tables: str) -> str:
     upper = f"(SELECT a.path FROM memories a WHERE a.store = s.no AND a.path IN ({', '.join('?' * above)}) LIMIT 1)"
     return (
         "SELECT CASE WHEN m.path IS NULL THEN"
         " (SELECT b.path FROM memories b WHERE b.store = s.no AND b.path > ? AND b.path < ? LIMIT 1) END,"
-        f" {upper if above else 'NULL'}, m.path, {_TEXT}, {_VERSION}"
-        " FROM stores s LEFT JOIN memories m ON m.store = s.no AND m.path = ?"
+        f" {upper if above else 'NULL'}, m.path, {_TEXT}, {_VERSION}{more}"
+        f" {tables} LEFT JOIN memories m ON m.store = s.no AND m.path = ?"
         f" LEFT JOIN versions v ON {_NEWEST} WHERE s.id = ? AND s.erased_at IS NULL"
     )
 
@@ -136,16 +137,23 @@ class SqlSnapshot(Snapshot):
 
     connection: Connection
     store_id: str
+    first_path: str | None = None
+    """Path of the entry to read together with the head, if the head is not known."""
 
     def __init__(self, connection: Connection, store_id: str, head: StoreHead | None = None) -> None:
         self.connection = connection
         self.store_id = store_id
         self._head = head
+        self._ahead: Sequence[Row] | None = None
 
     @property
     def head(self) -> StoreHead:
         """Row of the store with its counters, read when it is first used. Raises `NotFound`."""
-        if self._head is None:
+        if self._head is None and self.first_path is not None:
+            rows = self.connection.rows(*entry_query(self.store_id, self.first_path, f", {_HEAD}", stores.OF_STORE))
+            self._head = head_of([row[-_HEAD_COLUMNS:] for row in rows], self.store_id)
+            self._ahead = [row[:-_HEAD_COLUMNS] for row in rows]
+        elif self._head is None:
             self._head = select_head(self.connection, self.store_id)
         return self._head
 
@@ -167,6 +175,9 @@ class SqlSnapshot(Snapshot):
 
     def get_unverified(self, path: str) -> Entry:
         """Return the entry at a path, without verifying its bytes. A text of another type counts as missing."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and path == self.first_path:
+            return self.entry_of(ahead)
         return self.entry_of(self.connection.rows(*entry_query(self.store_id, path)))
 
     def entry_of(self, rows: Sequence[Row]) -> Entry:

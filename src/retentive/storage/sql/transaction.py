@@ -73,6 +73,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
 
     def _record(self, change: Change, actor: Actor | None) -> Recorded:
         before, origin, head = change.before, change.origin, self.head
+        self._ahead = None
         version = self._next_version(change)
         who, path, redacted_at, redacted_by = actor, change.path, None, None
         if origin is not None:

@@ -62,7 +62,7 @@ class CommitObserver:
     def end(self) -> None:
         """Clean up after a batch of jobs, even if it failed."""
 
-    def snapshot(self, connection: Connection, store_id: str) -> Snapshot:
+    def snapshot(self, connection: Connection, store_id: str) -> SqlSnapshot:
         """Return a new snapshot of one store. A transaction is open. Any thread may call this method."""
         return SqlSnapshot(connection, store_id)
 
@@ -193,11 +193,12 @@ class SqliteBackend(SqlBackend):
             is_rewritten = writer.with_reserve(clear_log) and writer.connection.rewrite()
             return writer.with_reserve(clear_log) and is_rewritten
 
-    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+    def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         with self.reading() as connection:
             connection.run("BEGIN")
             try:
                 snapshot = self._observer.snapshot(connection, store_id)
+                snapshot.first_path = first_path
                 result = work(snapshot)
                 _ = snapshot.state  # raises `NotFound`, even if the work read nothing
                 return result
@@ -216,8 +217,15 @@ class SqliteBackend(SqlBackend):
             with self._readers.connection() as connection:
                 yield connection
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        return cast("T", self._queue.submit(StoreJob(store_id, work, may_use_reserve=may_use_reserve)))
+    def write(
+        self,
+        store_id: str,
+        work: Callable[[Transaction], T],
+        *,
+        may_use_reserve: bool = False,
+        first_path: str | None = None,
+    ) -> T:
+        return cast("T", self._queue.submit(StoreJob(store_id, work, first_path, may_use_reserve=may_use_reserve)))
 
     def look(self, work: Callable[[Connection], T]) -> T:
         with self.reading() as connection:
@@ -291,8 +299,10 @@ class SqliteBackend(SqlBackend):
         if self._is_space_low:
             self._space.make_room(self._writer.connection)
 
-    def _transaction(self, store_id: str, head: StoreHead | None) -> SqlTransaction:
-        return self._observer.transaction(self._writer.connection, store_id, head, self.clock, self.new_id)
+    def _transaction(self, job: StoreJob, head: StoreHead | None) -> SqlTransaction:
+        made = self._observer.transaction(self._writer.connection, job.store_id, head, self.clock, self.new_id)
+        made.first_path = job.first_path
+        return made
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -132,12 +132,12 @@ class SqliteSharedTransaction:
 
     writer: Writer
     before_commit: Callable[[Writer, Sequence[SqlTransaction]], None]
-    transaction: Callable[[str, StoreHead | None], SqlTransaction]
+    transaction: Callable[[StoreJob, StoreHead | None], SqlTransaction]
     alone: bool
     heads: dict[str, StoreHead] = field(default_factory=dict, init=False)
 
     def start(self, job: StoreJob) -> SqlTransaction:
-        return self.transaction(job.store_id, self.heads.get(job.store_id))
+        return self.transaction(job, self.heads.get(job.store_id))
 
     def finish(self, transaction: SqlTransaction) -> None:
         self.heads[transaction.store_id] = transaction.head  # `head` raises `NotFound` if there is no store

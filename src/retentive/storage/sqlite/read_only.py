@@ -104,18 +104,20 @@ class ReadOnlyBackend(SqlBackend):
     def _is_steady(self) -> bool:
         return self._stamp in {None, _stamp(self._path)}
 
-    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+    def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         def in_transaction(connection: Connection) -> T:
             assert isinstance(connection, SqliteConnection)
             connection.run("BEGIN")
             try:
-                return work(self._snapshot(connection, store_id))
+                snapshot = self._snapshot(connection, store_id)
+                snapshot.first_path = first_path
+                return work(snapshot)
             finally:
                 connection.roll_back()
 
         return self.look(in_transaction)
 
-    def _snapshot(self, connection: Connection, store_id: str) -> Snapshot:
+    def _snapshot(self, connection: Connection, store_id: str) -> SqlSnapshot:
         return SqlSnapshot(connection, store_id)
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
@@ -127,7 +129,14 @@ class ReadOnlyBackend(SqlBackend):
     def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
         raise StorageReadOnly("the location was opened read-only, because its files cannot be written")
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+    def write(
+        self,
+        store_id: str,
+        work: Callable[[Transaction], T],
+        *,
+        may_use_reserve: bool = False,
+        first_path: str | None = None,
+    ) -> T:
         raise StorageReadOnly("the location was opened read-only, because its files cannot be written")
 
     def _drop(self) -> None:

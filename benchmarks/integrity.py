@@ -146,7 +146,6 @@ class RetentiveAdapter(MemoryAdapter):  # type: ignore[misc]  # the package has 
         values = (data, len(data), sha256(data).hexdigest(), slot["id"])
         with self._raw() as connection:
             connection.execute("UPDATE versions SET text = ?, size_bytes = ?, sha256 = ? WHERE id = ?", values)
-            connection.execute("UPDATE memories SET size_bytes = ?, sha256 = ? WHERE version = ?", values[1:])
             _recount(connection)
 
     def _insert(self, last: dict[str, Any], text: str) -> None:
@@ -158,15 +157,13 @@ class RetentiveAdapter(MemoryAdapter):  # type: ignore[misc]  # the package has 
             store = connection.execute("SELECT no FROM stores WHERE store_key = ?", (OURS,)).fetchone()[0]
             connection.execute(
                 "INSERT INTO versions (store, id, memory, operation, path, size_bytes, sha256, actor, created_at,"
-                " revision, text_of, text) VALUES (?, ?, ?, 'created', '/memories/forged', ?, ?, ?, ?, ?, ?, ?)",
-                (store, version, memory, *facts, last["actor"], at, int(last["revision"]) + 1, version, data),
+                " revision, memories, total_bytes, text)"
+                " VALUES (?, ?, ?, 'created', '/memories/forged', ?, ?, ?, ?, ?, 0, 0, ?)",
+                (store, version, memory, *facts, last["actor"], at, int(last["revision"]) + 1, data),
             )
             connection.execute(
-                "INSERT INTO memories (store, path, id, version, text_of, size_bytes, sha256, created_at, updated_at)"
-                " VALUES (?, '/memories/forged', ?, ?, ?, ?, ?, ?, ?)",
-                (store, memory, version, version, *facts, at, at),
+                "INSERT INTO memories (store, path, newest) VALUES (?, '/memories/forged', ?)", (store, version)
             )
-            connection.execute("UPDATE stores SET revision = revision + 1, last_at = ? WHERE no = ?", (at, store))
             _recount(connection)
 
     def delete_raw(self, seq: int) -> None:
@@ -174,7 +171,7 @@ class RetentiveAdapter(MemoryAdapter):  # type: ignore[misc]  # the package has 
         slot = self.read_all_raw()[seq].fields
         with self._raw() as connection:
             connection.execute("DELETE FROM versions WHERE id = ?", (slot["id"],))
-            connection.execute("DELETE FROM memories WHERE version = ?", (slot["id"],))
+            connection.execute("DELETE FROM memories WHERE newest = ?", (slot["id"],))
             _recount(connection)
 
     def replay_onto(self, victim_seq: int, donor: Record) -> None:
@@ -215,9 +212,12 @@ class RetentiveAdapter(MemoryAdapter):  # type: ignore[misc]  # the package has 
 
 
 def _recount(connection: sqlite3.Connection) -> None:
+    """Put the totals of a store into its newest version, where they belong."""
     connection.execute(
-        "UPDATE stores SET memories = (SELECT count(*) FROM memories m WHERE m.store = stores.no),"
-        " size_bytes = (SELECT coalesce(sum(m.size_bytes), 0) FROM memories m WHERE m.store = stores.no)"
+        "UPDATE versions SET memories = (SELECT count(*) FROM memories m WHERE m.store = versions.store),"
+        " total_bytes = (SELECT coalesce(sum(v.size_bytes), 0) FROM memories m JOIN versions v"
+        " ON v.store = m.store AND v.id = m.newest WHERE m.store = versions.store)"
+        " WHERE id = (SELECT max(x.id) FROM versions x WHERE x.store = versions.store)"
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -26,10 +27,10 @@ from retentive.server.errors import HttpError
 from retentive.transfer.archive_reader import opened_archive
 from retentive.transfer.sources import TarSource
 from retentive.values.paths import MemoryPath
+from support.command_line import here
 
 Target: TypeAlias = Callable[[bytes], None]
 CORPUS = Path(__file__).with_name("corpus")
-FORMATS = Path(__file__).parents[1] / "corpus" / "formats"
 MAX_BYTES, MAX_FILES = 1 << 20, 100
 BASE = "/console/s/x/m"
 _TAGS = "p h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong s hr br table thead tbody tr th td a span"
@@ -157,8 +158,24 @@ TARGETS: dict[str, Target] = {
 
 
 def corpus(name: str) -> list[bytes]:
-    """The seeds of a target: its files, and for exports the stored ones of all formats."""
+    """The seeds of a target: its files, and for exports new ones."""
     files = sorted((CORPUS / name).iterdir()) if (CORPUS / name).is_dir() else []
-    if name == "exports":
-        files += sorted(FORMATS.glob("*/export.tar")) + sorted(FORMATS.glob("*/export.tar.gz"))
-    return [file.read_bytes() for file in files]
+    return [*(file.read_bytes() for file in files), *(exported() if name == "exports" else [])]
+
+
+@cache
+def exported() -> list[bytes]:
+    """An export, a compressed export and a backup of a store with a changed, a renamed and a deleted memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        at, files = f"sqlite:///{folder}/memory.db", [f"{folder}/{name}" for name in ("a.tar", "b.tar.gz", "c.tar")]
+        with retentive.open(at) as place:
+            store = place.store()
+            for path in ("/memories/a.md", "/memories/d/b.md", "/memories/gone.md"):
+                store.create(path, f"{path}\n")
+            store.append("/memories/a.md", "more\n")
+            store.execute({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e"})
+            store.delete("/memories/gone.md")
+        for file in files[:2]:
+            here(at, "export", "--whole", file)
+        here(at, "backup", files[2])
+        return [Path(file).read_bytes() for file in files]

@@ -64,8 +64,8 @@ class Scene:
         """Every memory and version with its text; None if the store is gone."""
 
         def work(snapshot: Any) -> object:
-            memories = [(memory, data) for memory, data in snapshot.texts("/memories")]
-            return memories, [(version, snapshot.text(version.id)) for version in snapshot.versions()]
+            memories = list(snapshot.list("/memories", texts=True))
+            return memories, [snapshot.version(version.id) for version in snapshot.versions()]
 
         with suppress(RetentiveError):
             return self.store._core.read(work)

@@ -41,9 +41,8 @@ def seen(store: MemoryStore, who: str) -> tuple[dict[str, str], Usage]:
     """Check that all read operations of an actor agree, and return the texts and the usage."""
 
     def work(snapshot: Any) -> tuple[dict[str, str], Usage]:
-        walked = list(snapshot.memories("/memories"))
-        assert [(each.path, each.size_bytes) for each in walked] == list(snapshot.sizes("/memories"))
-        assert [memory for memory, _ in snapshot.texts("/memories")] == walked
+        walked = [memory for memory, _ in snapshot.list("/memories")]
+        assert [memory for memory, _ in snapshot.list("/memories", texts=True)] == walked
         assert all(one.path < other.path for one, other in pairwise(walked))
         for memory in walked:
             look = snapshot.get(memory.path)
@@ -53,8 +52,8 @@ def seen(store: MemoryStore, who: str) -> tuple[dict[str, str], Usage]:
             assert above == "/memories" or snapshot.get(above).below
             assert snapshot.get(f"{memory.path}/x").above == memory.path
         usage = Usage(len(walked), sum(each.size_bytes for each in walked))
-        assert snapshot.usage() == usage
-        return {memory.path: data.decode() for memory, data in snapshot.texts("/memories")}, usage
+        assert snapshot.state.usage == usage
+        return {memory.path: data.decode() for memory, data in snapshot.list("/memories", texts=True)}, usage
 
     return read_as(store, work, Actor.parse(who))
 

@@ -176,6 +176,6 @@ def exported() -> list[bytes]:
             store.execute({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e"})
             store.delete("/memories/gone.md")
         for file in files[:2]:
-            here(at, "export", "--whole", file)
+            here(at, "export", file)
         here(at, "backup", files[2])
         return [Path(file).read_bytes() for file in files]

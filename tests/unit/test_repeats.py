@@ -400,7 +400,14 @@ class Lossy(SqliteBackend):
 
     lost = 0
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+    def write(
+        self,
+        store_id: str,
+        work: Callable[[Transaction], T],
+        *,
+        may_use_reserve: bool = False,
+        first_path: str | None = None,
+    ) -> T:
         done = super().write(store_id, work, may_use_reserve=may_use_reserve)
         if self.lost:
             self.lost -= 1

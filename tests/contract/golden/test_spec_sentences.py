@@ -35,7 +35,14 @@ class Failing(SqliteBackend):
 
     error: RetentiveError | None = None
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+    def write(
+        self,
+        store_id: str,
+        work: Callable[[Transaction], T],
+        *,
+        may_use_reserve: bool = False,
+        first_path: str | None = None,
+    ) -> T:
         if self.error is not None:
             raise self.error
         return super().write(store_id, work, may_use_reserve=may_use_reserve)

@@ -241,7 +241,14 @@ class NoEntries(SqliteBackend):
 
     fails = False
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+    def write(
+        self,
+        store_id: str,
+        work: Callable[[Transaction], T],
+        *,
+        may_use_reserve: bool = False,
+        first_path: str | None = None,
+    ) -> T:
         def failing(tx: Transaction) -> T:
             before = len(list(tx.records(ENTRY)))
             result = work(tx)
@@ -300,7 +307,7 @@ class Failing(SqliteBackend):
     failing_read: RetentiveError | None = None
     committing: RetentiveError | None = None
 
-    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+    def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
         def failing(snapshot: Snapshot) -> T:
             result = work(snapshot)
             error, self.failing_read = self.failing_read, None
@@ -310,7 +317,14 @@ class Failing(SqliteBackend):
 
         return super().read(store_id, failing)
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+    def write(
+        self,
+        store_id: str,
+        work: Callable[[Transaction], T],
+        *,
+        may_use_reserve: bool = False,
+        first_path: str | None = None,
+    ) -> T:
         def failing(tx: Transaction) -> T:
             result = work(tx)
             error, self.committing = self.committing, None

@@ -126,7 +126,14 @@ class Full(SqliteBackend):
 
     is_full = False
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+    def write(
+        self,
+        store_id: str,
+        work: Callable[[Transaction], T],
+        *,
+        may_use_reserve: bool = False,
+        first_path: str | None = None,
+    ) -> T:
         def failing(tx: Transaction) -> T:
             result = work(tx)
             if self.is_full and not may_use_reserve:

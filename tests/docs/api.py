@@ -72,6 +72,8 @@ def _class(name: str, found: type) -> Iterator[str]:
         names = [spec.name for spec in dataclasses.fields(found) if spec.name not in {"seal", "provenance_text"}]
         yield f"Fields: {', '.join(f'`{each}`' for each in names)}.\n"
         yield from _members(found, [each for each in _public(found) if each not in set(_fields(found))])
+    elif hasattr(found, "_fields"):  # a named tuple
+        yield f"Fields: {', '.join(f'`{each}`' for each in found._fields)}.\n"
     else:
         yield from _members(found, _public(found))
 

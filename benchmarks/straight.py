@@ -2,9 +2,8 @@
 
     python benchmarks/straight.py [--rounds N] [--place DIRECTORY]
 
-The functions parse, examine, check limits, note provenance, take `flock`, write two rows and commit with full sync.
-Both take turns in one process, each on a file of its own. Prints the median times and their ratio: at most 1.4 for
-`create` and 2.0 for `view`.
+The functions parse, examine, check limits, note provenance, lock, write two rows and commit with full sync. Both take
+turns in one process, each on its own file. Prints medians and ratios: at most 1.4 for `create` and 2.0 for `view`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ import json
 import sqlite3
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import IO
 
@@ -27,8 +28,7 @@ from retentive.values.replies import REPLIES
 from retentive.values.settings import DEFAULTS
 from retentive.values.text import view
 
-TEXT = "# Customer 17\n\n- prefers e-mail over the phone\n- pays in euros\n" * 8
-EXAMINER = TextExaminer()
+TEXT, EXAMINER = "# Customer 17\n\n- prefers e-mail over the phone\n- pays in euros\n" * 8, TextExaminer()
 _HEAD = "SELECT revision, memories, total_bytes FROM versions WHERE store = 1 ORDER BY id DESC LIMIT 1"
 _MEMORY = (
     "SELECT v.text, v.sha256 FROM memories m JOIN versions v ON v.store = m.store AND v.id = m.newest"
@@ -70,13 +70,13 @@ def look(database: sqlite3.Connection, given: dict[str, object]) -> str:
     assert isinstance(command, View)
     data, digest = database.execute(_MEMORY, (command.path.text,)).fetchone()
     assert hashlib.sha256(data).hexdigest() == digest
-    page = view(data, None, max_chars=DEFAULTS.view_chars)
-    return REPLIES.file_header.format(path=command.path.text) + "\n" + page.numbered
+    header = REPLIES.file_header.format(path=command.path.text)
+    return f"{header}\n{view(data, None, max_chars=DEFAULTS.view_chars).numbered}"
 
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--rounds", type=int, default=2_000)
-parser.add_argument("--place", help="directory on the disk to measure")
+parser.add_argument("--place")
 options = parser.parse_args()
 times: dict[str, list[float]] = {name: [] for name in ("create", "create straight", "view", "view straight")}
 with tempfile.TemporaryDirectory(dir=options.place) as folder, open(f"{folder}/lock", "w") as lock:
@@ -84,15 +84,16 @@ with tempfile.TemporaryDirectory(dir=options.place) as folder, open(f"{folder}/l
         place.store().create("/memories/first.md", TEXT)
     database = sqlite3.connect(f"{folder}/straight.db", isolation_level=None)
     database.executescript("PRAGMA synchronous = FULL; PRAGMA secure_delete = ON")
-    with retentive.open(f"sqlite:///{folder}/own.db") as place:
-        store = place.store()
+    with retentive.open(f"sqlite:///{folder}/own.db") as own:
+        store = own.store()
         for number in range(options.rounds):
-            made = {"command": "create", "path": f"/memories/{number}.md", "file_text": TEXT}
-            seen = {"command": "view", "path": f"/memories/{number}.md"}
-            works = (store.execute, made), (create, database, lock, made), (store.execute, seen), (look, database, seen)
-            for name, (work, *arguments) in zip(times, works, strict=True):
+            made: dict[str, object] = {"command": "create", "path": f"/memories/{number}.md", "file_text": TEXT}
+            seen: dict[str, object] = {"command": "view", "path": f"/memories/{number}.md"}
+            works: list[Callable[[], object]] = [partial(store.execute, made), partial(create, database, lock, made)]
+            works += [partial(store.execute, seen), partial(look, database, seen)]
+            for name, work in zip(times, works, strict=True):
                 start = time.perf_counter()
-                work(*arguments)
+                work()
                 times[name].append(time.perf_counter() - start)
 for name in ("create", "view"):
     took, least = (1e6 * median(times[each]) for each in (name, f"{name} straight"))

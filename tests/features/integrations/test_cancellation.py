@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import anyio
 import pytest
@@ -21,14 +22,14 @@ class Gate:
         self.entered, self.open, self.left = threading.Event(), threading.Event(), threading.Event()
         self._write = store._core.backend.write
 
-    def write(self, store_id: str, work, *, may_use_reserve: bool = False):  # type: ignore[no-untyped-def]
+    def write(self, store_id: str, work, **options: Any):  # type: ignore[no-untyped-def]
         def held(transaction: Snapshot) -> object:
             self.entered.set()
             assert self.open.wait(30)
             return work(transaction)
 
         try:
-            return self._write(store_id, held, may_use_reserve=may_use_reserve)
+            return self._write(store_id, held, **options)
         finally:
             self.left.set()
 

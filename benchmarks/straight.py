@@ -1,6 +1,6 @@
 """The straight line: a create and a view as plain functions over the product's own tables, beside the product.
 
-    python benchmarks/straight.py [--rounds N] [--place DIRECTORY]
+    python benchmarks/straight.py [--rounds N]
 
 The functions parse, examine, check limits, note provenance, lock, write two rows and commit with full sync. Both take
 turns in one process, each on its own file. Prints medians and ratios: at most 1.4 for `create` and 2.0 for `view`.
@@ -15,7 +15,6 @@ import json
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
 from statistics import median
 from typing import IO
@@ -76,25 +75,26 @@ def look(database: sqlite3.Connection, given: dict[str, object]) -> str:
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--rounds", type=int, default=2_000)
-parser.add_argument("--place")
 options = parser.parse_args()
 times: dict[str, list[float]] = {name: [] for name in ("create", "create straight", "view", "view straight")}
-with tempfile.TemporaryDirectory(dir=options.place) as folder, open(f"{folder}/lock", "w") as lock:
+with tempfile.TemporaryDirectory(dir=".") as folder, open(f"{folder}/lock", "w") as lock:
     with retentive.open(f"sqlite:///{folder}/straight.db") as place:
         place.store().create("/memories/first.md", TEXT)
     database = sqlite3.connect(f"{folder}/straight.db", isolation_level=None)
     database.executescript("PRAGMA synchronous = FULL; PRAGMA secure_delete = ON")
     with retentive.open(f"sqlite:///{folder}/own.db") as own:
-        store = own.store()
-        for number in range(options.rounds):
-            made: dict[str, object] = {"command": "create", "path": f"/memories/{number}.md", "file_text": TEXT}
-            seen: dict[str, object] = {"command": "view", "path": f"/memories/{number}.md"}
-            works: list[Callable[[], object]] = [partial(store.execute, made), partial(create, database, lock, made)]
-            works += [partial(store.execute, seen), partial(look, database, seen)]
-            for name, work in zip(times, works, strict=True):
-                start = time.perf_counter()
-                work()
-                times[name].append(time.perf_counter() - start)
+        execute, lines = (
+            own.store().execute,
+            {"create": partial(create, database, lock), "view": partial(look, database)},
+        )
+        for command, line in lines.items():
+            for number in range(options.rounds):
+                given = {"command": command, "path": f"/memories/{number}.md"}
+                given |= {"file_text": TEXT} if command == "create" else {}
+                for name, work in ((command, execute), (f"{command} straight", line)):
+                    start = time.perf_counter()
+                    work(given)
+                    times[name].append(time.perf_counter() - start)
 for name in ("create", "view"):
     took, least = (1e6 * median(times[each]) for each in (name, f"{name} straight"))
     print(f"{name:7} {took:6.0f} us, straight {least:6.0f} us, ratio {took / least:.2f}")

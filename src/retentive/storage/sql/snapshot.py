@@ -294,14 +294,19 @@ class SqlSnapshot(Snapshot):
 
     def _memory(self, path: Value, fields: Sequence[Value]) -> Memory:
         """Return the memory at a path. `fields` has the columns of its newest version."""
-        if fields[0] is None or fields[3] != path:
+        id_, memory, _, own_path, size, sha256, _, updated, _, seal, _, _, provenance = cast(
+            "tuple[str | None, str, str, str, int | None, str | None, str | None, int, int, bytes | None,"
+            " int | None, str | None, str | None]",
+            tuple(fields),
+        )
+        if id_ is None or own_path != path:
             raise Damaged("the newest version of a memory is missing; run `retentive doctor --repair`")
-        version = to_version(fields)
-        created = time_in_id(version.memory_id)
+        created = time_in_id(memory)
         if created is None:  # an id from elsewhere
             sql = "SELECT min(created_at) FROM versions WHERE store = ? AND memory = ?"
-            created = cast("int", self.connection.rows(sql, (self.store, version.memory_id))[0][0])
-        return Memory.of(version, to_datetime(created))
+            created = cast("int", self.connection.rows(sql, (self.store, memory))[0][0])
+        times = to_datetime(created), to_datetime(updated)
+        return Memory(memory, own_path, size or 0, sha256 or "", id_, *times, seal, provenance)
 
 
 def _split(row: Row) -> tuple[Value, Sequence[Value]]:

@@ -14,7 +14,7 @@ from retentive.values.paths import visible
 _MOST = 1_000  # maximum number of findings of each code
 _LIVING = "SELECT no FROM stores WHERE erased_at IS NULL"
 _IS_NEWEST = (  # the newest version of a memory that exists
-    "v.memory <> '' AND v.operation <> 'deleted' AND v.redacted_at IS NULL AND NOT EXISTS"
+    "v.memory <> '' AND (v.operation <> 'deleted' OR v.sha256 <> '') AND v.redacted_at IS NULL AND NOT EXISTS"
     " (SELECT 1 FROM versions w WHERE w.store = v.store AND w.memory = v.memory AND w.id > v.id)"
 )
 _WRONG_ROWS = (

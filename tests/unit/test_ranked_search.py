@@ -274,6 +274,15 @@ def test_hidden_redacted_and_erased_texts_appear_nowhere() -> None:
             assert store.search(word).unknown == (word,)
 
 
+def test_each_of_many_contributors_finds_a_memory(store: MemoryStore) -> None:
+    """Also those that the newest version does not name itself."""
+    for number in range(20):
+        store.append("/memories/code.md", f"line {number}\n", actor=f"user:u{number}")
+    for number in (0, 10, 19):
+        assert found(store, f"line by:user:u{number}") == ["code.md"]
+    assert found(store, "line by:user:u20") == []
+
+
 def test_versions_and_earlier_moments_are_searched(store: MemoryStore) -> None:
     """The history names the first version that has a text."""
     first = store.load("/memories/code.md")[0].version_id

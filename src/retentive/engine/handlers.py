@@ -186,7 +186,8 @@ class RunView(ReadOperation[Viewed]):
 
     def _listing(self, snapshot: Snapshot, path: str, max_rows: int, shown: str) -> Listing:
         """Return the listing of a directory, from the cache if no version was added since. An overlay has no cache."""
-        key = (snapshot.state.revision, path, max_rows, shown)
+        state = snapshot.state  # with the usage: a database that was restored from a backup may repeat a revision
+        key = (state.revision, state.usage, path, max_rows, shown)
         cache = None if isinstance(snapshot, Overlay) else self.listings
         known = None if cache is None else cache.get(*key)
         if known is not None:

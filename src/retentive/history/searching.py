@@ -205,7 +205,9 @@ class _Run:
         def admit(document: Document) -> bool:
             if not _is_below(document.path, under) or (sees is not None and not sees(document)):
                 return False
-            return not isinstance(self.query, Query) or self.query.filters.admit(document)
+            return not isinstance(self.query, Query) or self.query.filters.admit(
+                document, lambda: [each.actor for each in contributors_of(self.snapshot, document)]
+            )
 
         return admit
 

@@ -157,7 +157,7 @@ def _language_of(word: str, latin: str) -> str | None:
 
 
 class WordTokens(dict[str, str]):
-    """WordTokens of each word in one language, separated by blanks. They are computed at the first use of a word."""
+    """Tokens of each word in one language, separated by blanks. They are computed at the first use of a word."""
 
     def __init__(self, language: str) -> None:
         super().__init__()

@@ -40,8 +40,8 @@ class Filters:
     since: datetime | None = None
     before: datetime | None = None
 
-    def admit(self, document: Document) -> bool:
-        """Return whether a document meets all conditions."""
+    def admit(self, document: Document, actors: Callable[[], Iterable[str]]) -> bool:
+        """Return whether a document meets all conditions. `actors` returns those who contributed to its text."""
         if self.within and not covers(self.within, document.path):
             return False
         if self.paths and not all(each in document.path.casefold() for each in self.paths):
@@ -50,9 +50,7 @@ class Filters:
             return False
         if self.before is not None and document.updated_at >= self.before:
             return False
-        return not self.actors or any(
-            matches_actor(pattern, actor) for pattern in self.actors for actor in document.actors
-        )
+        return not self.actors or any(matches_actor(pattern, actor) for actor in actors() for pattern in self.actors)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,14 +36,9 @@ class Document:
         return provenance_of(self)
 
     @property
-    def actors(self) -> tuple[str, ...]:
-        """Actors whose changes are part of the text, the actor of the newest change last."""
-        return tuple(each.actor for each in self.provenance.contributors)
-
-    @property
     def actor(self) -> str | None:
         """Actor of the newest change, or None if no actor was recorded."""
-        return next((actor for actor in reversed(self.actors) if actor), None)
+        return next((each.actor for each in reversed(self.provenance.contributors) if each.actor), None)
 
 
 @dataclass(frozen=True, slots=True)

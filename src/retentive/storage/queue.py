@@ -191,12 +191,10 @@ class SharedTransaction(Protocol[X]):
     def finish(self, transaction: X) -> None:
         """Complete the transaction of a job that ran without an error."""
 
-    def undo(self, transaction: X | None, error: Exception) -> bool:
-        """Handle the `error` of a job: usually, undo the changes of the job.
+    def undo(self, transaction: X | None, error: Exception) -> None:
+        """Undo the changes of a job that raised `error`. `transaction` is None if `start` raised it.
 
-        `transaction` is None if `start` raised the error. Returns True if the changes were undone or there were none,
-        and False if they are kept in spite of the error. Raises `error` if the changes of this job can be undone only
-        together with the whole shared transaction.
+        Raises `error` if the changes of this job can be undone only together with the whole shared transaction.
         """
 
     def commit(self, ran: Sequence[Ran[X]], changed: Sequence[X]) -> None:
@@ -285,6 +283,6 @@ def _run(shared: SharedTransaction[X], job: StoreJob) -> Ran[X]:
         shared.finish(ran.transaction)
     except Exception as error:
         ran.error = error
-        if shared.undo(ran.transaction, error):
-            ran.transaction = None
+        shared.undo(ran.transaction, error)
+        ran.transaction = None
     return ran

@@ -228,15 +228,6 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
     ) -> None:
         SqlTransaction.__init__(self, connection, store_id, head, clock=clock, new_id=new_id)
         self._start(tree, plan, wants_stamps=False, is_locked=True)
-        self._has_edits = self._has_changes = False
-
-    @property
-    def outlasts_refusal(self) -> bool:
-        """True if the transaction has recorded external edits and nothing else.
-
-        External edits are committed even if the command is refused.
-        """
-        return self._has_edits and not self._has_changes
 
     def finish(self) -> None:
         """Store the stamps of compared files if this transaction is committed anyway, or if there are many."""
@@ -259,7 +250,6 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
     def record_external(self, edits: Sequence[Change]) -> None:
         """Record changes that were made to the files from outside."""
         SqlTransaction.record(self, edits, EXTERNAL)
-        self._has_edits = self._has_edits or bool(edits)
 
     def recover(self, stale: StaleFiles) -> None:
         """After a power cut, record what the stale files contain. Then change them back to what was recorded."""
@@ -289,7 +279,6 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
                 self._check_spelling(change.path, change.before)
                 self._check_free(change.path, leaving)
         for change in changes:
-            self._has_changes = True
             if change.before is not None:
                 memory = change.before
                 is_plain = self.head.seal is None and memory.seal is None  # otherwise the hash may be that of its text

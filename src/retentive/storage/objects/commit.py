@@ -102,9 +102,8 @@ class _Batch:
         if transaction.changed:
             self.manifest = transaction.finished()
 
-    def undo(self, transaction: ObjectsTransaction | None, error: Exception) -> bool:
+    def undo(self, transaction: ObjectsTransaction | None, error: Exception) -> None:
         self.texts.undo(self.texts_before)
-        return True
 
     def commit(self, ran: Sequence[Ran[ObjectsTransaction]], changed: Sequence[ObjectsTransaction]) -> None:
         """Upload the new texts and pages, and replace the manifest.

@@ -292,11 +292,10 @@ class _Batch:
     def finish(self, transaction: SqlTransaction) -> None:
         """Do nothing: everything was written when it was recorded."""
 
-    def undo(self, transaction: SqlTransaction | None, error: Exception) -> bool:
+    def undo(self, transaction: SqlTransaction | None, error: Exception) -> None:
         undoes_all = isinstance(error, (StoreFull, Unavailable, Damaged, PermissionDenied, SerializationConflict))
         if transaction is None or transaction.changed or undoes_all:
             raise error
-        return True
 
     def commit(self, ran: Sequence[Ran[SqlTransaction]], changed: Sequence[SqlTransaction]) -> None:
         if changed:

@@ -60,11 +60,6 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self._revision: int | None = None
         self.changed = False
 
-    @property
-    def outlasts_refusal(self) -> bool:
-        """True if the changes must be committed even if the command is refused with `Refused`."""
-        return False
-
     def finish(self) -> None:
         """End this transaction, before the next transaction of the same commit begins. Subclasses override it."""
 

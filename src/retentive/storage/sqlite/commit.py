@@ -11,7 +11,6 @@ from retentive.errors import (
     Damaged,
     OutcomeUnknown,
     PermissionDenied,
-    Refused,
     RetentiveError,
     StorageReadOnly,
     StoreFull,
@@ -143,17 +142,13 @@ class SqliteSharedTransaction:
         self.heads[transaction.store_id] = transaction.head  # `head` raises `NotFound` if there is no store
         transaction.finish()
 
-    def undo(self, transaction: SqlTransaction | None, error: Exception) -> bool:
+    def undo(self, transaction: SqlTransaction | None, error: Exception) -> None:
         if isinstance(error, _STORAGE_ERRORS):
             raise error
-        if isinstance(error, Refused) and transaction is not None and transaction.outlasts_refusal:
-            self.finish(transaction)
-            return False
         if transaction is not None and transaction.changed:
             if not self.alone:
                 raise error
             self.writer.roll_back()
-        return True
 
     def commit(self, ran: Sequence[Ran[SqlTransaction]], changed: Sequence[SqlTransaction]) -> None:
         if changed:

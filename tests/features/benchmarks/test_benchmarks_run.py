@@ -42,7 +42,8 @@ def test_a_script_writes_its_tables_and_no_other_file(name: str, tmp_path: Path)
 
 @pytest.mark.long
 def test_other_scripts_run() -> None:
-    assert "one search without an index" in script("search/speed.py", "--memories", "200")
+    assert "for all words as written" in script("search/speed.py", "--memories", "200")
+    assert script("straight.py", "--rounds", "5").count(", ratio ") == 2
     assert json.loads(script("memory_value.py", *SIZE, "--json"))
 
 

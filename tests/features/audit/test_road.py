@@ -39,7 +39,7 @@ def test_the_design_shows_the_road_whole(name: str) -> None:
     lines = text.splitlines()[road.lineno - 1 : road.end_lineno]
     assert len(lines) <= 120
     design = (Path(__file__).parents[3] / "docs" / "design.md").read_text("utf-8")
-    assert "\n".join([f"<!-- road: {name} -->", "```python3", *lines, "```"]) in design
+    assert "\n".join([f"<!-- road: {name} -->", "```py", *lines, "```"]) in design
 
 
 def called(tree: ast.AST) -> list[ast.Call]:

@@ -55,10 +55,9 @@ class _Shared:
     def finish(self, transaction: _Transaction) -> None:
         self.state = transaction.after
 
-    def undo(self, transaction: _Transaction | None, error: Exception) -> bool:
+    def undo(self, transaction: _Transaction | None, error: Exception) -> None:
         if isinstance(error, StoreFull) or not (self.storage.savepoints or transaction is None):
             raise error
-        return False
 
     def commit(self, ran: Sequence[Ran[_Transaction]], changed: Sequence[_Transaction]) -> None:
         failure = self.storage.failures.pop(0) if self.storage.failures else None

@@ -1,11 +1,11 @@
-"""Large texts are verified by comparison once they matched their hash."""
+"""A stored text is compared with its hash at each read."""
 
 import hashlib
 
 import pytest
 
 from retentive.errors import Damaged
-from retentive.values.text import count_lines, line_start, verified
+from retentive.values.text import verified
 
 LARGE = b"one line\n" * 20_000
 
@@ -21,14 +21,3 @@ def test_damage_is_found_in_a_large_text_that_was_read_before() -> None:
     for wrong in (damaged, LARGE[:-1], LARGE + b"\n", b"", None):
         with pytest.raises(Damaged):
             verified(wrong, digest, None, "/memories/a.md")
-
-
-def test_the_start_of_a_line_is_the_same_from_every_earlier_line() -> None:
-    """Short and long distances, from the start, from the end and from a known line."""
-    text = "".join("x" * (number % 7) + "\n" for number in range(30_000)) + "last"
-    lines = count_lines(text)
-    starts = [0, *(at + 1 for at, char in enumerate(text) if char == "\n")]
-    for known in (1, 2, 900, 14_000, lines - 1):
-        for line in (known, known + 1, min(known + 1_001, lines), min(known + 12_345, lines), lines):
-            assert line_start(text, line, lines, after=(known, starts[known - 1])) == starts[line - 1]
-    assert line_start(text, lines + 1, lines, after=(5, starts[4])) == len(text)

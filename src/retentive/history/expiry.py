@@ -38,6 +38,7 @@ _MEMORIES, _VERSIONS = 500, 200  # number that a piece examines
 _AT_ONCE = 100  # memories that a piece deletes
 _KNOWN = 20_000  # memories whose oldest version to keep a sweep remembers
 _FIRST_VERSION, _FIRST_VIEW = "memver_", "mem_"
+_NEXT = "\x01"  # lower than each character of a path; PostgreSQL stores no NUL
 _DAY_S = 86_400.0
 _LOG = logging.getLogger("retentive")
 
@@ -173,8 +174,8 @@ def _idle(context: StoreCore, start: str, now: float) -> tuple[tuple[tuple[Memor
             if _is_over(days_left(memory, viewed, settings, now)):
                 idle.append((memory, idle_days(memory, viewed, now)))
         if len(idle) == _AT_ONCE:
-            return tuple(idle), memory.path + "\0"
-    return tuple(idle), memories[-1].path + "\0" if len(memories) == _MEMORIES else _FIRST_VERSION
+            return tuple(idle), memory.path + _NEXT
+    return tuple(idle), memories[-1].path + _NEXT if len(memories) == _MEMORIES else _FIRST_VERSION
 
 
 def days_allowed(path: str, settings: Settings) -> int:

@@ -54,14 +54,22 @@ def time() -> Time:
 
 
 @pytest.fixture(params=EVERYWHERE)
-def place(request: pytest.FixtureRequest, tmp_path: Path, time: Time) -> Iterator[Retentive]:
-    with opened(str(request.param), tmp_path, clock=time) as made:
+def backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def place(backend: str, tmp_path: Path, time: Time) -> Iterator[Retentive]:
+    """Location that sweeps by itself."""
+    with opened(backend, tmp_path, clock=time) as made:
         yield made
 
 
 @pytest.fixture
-def store(place: Retentive) -> MemoryStore:
-    return place.store()
+def store(backend: str, tmp_path: Path, time: Time) -> Iterator[MemoryStore]:
+    """Store that is swept by the test alone."""
+    with opened(backend, tmp_path, clock=time, sweep=False) as made:
+        yield made.store()
 
 
 def create(store: MemoryStore, *paths: str) -> None:

@@ -114,7 +114,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
         raise NotFound("the location does not exist; omit `create=False` to create the location")
     backend = encrypted(open_backend(location, clock=clock, new_id=new_id, create=create))
     return Retentive(
-        backend, pins=pins, guard=guard, replies=replies, actor=who, clock=clock, sweep=sweep, create=create
+        backend, pins=pins, examiner=guard, replies=replies, actor=who, clock=clock, sweep=sweep, create=create
     )
 
 

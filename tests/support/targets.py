@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass
@@ -120,18 +119,12 @@ class RetentiveTarget(Target):
 
 def opened_on(directory: str, mount: str | None) -> Retentive:
     """Open a directory whose file system has this mount, whatever the kernel says."""
-    from retentive.redaction.examiner import TextExaminer
     from retentive.storage.files import DirectoryBackend
     from retentive.store.location import Retentive
-    from retentive.values.replies import REPLIES
 
     return Retentive(
         DirectoryBackend(directory, mount_id=lambda _: mount),
         pins={"sensitive": "off"},
-        guard=TextExaminer(),
-        replies=REPLIES,
-        actor=None,
-        clock=time.time,
     )
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, cast
+from typing import Any, Self, TypedDict, TypeVar, Unpack, cast
 
 from retentive.engine.access_times import Accesses
 from retentive.engine.handlers import CommandResult, Viewed
@@ -14,19 +14,17 @@ from retentive.engine.operation import AuditOnly, Operation, Outcome, ReadOperat
 from retentive.engine.read import read
 from retentive.engine.rendering import Say, error_reply, notes_of, paths_named, rendered
 from retentive.engine.write import write
-from retentive.errors import InvalidPath, PermissionDenied, Refused, RetentiveError, error_of
+from retentive.errors import InvalidInput, InvalidPath, PermissionDenied, Refused, RetentiveError, error_of
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction, as_actor
 from retentive.values.listing import KnownListings
+from retentive.values.names import plain_name
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Invocation, RequestKey, Written
 from retentive.values.replies import REPLIES, Replies, Reply
 from retentive.values.settings import DEFAULTS, Settings, from_text
-
-if TYPE_CHECKING:
-    from retentive.engine.batch import Batch
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -99,10 +97,27 @@ class StoreCore:
     def with_options(self, **options: Any) -> Self:
         """Return a core of the same memory store with other values of some attributes, such as `actor` or `scope`."""
         other = copy(self)
-        other.known_settings = (None, None)
+        if options.keys() & {"pins", "exact"}:
+            other.known_settings = (None, None)
         for name, value in options.items():
             setattr(other, name, value)
         return other
+
+    def invocation(
+        self,
+        actor: Actor | str | None = None,
+        *,
+        tool_use_id: str | None = None,
+        run: str | None = None,
+        **origin: Unpack[Origin],
+    ) -> Invocation:
+        """Return an invocation by `actor` with `origin`, through this integration. Raises `InvalidInput`."""
+        if not isinstance(tool_use_id, str | None):
+            raise InvalidInput(f"a tool_use id must be a string, not {type(tool_use_id).__name__}")
+        if run is not None:
+            plain_name("a run", run)
+        named = origin_of(**origin)
+        return Invocation(as_actor(actor), tool_use_id, self.integration, **named, request=self.request, run=run)
 
     def run(self, operation: Operation[R], call: Invocation) -> Outcome[R]:
         """Run an operation. A refusal is part of the outcome. Raises storage errors, and `PermissionDenied`."""
@@ -134,46 +149,25 @@ class StoreCore:
         return self.run(operation, self.invocation(actor, **origin)).value()
 
     def found(self, operation: Operation[R], actor: Actor | str | None = None) -> R:
-        """Run an operation for an application, and return its result.
-
-        If it is refused, raises an exception with the sentence of the error reply. Also raises storage errors.
-        """
+        """Run an operation and return its result. The error of a refusal has the sentence of the error reply."""
         try:
             return self.result_of(operation, actor)
         except Refused as refusal:
-            raise self.error(refusal, operation) from None
+            raise self.raised(refusal, operation) from None
 
     def peek(self, operation: ReadOperation[R]) -> R:
         """Run a read that is one step of a larger operation, whose audit entry covers it. Raises `RetentiveError`."""
         return read(self, operation, self.invocation(), is_audited=False).value()
 
     def written(self, operation: Write[CommandResult], call: Invocation) -> Written:
-        """Run a write for an application, and describe the change.
-
-        If the operation is refused, raises an exception with the sentence of the error reply. Also raises storage
-        errors.
-        """
+        """Run a write and describe the change. The error of a refusal has the sentence of the error reply."""
         outcome = self.run(operation, call)
         if isinstance(outcome.error, Refused):
-            raise self.error(outcome.error, operation)
-        return self._written(operation, outcome)
+            raise self.raised(outcome.error, operation)
+        return self.described(operation, outcome)
 
-    def written_together(self, batch: Batch, call: Invocation) -> list[Written]:
-        """Run a batch, and return one `Written` for each of its commands. Either all commands are applied or none.
-
-        If commands are refused, raises the error of the first refused command, with the `position` of this command.
-        Also raises storage errors.
-        """
-        outcome = self.run(batch, call)
-        if isinstance(outcome.error, Refused):
-            raise self.error(outcome.error, batch.commands[outcome.error.position or 0])
-        settings, proposed = outcome.settings, outcome.proposed
-        return [
-            self._written(command, Outcome(settings, step.result, recorded=step.recorded, proposed=proposed))
-            for command, step in zip(batch.commands, outcome.value(), strict=True)
-        ]
-
-    def _written(self, operation: Write[CommandResult], outcome: Outcome[CommandResult]) -> Written:
+    def described(self, operation: Operation[CommandResult], outcome: Outcome[CommandResult]) -> Written:
+        """Describe a change for an application. Raises the error of a refusal."""
         result, recorded = outcome.value(), outcome.recorded
         memory = result.memory
         path = paths_named(operation)[-1].text if memory is None else memory.path
@@ -181,17 +175,12 @@ class StoreCore:
         version_id = outcome.version_id or result.version_id
         return Written(path, version_id, len(recorded), outcome.proposed, notes_of(self, outcome), memory_id, memory)
 
-    def error(self, refusal: Refused, operation: Operation[R]) -> RetentiveError:
-        """Return the exception for a refused operation. Its message is the sentence of the error reply."""
+    def raised(self, refusal: Refused, operation: Operation[R] | None = None) -> RetentiveError:
+        """Return the exception for a refused operation or argument. Its message is the sentence of the error reply."""
         said = error_reply(Say(self.replies, self.redacted), refusal, paths_named(operation))
         error = error_of(said.text, said.code)
         error.conflicting, error.position = refusal.conflicting, refusal.position
         return error
-
-    def raised(self, refusal: Refused) -> RetentiveError:
-        """Return the exception for a refusal of an argument. Its message is the sentence of the error reply."""
-        said = self.replies.error(refusal.key, refusal.values)
-        return error_of(said.text, said.code)
 
     def parsed(self, path: str) -> MemoryPath:
         """Parse a path that the caller passed as an argument. Raises `InvalidPath`."""
@@ -213,10 +202,6 @@ class StoreCore:
         except RetentiveError as error:
             self.result_of(AuditOnly(name, error), actor)  # raises the error
             raise
-
-    def invocation(self, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Invocation:
-        """Return an invocation by `actor` with `origin`, through this integration. Raises `InvalidInput`."""
-        return Invocation(as_actor(actor), None, self.integration, **origin_of(**origin), request=self.request)
 
     def read(self, work: Callable[[Snapshot], T]) -> T:
         """Run `work` on one consistent state of the store. This is for bookkeeping, which has no audit entry."""

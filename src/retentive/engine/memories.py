@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol, Unpack, runtime_checkable
 
 from retentive.errors import InvalidInput, InvalidPath, Refused, error_of
@@ -23,6 +22,7 @@ from retentive.values.commands import (
 from retentive.values.paths import ROOT, MemoryPath
 
 if TYPE_CHECKING:
+    from retentive.engine.core import StoreCore
     from retentive.storage.contract import Actor, Memory
     from retentive.values.provenance import Origin
     from retentive.values.records import Written
@@ -32,43 +32,6 @@ if TYPE_CHECKING:
 @runtime_checkable
 class MemoryTree(Protocol):
     """Tree of memories on which commands run: a `MemoryStore` or a `Mounts`."""
-
-    @property
-    def replies(self) -> Replies:
-        """Sentences used in replies."""
-
-    def execute(
-        self,
-        command: object,
-        *,
-        actor: Actor | str | None = None,
-        tool_use_id: str | None = None,
-        run: str | None = None,
-        source: str | None = None,
-        session: str | None = None,
-    ) -> Reply:
-        """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call."""
-
-    def clear(
-        self, *, actor: Actor | str | None = None, source: str | None = None, session: str | None = None
-    ) -> Reply:
-        """Delete all memories."""
-
-    def directory(self) -> str | None:
-        """Directory in which the memories are plain files; None for other backends."""
-
-
-class Memories(ABC):
-    """Tree of memories. Threads may share it.
-
-    Models use `execute`, which returns errors as replies. Applications use the other methods. The other methods
-    return values, and raise a `RetentiveError` that has the text and code of the error reply.
-
-    Each method that writes returns a `Written` after the change is durable. `actor`, `source` and `session` are
-    recorded with the change (docs/trust.md). The default of `actor` is the actor with which the location was opened. If
-    `if_version` is given but is not the id of the newest version of the memory, the method raises `Conflict` and
-    changes nothing.
-    """
 
     @property
     @abstractmethod
@@ -89,16 +52,35 @@ class Memories(ABC):
         """Run a command and return the reply. `command` is a parsed command or the raw input of a tool call."""
 
     @abstractmethod
+    def clear(self, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Reply:
+        """Delete all memories."""
+
+    @abstractmethod
+    def directory(self) -> str | None:
+        """Directory in which the memories are plain files; None for other backends."""
+
+
+class Memories(MemoryTree):
+    """Tree of memories. Threads may share it.
+
+    Models use `execute`, which returns errors as replies. Applications use the other methods. The other methods
+    return values, and raise a `RetentiveError` that has the text and code of the error reply.
+
+    Each method that writes returns a `Written` after the change is durable. `actor`, `source` and `session` are
+    recorded with the change (docs/trust.md). The default of `actor` is the actor with which the location was opened. If
+    `if_version` is given but is not the id of the newest version of the memory, the method raises `Conflict` and
+    changes nothing.
+    """
+
+    _core: StoreCore
+
+    @abstractmethod
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
 
     @abstractmethod
     def _written(self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin) -> Written:
         """Run a command that writes. Raises `RetentiveError`."""
-
-    @abstractmethod
-    def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:
-        """Return a context manager that records errors in the audit log, under the name of the operation."""
 
     def create(self, path: str, text: str, *, actor: Actor | str | None = None, **origin: Unpack[Origin]) -> Written:
         """Create a memory. Raises `AlreadyExists`, unless the setting `create_overwrites` is on."""
@@ -200,7 +182,7 @@ class Memories(ABC):
         actor: Actor | str | None,
         origin: Origin,
     ) -> Written:
-        with self._checking(name, actor):
+        with self._core.checking(name, actor):
             if not isinstance(if_version, str | None):
                 raise InvalidInput(f"`if_version` must be the id of a version, not {type(if_version).__name__}")
             try:

@@ -116,7 +116,7 @@ def error_reply(say: Say, error: RetentiveError, paths: Sequence[MemoryPath]) ->
     return say.error(error.key, values)
 
 
-def paths_named(operation: Operation[Any]) -> tuple[MemoryPath, ...]:
+def paths_named(operation: Operation[Any] | None) -> tuple[MemoryPath, ...]:
     """Return the paths of an operation, as written in the request. An error reply names the last of these paths."""
     match operation:
         case RunView(command=command):

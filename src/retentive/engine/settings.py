@@ -1,9 +1,9 @@
-"""Operation that changes the settings of a memory store."""
+"""Operations that change the settings and the properties of a memory store, or archive it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from retentive.engine.guard import Guard
@@ -11,7 +11,8 @@ from retentive.engine.operation import Outcome, Plan, Write
 from retentive.errors import ReadOnly
 from retentive.redaction.examiner import TextExaminer
 from retentive.storage.contract import Snapshot
-from retentive.values.records import Recorded
+from retentive.values.properties import Properties, properties_of
+from retentive.values.records import Recorded, to_datetime
 from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 
 
@@ -19,7 +20,8 @@ from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 class ChangeSettings(Write[Settings]):
     """Change the stored settings and return the new ones. Values that this process pins do not affect the result.
 
-    In `changes`, the value None restores the default of a setting.
+    In `changes`, the value None restores the default of a setting. `is_read_only` is true if this process pinned
+    read_only; the stored read_only does not matter. Raises `InvalidInput` for unknown names.
     """
 
     name = "settings"
@@ -27,27 +29,22 @@ class ChangeSettings(Write[Settings]):
     allowed_when_archived = True
     changes: Mapping[str, object]
     examiner: TextExaminer
-    is_read_only: bool = False  # true if this process pinned read_only; the stored read_only does not matter here
+    is_read_only: bool = False
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInput` for unknown names."""
         check_names(self.changes)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the names of the changed settings for the audit entry, and the new value of `audit` if it changed."""
         switched = {"audit": result.audit} if "audit" in self.changes else {}
         return {"settings": sorted(self.changes), **switched}
 
     def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
-        """Return nothing: a repeated request gets the present settings, and does not reverse a later change."""
         return {}
 
     def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> Settings:
-        """Return the present settings."""
-        return from_text(view.state.settings)
+        return from_text(view.state.settings)  # the present ones: a repetition does not reverse a later change
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[Settings]:
-        """Return the new settings. Raises `ReadOnly`, and `InvalidInput` for an unknown name or an invalid value."""
         if self.is_read_only:
             raise ReadOnly("the memory store was opened read-only, so its settings cannot be changed")
         given = {
@@ -56,3 +53,52 @@ class ChangeSettings(Write[Settings]):
         settings = from_text(view.state.settings).changed(given)
         self.examiner.check(settings)
         return Plan(settings, settings=settings.to_text(), event=("settings", sorted(self.changes)))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeProperties(Write[Properties]):
+    """Change the name, description or metadata of the store. A field that is None keeps its stored value.
+
+    If a value in `metadata` is None, the stored entry with the same key is removed.
+    """
+
+    name = "store.update"
+    under_review = "refuse"
+    now_us: int
+    is_read_only: bool  # pinned in this process
+    new_name: str | None = None
+    description: str | None = None
+    metadata: Mapping[str, str | None] | None = None
+
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[Properties]:
+        _check_writable(self.is_read_only)
+        before = properties_of(view.state.properties)
+        after = before.changed(name=self.new_name, description=self.description, metadata=self.metadata)
+        if after == before:
+            return Plan(after)
+        after = replace(after, updated_at=to_datetime(self.now_us))
+        return Plan(after, properties=after.to_text(), event=("store.updated", ()))
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveStore(Write[Properties]):
+    """Archive the store. It can still be read, and its memories can be deleted, redacted and erased."""
+
+    name = "store.archive"
+    under_review = "refuse"
+    allowed_when_archived = True
+    now_us: int
+    is_read_only: bool
+
+    def decide(self, view: Snapshot, guard: Guard) -> Plan[Properties]:
+        _check_writable(self.is_read_only)
+        before = properties_of(view.state.properties)
+        if before.archived_at is not None:
+            return Plan(before)
+        after = replace(before, archived_at=to_datetime(self.now_us))
+        return Plan(after, properties=after.to_text(), event=("store.archived", ()))
+
+
+def _check_writable(is_read_only: bool) -> None:
+    if is_read_only:
+        raise ReadOnly("the memory store was opened read-only, so its properties cannot be changed")

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from retentive.mcp.changes import StoreChanges
 from retentive.mcp.service import INSTRUCTIONS, INTEGRATION, PAST, McpService, McpTarget, tools_of
 from retentive.remote import is_remote
-from retentive.store import MemoryStore, hiding_history
+from retentive.store import MemoryStore, with_options
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
@@ -185,7 +185,7 @@ def fixed_target(
 
     opened = store.through(INTEGRATION)
     if is_local and isinstance(opened, MemoryStore):  # a server hides by the scopes of the API key
-        opened = hiding_history(opened)
+        opened = with_options(opened, hides_history=True)
     changes = StoreChanges(opened, name, to_thread.run_sync)
     target = McpTarget(opened, name, run, lambda: changes, tools_of(one_tool=one_tool))
     return lambda _: target

@@ -8,7 +8,7 @@ handled here: commands on mount points or on directories above them, and renames
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Unpack
@@ -52,19 +52,14 @@ class Mounts(Memories):
         above = {each for point in points for each in (point, *ancestors(point), ROOT)}
         fixed = frozenset(above) if len(points) > 1 else frozenset[str]()
         self._mounts: dict[str, Mount] = {}
-        self._through: dict[str, Mounts] = {}
         for point in points:
             covered = tuple(f"{each}/" for each in points if each.startswith(f"{point}/"))
             self._mounts[point] = Mount(by_point[point], point, covered, fixed)
         self._places = Places(self._mounts, fixed)
+        self._core = self._mounts[ROOT].core
 
     def __repr__(self) -> str:
         return f"<Mounts {', '.join(self._mounts)}>"
-
-    @property
-    def _core(self) -> StoreCore:
-        """Core of the store at `/memories`."""
-        return self._mounts[ROOT].core
 
     @property
     def replies(self) -> Replies:
@@ -79,14 +74,8 @@ class Mounts(Memories):
         return None
 
     def through(self, integration: str) -> Mounts:
-        """Return a tree of the same stores. Its operations name `integration` in their audit entries.
-
-        Repeated calls with the same name return the same object.
-        """
-        if integration not in self._through:
-            stores = {point: mount.store.through(integration) for point, mount in self._mounts.items()}
-            self._through[integration] = Mounts(stores)
-        return self._through[integration]
+        """Return a tree of the same stores. Its operations name `integration` in their audit entries."""
+        return Mounts({point: mount.store.through(integration) for point, mount in self._mounts.items()})
 
     def execute(
         self,
@@ -150,9 +139,6 @@ class Mounts(Memories):
         call = core.invocation(actor, **origin)
         written = core.written(RunCommand(inner, if_version), call)
         return replace(written, path=paths_of(command)[-1].text)
-
-    def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:
-        return self._core.checking(name, actor)
 
     @contextmanager
     def _explained(self, path: MemoryPath) -> Iterator[None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -164,9 +163,6 @@ class RemoteStore(RemoteReads):
     def answer(self, command: object, if_version: str | None = None) -> HttpExchange[JsonBody]:
         """Run a command, and return the whole answer of the server."""
         return (yield from self.performed(command, self.sender(), None, None, if_version))
-
-    def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:
-        return nullcontext()
 
     @exchange
     def _written(

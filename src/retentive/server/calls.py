@@ -15,7 +15,7 @@ from retentive.server.key_store import KeyStore
 from retentive.server.keys import ID_PREFIX, KeyRecord
 from retentive.server.webhooks import Webhooks
 from retentive.storage.contract import Actor, StoreInfo
-from retentive.store import MemoryStore, for_request, hiding_history, limited_to, recording_key
+from retentive.store import MemoryStore, with_options
 from retentive.store.location_records import LocationRecords
 from retentive.values.records import SYSTEM_STORE, RequestKey
 
@@ -57,10 +57,17 @@ class ServedLocation:
                 self._stores.move_to_end(key)
                 return found
         info = self.info(store_id)
-        opened = self.opened.store(info.id).through(INTEGRATION).acting_as(caller.actor)
-        if caller.recorded_key:
-            opened = recording_key(opened, caller.recorded_key)
-        found = info, limited_to(hiding_history(opened) if hides else opened, caller.key.paths)
+        found = (
+            info,
+            with_options(
+                self.opened.store(info.id),
+                integration=INTEGRATION,
+                actor=caller.actor,
+                api_key_id=caller.recorded_key,
+                hides_history=hides,
+                scope=caller.key.paths,
+            ),
+        )
         with self._lock:
             self._stores[key] = found
             if len(self._stores) > _MAX_OPEN:
@@ -148,7 +155,7 @@ class RouteCall:
         except NotFound:
             raise missing(NO_STORE) from None
         self._seen(info)
-        return store if self.request is None else for_request(store, self.request)
+        return store if self.request is None else with_options(store, request=self.request)
 
     def _seen(self, info: StoreInfo) -> StoreInfo:
         if not self.caller.sees(info):

@@ -20,7 +20,7 @@ from retentive.opening import DEFAULT_KEY
 from retentive.server.calls import NO_STORE, Caller
 from retentive.server.credentials import MCP
 from retentive.server.errors import HttpError, api_error, forbidden
-from retentive.store import MemoryStore, hiding_history
+from retentive.store import MemoryStore, with_options
 from retentive.values.extras import pip_install
 
 if TYPE_CHECKING:
@@ -122,7 +122,9 @@ class McpEndpoint:
             raise _no_store()
         from retentive.mcp.service import INTEGRATION  # noqa: PLC0415 - imports mcp
 
-        return hiding_history(store.through(INTEGRATION))  # the caller is a model, whatever its key allows
+        return with_options(
+            store.through(INTEGRATION), hides_history=True
+        )  # the caller is a model, whatever its key allows
 
     def _target(self, caller: Caller, store: MemoryStore, request: Request) -> McpTarget:
         from retentive.mcp.service import McpTarget  # noqa: PLC0415 - as above

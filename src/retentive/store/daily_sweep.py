@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from itertools import islice
 
 from retentive.engine.core import StoreCore
 from retentive.errors import RetentiveError, StorageReadOnly
+from retentive.history.expiry import sweep_of_today
 
 _LOOK_EVERY_S = 3_600.0
 _PIECES_AT_CLOSE = 20
@@ -54,8 +56,6 @@ class DailySweep:
         except StorageReadOnly:  # another process sweeps
             self._pieces = None
         except RetentiveError as error:
-            import logging  # noqa: PLC0415 - not needed at startup
-
             self._pieces = None
             logging.getLogger("retentive").warning("the memory store was not swept: %s", error.code)
         finally:
@@ -66,8 +66,4 @@ class DailySweep:
             settings = self._context.settings()
         except RetentiveError:  # the first command raises the same error
             return iter(())
-        if not (settings.expires or settings.keep_versions_days):
-            return iter(())
-        from retentive.history.expiry import sweep_of_today  # noqa: PLC0415 - slow to import, and rarely needed
-
-        return sweep_of_today(self._context)
+        return sweep_of_today(self._context) if settings.expires or settings.keep_versions_days else iter(())

@@ -4,47 +4,38 @@ from __future__ import annotations
 
 import atexit
 import re
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from datetime import datetime
+from typing import Self, Unpack
 from weakref import WeakKeyDictionary, WeakSet
 
 from retentive.engine.access_times import Accesses
-from retentive.errors import Locked, NotFound, RetentiveError
+from retentive.engine.core import StoreOptions
+from retentive.engine.operation import Write
+from retentive.engine.settings import ArchiveStore, ChangeProperties
+from retentive.errors import InvalidInput, Locked, NotFound, RetentiveError
+from retentive.history.removal import EraseStore, Removed
 from retentive.locations import existing_store, find_store
-from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities, forking
-from retentive.storage.contract import (
-    DEFAULT_WORKSPACE,
-    Actor,
-    Backend,
-    Clock,
-    StoreInfo,
-    as_actor,
-    now_us,
-    plain_name,
-)
-from retentive.store import MemoryStore, core_of
+from retentive.storage.contract import DEFAULT_WORKSPACE, Actor, Backend, StoreInfo, as_actor, now_us, plain_name
 from retentive.store.daily_sweep import DailySweep
+from retentive.store.location_records import LocationRecords
+from retentive.store.memory_store import MemoryStore, core_of
 from retentive.values.pages import ListPage
 from retentive.values.properties import Properties, listed, named
-from retentive.values.records import SYSTEM_STORE
-from retentive.values.replies import Replies
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from retentive.engine.operation import Write
-    from retentive.history.removal import Removed
-    from retentive.store.location_records import LocationRecords
+from retentive.values.records import SYSTEM_STORE, to_us
 
 _open: WeakKeyDictionary[Accesses, tuple[Backend, WeakSet[DailySweep]]] = WeakKeyDictionary()
 """Backends and sweeps of open locations. All memory stores of a location keep its access times, and so keep it open."""
 
 DEFAULT_KEY = "default"
 ID = re.compile(r"memstore_[0-9a-f]{32}")
+_AT_ONCE = 100
+_KEPT_US = 86_400_000_000  # a day
 
 
 @atexit.register
@@ -93,26 +84,15 @@ class Retentive:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        *,
-        pins: Mapping[str, object],
-        guard: TextExaminer,
-        replies: Replies,
-        actor: Actor | None,
-        clock: Clock,
-        sweep: bool = True,
-        create: bool = True,
+        self, backend: Backend, *, sweep: bool = True, create: bool = True, **options: Unpack[StoreOptions]
     ) -> None:
         self.backend = backend
         self._creates = create
         self._sweeps = sweep
-        self._pins = pins
-        self._guard = guard
-        self._replies = replies
-        self._actor = actor
-        self._clock = clock
-        self._accesses = Accesses(backend, clock=clock)
+        self._clock = options.get("clock", time.time)
+        self._accesses = Accesses(backend, clock=self._clock)
+        self._options = StoreOptions(**options)
+        self._options["accesses"] = self._accesses
         self._sweeping: WeakSet[DailySweep] = WeakSet()  # of the stores that are still open
         _open[self._accesses] = backend, self._sweeping
         self._integration = "python"
@@ -146,27 +126,15 @@ class Retentive:
         capabilities.unlock(self.backend, info)
         store = self._store_of(info)
         if self._sweeps:
-            self._sweep(store)
+            core = core_of(store)
+            daily = DailySweep(core)
+            core.after_write = daily.after_write
+            self._sweeping.add(daily)
+            daily.at_opening()
         return store
 
-    def _sweep(self, store: MemoryStore) -> None:
-        core = core_of(store)
-        daily = DailySweep(core)
-        core.after_write = daily.after_write
-        self._sweeping.add(daily)
-        daily.at_opening()
-
     def _store_of(self, info: StoreInfo) -> MemoryStore:
-        return MemoryStore(
-            self.backend,
-            info,
-            pins=self._pins,
-            examiner=self._guard,
-            replies=self._replies,
-            actor=self._actor,
-            clock=self._clock,
-            accesses=self._accesses,
-        )
+        return MemoryStore(self.backend, info, **self._options)
 
     def through(self, integration: str) -> Retentive:
         """Return an object for the same location. Audit entries of changes by this object contain `integration`."""
@@ -177,8 +145,6 @@ class Retentive:
     @property
     def records(self) -> LocationRecords:
         """Records that belong to the location and to no memory store, such as the keys of an HTTP server."""
-        from retentive.store.location_records import LocationRecords  # noqa: PLC0415 - rarely needed
-
         return LocationRecords(self.backend)
 
     def stores(self) -> list[StoreInfo]:
@@ -217,12 +183,34 @@ class Retentive:
         """Return one page of the memory stores, newest first.
 
         `created_from` and `created_to` are inclusive. `after` is the `next` of the previous page. Raises
-        `InvalidInput`.
+        `InvalidInput`, also for a time without a time zone.
         """
-        from retentive.engine.store_lists import StoreFilter, list_stores  # noqa: PLC0415 - rarely needed
-
-        chosen = StoreFilter(workspace, include_archived, created_from, created_to)
-        return list_stores(self.backend, chosen, after, limit)
+        if any(at is not None and at.tzinfo is None for at in (created_from, created_to)):
+            raise InvalidInput("a time must have a time zone, as in 2026-01-02T03:04:05Z")
+        if limit < 1:
+            raise InvalidInput(f"the limit must be at least 1, not {limit}")
+        # An id begins with the time when it was made. A request over HTTP keeps its id for a day, and the store may be
+        # created at any time of it.
+        low = None if created_from is None else f"memstore_{max(to_us(created_from) - _KEPT_US, 0):014x}"
+        high = None if created_to is None else f"memstore_{max(to_us(created_to) + 1, 0):014x}"
+        before = min((each for each in (high, after) if each is not None), default=None)
+        found, at_once = list[StoreInfo](), max(limit + 1, _AT_ONCE)
+        while len(found) <= limit:
+            stores = self.backend.list_stores(
+                after=low, before=before, workspace=workspace, newest_first=True, limit=at_once
+            )
+            found += [
+                info
+                for info in map(listed, stores)
+                if info.id != SYSTEM_STORE
+                and (include_archived or info.archived_at is None)
+                and (created_from is None or info.created_at >= created_from)
+                and (created_to is None or info.created_at <= created_to)
+            ]
+            if len(stores) < at_once:
+                break
+            before = stores[-1].id
+        return ListPage.of(found, limit, [info.id for info in found])
 
     def update_store(
         self,
@@ -241,10 +229,7 @@ class Retentive:
 
         Raises `NotFound`, `Archived`, `ReadOnly` and `InvalidInput`.
         """
-        from retentive.engine.store_properties import ChangeProperties  # noqa: PLC0415 - rarely needed
-
-        is_pinned, now = bool(self._pins.get("read_only")), now_us(self._clock)
-        change = ChangeProperties(now, name, description, metadata, is_pinned)
+        change = ChangeProperties(now_us(self._clock), self._is_read_only, name, description, metadata)
         return self._changed(id_or_key, workspace, change, actor)
 
     def archive_store(
@@ -255,11 +240,11 @@ class Retentive:
         An archived store refuses changes, but it can be read, and its memories can be deleted, redacted and erased.
         Archiving it again changes nothing.
         """
-        from retentive.engine.store_properties import ArchiveStore  # noqa: PLC0415 - rarely needed
+        return self._changed(id_or_key, workspace, ArchiveStore(now_us(self._clock), self._is_read_only), actor)
 
-        return self._changed(
-            id_or_key, workspace, ArchiveStore(now_us(self._clock), bool(self._pins.get("read_only"))), actor
-        )
+    @property
+    def _is_read_only(self) -> bool:
+        return bool((self._options.get("pins") or {}).get("read_only"))
 
     def _changed(
         self, id_or_key: str, workspace: str, change: Write[Properties], actor: Actor | str | None
@@ -278,12 +263,10 @@ class Retentive:
         be read because its key was not given. A store whose key was destroyed, or that has only default settings, can
         be erased without a key.
         """
-        from retentive.history.removal import EraseStore, Removed  # noqa: PLC0415 - rarely needed
-
         info = existing_store(self.backend, id_or_key)
         if not _has_lost_its_rules(self.backend, info):
             core_of(self._store_of(info)).result_of(EraseStore(), actor)
-        self.backend.erase_store(info.id, as_actor(actor) or self._actor)
+        self.backend.erase_store(info.id, as_actor(actor) or self._options.get("actor"))
         return Removed(0, pending=not capabilities.purge(self.backend))
 
     def close(self) -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from enum import Enum
-from functools import partial
 from itertools import takewhile
 from typing import Final
 
@@ -22,13 +20,8 @@ _KIND = re.compile("[a-z][a-z0-9_.-]{0,39}")
 _KEY = re.compile("[!-~]{1,150}")
 
 
-class Unchecked(Enum):
-    """Type of the constant `ANY`, the default of the argument `expected` of `put`."""
-
-    ANY = 0
-
-
-ANY: Final = Unchecked.ANY
+ANY: Final = "\0"
+"""Default of the argument `expected` of `put`. No record has this value."""
 
 
 class LocationRecords:
@@ -51,11 +44,17 @@ class LocationRecords:
     def list(self, kind: str, *, after: str = "", limit: int | None = None) -> list[tuple[str, str]]:
         """Return the keys and values of records of a kind, in key order, starting after the key `after`."""
         prefix = _name(kind, "")
+
+        def listed(snapshot: Snapshot) -> list[tuple[str, str]]:
+            records = snapshot.records(_RECORD, after=prefix + after, limit=limit)
+            of_kind = takewhile(lambda pair: pair[0].startswith(prefix), records)
+            return [(key.removeprefix(prefix), value) for key, value in of_kind]
+
         with suppress(NotFound):
-            return self._backend.read(SYSTEM_STORE, partial(_listed, prefix=prefix, after=after, limit=limit))
+            return self._backend.read(SYSTEM_STORE, listed)
         return []
 
-    def put(self, kind: str, key: str, value: str | None, *, expected: str | Unchecked | None = ANY) -> None:
+    def put(self, kind: str, key: str, value: str | None, *, expected: str | None = ANY) -> None:
         """Write a record. The value None removes the record.
 
         If `expected` is given and differs from the current value, raises `Conflict` and changes nothing.
@@ -64,28 +63,21 @@ class LocationRecords:
         """
         if value is not None and "\0" in value:
             raise InvalidInput("the value of a record must not contain a NUL character")
-        put = partial(_put, name=_name(kind, key), value=value, expected=expected)
+        name = _name(kind, key)
+
+        def write(tx: Transaction) -> None:
+            present = tx.get_record(_RECORD, name)
+            if present == value:
+                return
+            if expected not in {ANY, present}:
+                raise Conflict("the record has changed since it was read")
+            tx.put_record(_RECORD, name, value)
+
         try:
-            self._backend.write(SYSTEM_STORE, put)
+            self._backend.write(SYSTEM_STORE, write)
         except NotFound:
             self._backend.create_store(key=None, name="system", store_id=SYSTEM_STORE)
-            self._backend.write(SYSTEM_STORE, put)
-
-
-def _put(tx: Transaction, name: str, value: str | None, expected: str | Unchecked | None) -> None:
-    present = tx.get_record(_RECORD, name)
-    if present == value:
-        return
-    if expected is not ANY and present != expected:
-        raise Conflict("the record has changed since it was read")
-    tx.put_record(_RECORD, name, value)
-
-
-def _listed(snapshot: Snapshot, prefix: str, after: str, limit: int | None) -> list[tuple[str, str]]:
-    found = takewhile(
-        lambda pair: pair[0].startswith(prefix), snapshot.records(_RECORD, after=prefix + after, limit=limit)
-    )
-    return [(key.removeprefix(prefix), value) for key, value in found]
+            self._backend.write(SYSTEM_STORE, write)
 
 
 def _name(kind: str, key: str) -> str:

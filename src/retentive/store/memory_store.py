@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from copy import copy
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from retentive.engine.core import StoreCore
+from retentive.audit.reader import Audit
+from retentive.engine.batch import batch_of
+from retentive.engine.core import StoreCore, StoreOptions
 from retentive.engine.handlers import RunCommand, RunView
+from retentive.engine.listings import Listed, ListingCursor, ListMemories
 from retentive.engine.memories import Memories
-from retentive.engine.operation import AuditOnly, Read
+from retentive.engine.operation import AuditOnly, Outcome, Read
 from retentive.engine.queries import list_memories, load, read_version
+from retentive.engine.settings import ChangeSettings
+from retentive.engine.trust.levels import Level
 from retentive.errors import InvalidInput, Refused
+from retentive.history.expiry import Swept, sweep
+from retentive.history.history import History
+from retentive.history.plan import Mode, RestoreOutcome
+from retentive.history.revisions import Named
+from retentive.history.scan import Finding, scan
+from retentive.review.session import Review
+from retentive.review.trust import Trust
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Memory, Snapshot, StoreInfo, Usage, Version, as_actor
+from retentive.store.by_id import ById
 from retentive.values.commands import Clear, Command, View, command_name, parse
-from retentive.values.names import plain_name
+from retentive.values.pages import ListPage
 from retentive.values.paths import ROOT
-from retentive.values.provenance import Origin, origin_of
-from retentive.values.records import Invocation, RequestKey, Written
+from retentive.values.provenance import Origin
+from retentive.values.records import Written
 from retentive.values.replies import Replies, Reply
 from retentive.values.settings import Settings
 
-if TYPE_CHECKING:  # imported on first use: most processes only run commands
-    from datetime import datetime
-
-    from retentive.audit.reader import Audit
-    from retentive.engine.core import StoreOptions
-    from retentive.engine.listings import Listed, ListingCursor
-    from retentive.engine.trust.levels import Level
-    from retentive.history.expiry import Swept
-    from retentive.history.history import History
-    from retentive.history.plan import Mode, RestoreOutcome
-    from retentive.history.revisions import Named
-    from retentive.history.scan import Finding
-    from retentive.review.session import Review
-    from retentive.review.trust import Trust
+if TYPE_CHECKING:
     from retentive.search.results import Results
-    from retentive.store.by_id import ById
-    from retentive.values.pages import ListPage
 
 
 class MemoryStore(Memories):
@@ -53,8 +51,6 @@ class MemoryStore(Memories):
     If `if_version` is given, it must be the id of the newest version of the memory; otherwise the method raises
     `Conflict` and changes nothing. An empty `if_version` means that the memory must not exist.
     """
-
-    _through: dict[str, MemoryStore] | None = None
 
     def __init__(self, backend: Backend, info: StoreInfo, **options: Unpack[StoreOptions]) -> None:
         self._core = StoreCore(backend, info, **options)
@@ -89,28 +85,15 @@ class MemoryStore(Memories):
 
     def read_only(self) -> MemoryStore:
         """Return an object for the same memory store. This object refuses all changes."""
-        return self._again(self._core.with_options(pins={**self._core.pins, "read_only": True}))
+        return with_options(self, pins={**self._core.pins, "read_only": True})
 
     def acting_as(self, actor: Actor | str) -> MemoryStore:
         """Return an object for the same memory store. Its calls run as this actor, unless a call names another one."""
-        return self._again(self._core.with_options(actor=as_actor(actor)))
+        return with_options(self, actor=as_actor(actor))
 
     def through(self, integration: str) -> MemoryStore:
-        """Return an object for the same memory store. Audit entries for calls of this object contain `integration`.
-
-        The result is cached, so that an integration can call this method for every request.
-        """
-        if integration == self._core.integration:
-            return self
-        known = self._through = self._through or {}
-        if integration not in known:
-            known[integration] = self._again(self._core.with_options(integration=integration))
-        return known[integration]
-
-    def _again(self, core: StoreCore) -> MemoryStore:
-        store = copy(self)  # keeps the class if the application subclassed MemoryStore
-        store._core, store._through = core, None  # noqa: SLF001 - the same class
-        return store
+        """Return an object for the same memory store. Audit entries for calls of this object contain `integration`."""
+        return self if integration == self._core.integration else with_options(self, integration=integration)
 
     def directory(self) -> str | None:
         """Directory that contains the memories as plain files, or None if the backend has no such directory."""
@@ -137,15 +120,12 @@ class MemoryStore(Memories):
         (docs/trust.md). Raises `InvalidInput` for an invalid actor, `tool_use_id`, run, source or session.
         """
         core = self._core
-        who = _checked(actor, tool_use_id, run, source, session)
-        invocation = Invocation(who, tool_use_id, core.integration, source, session, core.request, run)
+        call = core.invocation(actor, tool_use_id=tool_use_id, run=run, source=source, session=session)
         try:
-            known = parse(command) if type(command) is dict or not isinstance(command, Command) else command
+            known = command if isinstance(command, Command) else parse(command)
         except Refused as refusal:
-            return core.reply(AuditOnly(command_name(command), refusal), invocation)
-        if isinstance(known, View):
-            return core.reply(RunView(known, core.listings), invocation)
-        return core.reply(RunCommand(known), invocation)
+            return core.reply(AuditOnly(command_name(command), refusal), call)
+        return core.reply(RunView(known, core.listings) if isinstance(known, View) else RunCommand(known), call)
 
     def clear(
         self,
@@ -156,17 +136,12 @@ class MemoryStore(Memories):
         **origin: Unpack[Origin],
     ) -> Reply:
         """Delete all memories in one transaction. The arguments are those of `execute`."""
-        core, who = self._core, _checked(actor, tool_use_id, run, **origin)
-        invocation = Invocation(who, tool_use_id, core.integration, **origin, request=core.request, run=run)
-        return self._core.reply(RunCommand(Clear()), invocation)
-
-    def _checking(self, name: str, actor: Actor | str | None) -> AbstractContextManager[None]:
-        return self._core.checking(name, actor)
+        call = self._core.invocation(actor, tool_use_id=tool_use_id, run=run, **origin)
+        return self._core.reply(RunCommand(Clear()), call)
 
     def _written(self, command: Command, if_version: str | None, actor: Actor | str | None, origin: Origin) -> Written:
         assert not isinstance(command, View)
-        invocation = self._core.invocation(actor, **origin)
-        return self._core.written(RunCommand(command, if_version), invocation)
+        return self._core.written(RunCommand(command, if_version), self._core.invocation(actor, **origin))
 
     def load(self, path: str) -> tuple[Memory, str]:
         """Return the memory at `path` and its text. Raises `NotFound`."""
@@ -198,8 +173,6 @@ class MemoryStore(Memories):
         the last is on exactly one page. Raises `CursorExpired` if versions that these pages need were removed after the
         first page was read.
         """
-        from retentive.engine.listings import ListMemories  # noqa: PLC0415 - most processes do not need it
-
         with self._core.checking("list"):
             target = self._core.parsed(under)
             if limit < 1 or depth not in {0, 1}:
@@ -278,7 +251,7 @@ class MemoryStore(Memories):
         this pattern. With `trust`, the memory must have this trust level. Memories hidden from `actor` are not found.
         Memories in quarantine are found only with `trust="quarantined"`. Raises `InvalidInput`.
         """
-        from retentive.history.searching import StoreSearch  # noqa: PLC0415 - most processes never search
+        from retentive.history.searching import StoreSearch  # noqa: PLC0415 - the stemmers take long to load
 
         with self._core.checking("search", actor):
             target = self._core.parsed(under)
@@ -297,17 +270,22 @@ class MemoryStore(Memories):
         If one command is refused, nothing changes. Its error is raised, and the `position` of the error is the index of
         the command.
         """
-        from retentive.engine.batch import batch_of  # noqa: PLC0415 - rarely needed
-
         with self._core.checking("batch", actor):
             batch = batch_of(self._core, commands)
-        return self._core.written_together(batch, self._core.invocation(actor, **origin))
+        core = self._core
+        outcome = core.run(batch, core.invocation(actor, **origin))
+        if isinstance(outcome.error, Refused):
+            raise core.raised(outcome.error, batch.commands[outcome.error.position or 0])
+        return [
+            core.described(
+                command, Outcome(outcome.settings, step.result, None, step.recorded, proposed=outcome.proposed)
+            )
+            for command, step in zip(batch.commands, outcome.value(), strict=True)
+        ]
 
     @property
     def by_id(self) -> ById:
         """Access to memories by their ids: read, update and delete."""
-        from retentive.store.by_id import ById  # noqa: PLC0415 - most processes do not need it
-
         return ById(self._core)
 
     def usage(self) -> Usage:
@@ -324,37 +302,27 @@ class MemoryStore(Memories):
         A value of None restores the default. If a name or value is invalid, raises `InvalidInput` and changes nothing.
         Raises `ReadOnly` if this process opened the store with the setting `read_only`.
         """
-        from retentive.engine.settings import ChangeSettings  # noqa: PLC0415 - see above
-
         operation = ChangeSettings(changes, self._core.examiner, bool(self._core.pins.get("read_only")))
         return self._core.found(operation, actor)
 
     @property
     def history(self) -> History:
         """History of the store: log, versions, blame, restore, undo, redact and erase."""
-        from retentive.history.history import History  # noqa: PLC0415 - see above
-
         return History(self._core)
 
     @property
     def review(self) -> Review:
         """Review of proposals: changes that wait for the decision of a person, because their actor is under review."""
-        from retentive.review.session import Review  # noqa: PLC0415 - see above
-
         return Review(self._core)
 
     @property
     def trust(self) -> Trust:
         """Trust in memories: lists of untrusted memories, confirmations and quarantine."""
-        from retentive.review.trust import Trust  # noqa: PLC0415 - see above
-
         return Trust(self._core)
 
     @property
     def audit(self) -> Audit:
         """Audit log: actor, operation, time and outcome of each call that was made while the setting `audit` was on."""
-        from retentive.audit.reader import Audit  # noqa: PLC0415 - see above
-
         return Audit(self._core)
 
     def sweep(self, *, dry_run: bool = False, accept_clock: bool = False) -> Swept:
@@ -364,8 +332,6 @@ class MemoryStore(Memories):
         In this case nothing is removed, and `clock_jump` is set in the result. If the clock is right, pass
         `accept_clock`, or sweep again after a day. On a database server, the server's clock is used without this check.
         """
-        from retentive.history.expiry import sweep  # noqa: PLC0415 - see above
-
         return sweep(self._core, dry_run=dry_run, accept_clock=accept_clock)
 
     def scan(
@@ -387,8 +353,6 @@ class MemoryStore(Memories):
         a sensitive value. Without `history`, older versions keep the values. Raises `InvalidInput` if memories cannot
         be rewritten.
         """
-        from retentive.history.scan import scan  # noqa: PLC0415 - see above
-
         return scan(self._core, actor, redact=redact, history=history, likely=likely, **origin).findings
 
 
@@ -397,38 +361,8 @@ def core_of(store: MemoryStore) -> StoreCore:
     return store._core  # noqa: SLF001 - the one way to the core
 
 
-def for_request(store: MemoryStore, request: RequestKey) -> MemoryStore:
-    """Return an object for the same memory store. This object serves one client request.
-
-    If the client repeats the request, the operations of the returned object do not run again.
-    """
-    return store._again(store._core.with_options(request=request))  # noqa: SLF001 - as above
-
-
-def limited_to(store: MemoryStore, paths: tuple[str, ...]) -> MemoryStore:
-    """Return an object for the same memory store. This object shows and changes only memories at some paths.
-
-    `paths` are patterns of these paths. If `paths` is empty, access is not limited.
-    """
-    return store._again(store._core.with_options(scope=paths)) if paths else store  # noqa: SLF001 - as above
-
-
-def hiding_history(store: MemoryStore) -> MemoryStore:
-    """Return an object for the same memory store. What is hidden from its actor is hidden in the history too."""
-    return store._again(store._core.with_options(hides_history=True))  # noqa: SLF001 - as above
-
-
-def recording_key(store: MemoryStore, api_key_id: str) -> MemoryStore:
-    """Return an object for the same memory store. This object records changes with the id of this API key."""
-    return store._again(store._core.with_options(api_key_id=api_key_id))  # noqa: SLF001 - as above
-
-
-def _checked(
-    actor: Actor | str | None, tool_use_id: object, run: str | None, source: object = None, session: object = None
-) -> Actor | None:
-    if tool_use_id is not None and not isinstance(tool_use_id, str):
-        raise InvalidInput(f"a tool_use id must be a string, not {type(tool_use_id).__name__}")
-    if run is not None:
-        plain_name("a run", run)
-    origin_of(source, session)
-    return as_actor(actor)
+def with_options(store: MemoryStore, **options: Any) -> MemoryStore:
+    """Return an object for the same memory store whose core has other values of some attributes, such as `scope`."""
+    other = copy(store)  # keeps the class if the application subclassed MemoryStore
+    other._core = store._core.with_options(**options)  # noqa: SLF001 - as above
+    return other

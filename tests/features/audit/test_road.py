@@ -11,7 +11,7 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.engine.repeats import request_key
-from retentive.store import for_request
+from retentive.store import with_options
 
 SOURCE = Path(retentive.__file__).parent
 BELOW = ("storage", "testing")
@@ -141,7 +141,7 @@ def repeats(store: MemoryStore) -> None:
 
 def repeats_requests(store: MemoryStore) -> None:
     """Check that an operation of a repeated request does not run again: the memory was restored meanwhile."""
-    asked = for_request(store, request_key("apikey_a", "key", "DELETE", "/"))
+    asked = with_options(store, request=request_key("apikey_a", "key", "DELETE", "/"))
     memory = store.create(A, "one\n")
     asked.by_id.delete(memory.memory_id)
     store.undo(store.versions()[0].id)

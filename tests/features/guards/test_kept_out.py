@@ -392,6 +392,6 @@ def test_ordinary_paths_are_not_checked(tmp_path: Path) -> None:
         for path in ("/memories", "/memories/notes/2026-11-22_Plan.md", "/memories/README"):
             for command in ({"command": "view", "path": path}, {"command": "delete", "path": f"{path}/x"}):
                 place.store().execute(command)
-        assert place._guard._detectors == {}
+        assert place.store()._core.examiner._detectors == {}
         place.store().execute({"command": "view", "path": f"/memories/{KEY}"})
-        assert len(place._guard._detectors) == 1
+        assert len(place.store()._core.examiner._detectors) == 1

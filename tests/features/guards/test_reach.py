@@ -11,7 +11,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, errors
-from retentive.store import limited_to
+from retentive.store import with_options
 from support.places import PLACES, place_of
 
 OWN = ("/memories/team/**", "/memories/shared.md", "/memories/*/open/*.txt")
@@ -41,7 +41,7 @@ def whole() -> MemoryStore:
 
 @pytest.fixture
 def limited(whole: MemoryStore) -> MemoryStore:
-    return limited_to(whole, OWN)
+    return with_options(whole, scope=OWN)
 
 
 def dumped(value: object) -> str:
@@ -150,7 +150,7 @@ def test_a_limited_store_is_like_a_store_with_only_these_paths(seed: int, tmp_pa
     """Random commands of the limited caller give the same replies as in a store that others never wrote to."""
     chosen = random.Random(seed)
     whole, alone = (retentive.open("sqlite://").store() for _ in range(2))
-    limited, expected = limited_to(whole, OWN), limited_to(alone, OWN)
+    limited, expected = with_options(whole, scope=OWN), with_options(alone, scope=OWN)
     for number in range(60):
         if chosen.random() < 0.4:
             whole.execute({"command": "create", "path": chosen.choice(OUTSIDE), "file_text": f"{MARKER} {number}\n"})
@@ -181,7 +181,7 @@ def test_it_holds_on_each_backend(backend: str, tmp_path: Path) -> None:
         whole = opened.store()
         for path in (*INSIDE, *OUTSIDE):
             whole.create(path, f"{MARKER if path in OUTSIDE else 'inside'}\n")
-        limited = limited_to(whole, OWN)
+        limited = with_options(whole, scope=OWN)
         assert {each.path for each in limited.memories()} == set(INSIDE)
         assert {each.path for each in limited.versions(limit=len(INSIDE))} == set(INSIDE)
         assert {hit.path for hit in limited.search("inside").hits} == set(INSIDE)
@@ -215,7 +215,7 @@ def test_words_outside_do_not_change_the_order() -> None:
         store.create("/memories/team/p.md", "pears\n")
         for number in range(5):
             store.create(f"/memories/private/{number}.md", f"{hidden}\n")
-        limited = limited_to(store, OWN)
+        limited = with_options(store, scope=OWN)
         for _ in range(2):  # without an index, and with one
             orders.add(tuple((hit.path, hit.score) for hit in limited.search("apple pears").hits))
     assert len(orders) == 1

@@ -6,45 +6,43 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import chain, islice
+from itertools import islice, zip_longest
 from typing import Any, get_args
 
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Outcome, Plan, Write
 from retentive.engine.proposing import is_under_review
+from retentive.engine.visibility import Filtered
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.history.log import LogFilter
 from retentive.history.past import Past, check_kept
 from retentive.history.plan import (
+    Clash,
     Conflict,
     Mode,
     RestoreOutcome,
-    Targeted,
-    carried_out,
-    in_the_way,
-    known_paths,
-    possible,
-    present_state,
-    restored,
+    State,
+    applied,
+    combined,
+    planned,
     state_after,
-    state_of,
     steps,
-    undone,
 )
 from retentive.history.revisions import Number, Revision, check_zone, moment, named_change
-from retentive.history.versions import Predecessors, grouped, versions_in
+from retentive.history.versions import Predecessors, changed_between, grouped, versions_in
 from retentive.storage.contract import Snapshot, Version
 from retentive.storage.lookup import locate
 from retentive.storage.paging import all_versions
-from retentive.values.paths import MemoryPath
+from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.records import Recorded
 from retentive.values.text import decoded
 
 _EXAMINED = 10_000  # number of versions that `Undo.may_match` examines
+_REDACTED = "the version that the memory had at that time was redacted"
 
 
 class PlannedOperation(Write[RestoreOutcome]):
-    """Restore or undo. It first plans the target state of each affected memory, and then the changes to get there."""
+    """Restore or undo. It first plans the wanted state of each affected memory, and then the changes to get there."""
 
     __slots__ = ()
     name: str
@@ -58,36 +56,21 @@ class PlannedOperation(Write[RestoreOutcome]):
             raise InvalidInput(f"the mode must be one of {', '.join(get_args(Mode))}")
 
     @abstractmethod
-    def plan(self, found: Snapshot) -> Targeted:
-        """Return the target state of each affected memory. Raises `NotFound`."""
+    def plan(self, found: Snapshot) -> RestoreOutcome:
+        """Return the steps and the conflicts. Raises `NotFound`."""
 
     @abstractmethod
     def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
         """Return the description that the log shows for the operation, such as `undo of r3`."""
 
-    def decided(self, found: Snapshot) -> RestoreOutcome:
-        """Return the steps and the conflicts of the plan."""
-        made = self.plan(found)
-        todo = steps(found, made.targets)
-        if self.mode == "partial":
-            todo, stuck = possible(found, todo)
-            rest = (*made.conflicts, *stuck)
-            conflicts, left = ((), rest) if todo else (rest, ())
-            return RestoreOutcome(tuple(todo), conflicts, left, undone=made.undone)
-        blocking = in_the_way(found, todo)
-        if self.mode == "force" and (todo or not made.conflicts):
-            todo = steps(found, {**made.targets, **dict.fromkeys(blocking)})
-            return RestoreOutcome(tuple(todo), left=made.conflicts, undone=made.undone)
-        return RestoreOutcome(tuple(todo), (*made.conflicts, *blocking.values()), undone=made.undone)
-
     def decide(self, view: Snapshot, guard: Guard) -> Plan[RestoreOutcome]:
         """Return the changes that the plan needs. If the plan has conflicts, nothing is changed."""
-        outcome = self.decided(view)
+        outcome = self.plan(view)
         if outcome.conflicts:
             return Plan(outcome)
         part = "partial " if self.mode == "partial" and outcome.left else ""
         guard.cause = f"{part}{self.cause(view, outcome)}"
-        changes, altered = carried_out(view, guard, outcome.steps)
+        changes, altered = applied(view, guard, outcome.steps)
         proposed = bool(changes) and is_under_review(guard.settings, guard.actor)
         return Plan(replace(outcome, left=(*outcome.left, *altered), proposed=proposed), changes)
 
@@ -107,17 +90,18 @@ class PlannedOperation(Write[RestoreOutcome]):
         """Rebuild the result of the first run from the versions that the first run wrote."""
         versions = named_change(view, Revision(Number(facts["revision"])))
         past = Past(view, min(version.id for version in versions))
-        newest = {version.memory_id: version for version in reversed(versions)}
-        made = steps(past, {key: state_after(version) for key, version in newest.items()})
+        newest = {version.memory_id: state_after(version) for version in reversed(versions)}
         left = [
-            Conflict(
-                next(iter(known_paths(view, memory_id)), ""),
-                memory_id,
-                reason or "the memory differs from the requested state",
-            )
+            Conflict(_last_path(view, memory_id), memory_id, reason or "the memory differs from the requested state")
             for memory_id, reason in facts["left"]
         ]
-        return RestoreOutcome(tuple(made), left=tuple(left))
+        return RestoreOutcome(tuple(steps(past, newest)), left=tuple(left))
+
+
+def _last_path(found: Snapshot, memory_id: str, under: str = "") -> str:
+    """Return the last known path of a memory (below `under`), or "". Paths in redacted versions are unknown."""
+    paths = (version.path for version in found.versions(memory_id=memory_id))
+    return next((path for path in paths if path and path.startswith(under)), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,49 +113,67 @@ class Restore(PlannedOperation):
     to: Revision
     mode: Mode = "refuse"
 
-    def plan(self, found: Snapshot) -> Targeted:
-        """Return the target state of each affected memory. Raises `NotFound` if no memory was there at that time."""
-        target = self.path
-        then_at = moment(found, self.to, target)
-        before = then_at.bound
-        entry = None if target.is_root else locate(found, target.text)
-        if entry is not None and entry.memory is not None:  # a memory that exists gets its earlier text
-            then = next(found.versions(memory_id=entry.memory.id, before=before, limit=1), None)
-            if then is not None and then.operation != "deleted":
-                if then.redacted_at is not None:
-                    raise NotFound(f"the version of {target.text} at that time was redacted")
-                return Targeted({entry.memory.id: replace(state_of(then), path=target.text)})
-        if then_at.version is not None and (kept := _kept_at(found, target, then_at.version, before)) is not None:
-            return Targeted({kept.memory_id: state_of(kept)})  # works even if versions of other memories were pruned
-        check_kept(found, then_at)
-        if entry is not None:
-            was = Past(found, before).get(target.text).memory
-            if was is not None:
-                return Targeted({was.id: present_state(was)})
-        made = restored(found, before, target.text)
-        is_known = made.targets or made.conflicts or target.is_root
-        if not is_known and next(found.list_at(before, target.text, limit=1), None) is None:
-            raise NotFound(f"no memory was at or below {target.written} at that time")
-        return made
+    def plan(self, found: Snapshot) -> RestoreOutcome:
+        """Return the steps and the conflicts. Raises `NotFound` if no memory was there at that time."""
+        conflicts: list[Conflict] = []
+        return planned(found, self._wanted(found, conflicts), conflicts, self.mode)
 
     def cause(self, found: Snapshot, outcome: RestoreOutcome) -> str:
         """Return a description with the revision or time of the restored state."""
         to = moment(found, self.to, self.path)
         return f"restore to {to.at.isoformat(timespec='seconds') if to.version is None else f'r{to.version.revision}'}"
 
+    def _wanted(self, found: Snapshot, conflicts: list[Conflict]) -> Mapping[str, State | None]:
+        target = self.path
+        then = moment(found, self.to, target)
+        memory = None if target.is_root else locate(found, target.text).memory
+        if memory is not None:  # a memory that exists gets its earlier text
+            was = next(found.versions(memory_id=memory.id, before=then.bound, limit=1), None)
+            if was is not None and was.operation != "deleted":
+                if was.redacted_at is not None:
+                    raise NotFound(f"the version of {target.text} at that time was redacted")
+                return {memory.id: replace(State.of(was), path=target.text)}
+        if then.version is not None:  # works even if versions of other memories were pruned
+            was = next(found.versions(memory_id=then.version.memory_id, before=then.bound, limit=1), None)
+            if was is not None and was.path == target.text and was.operation != "deleted":
+                return {was.memory_id: State.of(was)}
+        check_kept(found, then)
+        if not target.is_root:
+            memory = Past(found, then.bound).get(target.text).memory
+            if memory is not None:
+                return {memory.id: State.of(memory)}
+        wanted = _directory(found, then.bound, target.text, conflicts)
+        is_known = wanted or conflicts or target.is_root
+        if not is_known and next(found.list_at(then.bound, target.text, limit=1), None) is None:
+            raise NotFound(f"no memory was at or below {target.written} at that time")
+        return wanted
 
-def _down_to(found: Snapshot, memory_id: str, first: str) -> list[Version]:
-    """Return the newest versions of a memory, newest first, as far back as an undo needs them.
 
-    The result includes the version that precedes `first`, and a version whose path is known, if such versions exist.
-    Most undos reverse new changes, so few versions are read.
+def _directory(found: Snapshot, before: str, path: str, conflicts: list[Conflict]) -> Mapping[str, State | None]:
+    """Return the states that memories at or below `path` had before the version id `before`.
+
+    Newer memories are deleted. Memories that were moved into the directory return to their earlier path. Redacted
+    memories cannot be restored, and become conflicts.
     """
-    versions: list[Version] = []
-    for version in all_versions(found, memory_id=memory_id):
-        versions.append(version)
-        if version.id < first and any(each.path for each in versions):
-            break
-    return versions
+    below = path + "/"
+    wanted: dict[str, State | None] = {}
+    for memory_id, (was, _) in changed_between(found, before).items():
+        memory = found.find(memory_id)
+        if memory is not None and not memory.path.startswith(below):
+            memory = None
+        if was is not None and was.path.startswith(below):
+            wanted[memory_id] = State.of(was)
+        elif was is not None and not was.path:
+            place = _last_path(found, memory_id, below) if memory is None else memory.path
+            if place or path == ROOT:
+                conflicts.append(Conflict(place or ROOT, memory_id, _REDACTED))
+        elif memory is not None:
+            wanted[memory_id] = None if was is None else replace(State.of(memory), path=was.path)
+    if isinstance(found, Filtered):  # a memory may have been moved to where the caller sees no version of it
+        for version in found.list_at(before, path):
+            if version.memory_id not in wanted and found.find(version.memory_id) is None:
+                wanted[version.memory_id] = State.of(version)
+    return wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,21 +211,47 @@ class Undo(PlannedOperation):
             raise InvalidInput(f"{self.change.text} is a time; specify a change instead, such as r1234 or HEAD")
         check_zone(self.since)
 
-    def plan(self, found: Snapshot) -> Targeted:
-        """Return the target state of each affected memory. Raises `NotFound` for an unknown change."""
+    def plan(self, found: Snapshot) -> RestoreOutcome:
+        """Return the steps and the conflicts. Raises `NotFound` for an unknown change, and `ReadOnly`.
+
+        Versions are reversed from newest to oldest. If a later version builds on a reversed one, this is a conflict.
+        """
         chosen = self._chosen(found)
         if not chosen:
             raise NotFound("no matching change was found; nothing was undone")
         other = next((version for version in chosen if self.own not in {None, str(version.actor)}), None)
         if other is not None:
             raise ReadOnly(f"r{other.revision} is a change by {other.actor or 'another actor'}, not by {self.own}")
-        oldest = {version.memory_id: version.id for version in chosen}  # `chosen` is newest first
-        history = {memory: _down_to(found, memory, first) for memory, first in oldest.items()}
-        ids = frozenset(version.id for version in chosen)
-        made = undone(history, ids, self.mode, lambda version: decoded(found.version(version)[1]))
+        ids = {version.id for version in chosen}
+        wanted: dict[str, State | None] = {}
+        conflicts: list[Conflict] = []
         known = Predecessors(found)
-        list(known.watch(chain.from_iterable(history.values())))
-        return replace(made, undone=tuple(grouped(chosen, known)))
+        for memory_id, oldest in {version.memory_id: version.id for version in chosen}.items():  # newest first
+            versions = list(known.watch(_down_to(found, memory_id, oldest)))
+            try:
+                wanted[memory_id] = self._reversed(found, versions, ids)
+            except Clash as clash:
+                path = next((version.path for version in versions if version.path), "")
+                conflicts.append(Conflict(path, memory_id, str(clash)))
+        return replace(planned(found, wanted, conflicts, self.mode), undone=tuple(grouped(chosen, known)))
+
+    def _reversed(self, found: Snapshot, versions: Sequence[Version], chosen: set[str]) -> State | None:
+        """Return the state of a memory without the chosen ones of its versions, newest first. Raises `Clash`."""
+        state = state_after(versions[0])
+        for version, older in zip_longest(versions, versions[1:]):
+            if version.id not in chosen:
+                continue
+            if older is None and version.operation != "created":
+                raise Clash("the previous version was pruned")
+            if older is not None and older.redacted_at is not None and older.operation != "deleted":
+                raise Clash("the previous version was redacted")
+            if version.redacted_at is not None:
+                raise Clash("the version to undo was redacted")
+            before = None if older is None else state_after(older)
+            state = combined(
+                state_after(version), state, before, self.mode, lambda each: decoded(found.version(each)[1])
+            )
+        return state
 
     def may_match(self, found: Snapshot) -> bool:
         """Return False if no change matches. Unlike `plan`, this reads few versions.
@@ -244,7 +272,7 @@ class Undo(PlannedOperation):
         return LogFilter(self.by, self.since, session=self.session)
 
     def _chosen(self, found: Snapshot) -> list[Version]:
-        """Return the versions to reverse. Raises `NotFound` for an unknown change."""
+        """Return the versions to reverse, newest first. Raises `NotFound` for an unknown change."""
         if self.change is not None:
             return named_change(found, self.change, self.path)
         if self.by is not None or self.session is not None:
@@ -262,11 +290,11 @@ class Undo(PlannedOperation):
         return f"undo of {len(outcome.undone)} changes, {oldest.id} to {newest.id}"
 
 
-def _kept_at(found: Snapshot, target: MemoryPath, version: Version, before: str) -> Version | None:
-    """Find the memory to which `version` belongs, and return its newest version with an id below `before`.
-
-    Return None if there is no such version, if it is a deletion, or if its path is not `target`.
-    """
-    then = next(found.versions(memory_id=version.memory_id, before=before, limit=1), None)
-    is_there = then is not None and then.path == target.text and then.operation != "deleted"
-    return then if is_there else None
+def _down_to(found: Snapshot, memory_id: str, first: str) -> list[Version]:
+    """Return the newest versions of a memory, newest first, down to the predecessor of `first` and a known path."""
+    versions: list[Version] = []
+    for version in all_versions(found, memory_id=memory_id):
+        versions.append(version)
+        if version.id < first and any(each.path for each in versions):
+            break
+    return versions

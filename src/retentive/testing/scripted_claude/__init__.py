@@ -22,7 +22,7 @@ of these cases, the server returns HTTP 400 with an error that names the turn, t
 It also appends the failure to `server.failures`. `server.verify()` raises an `AssertionError` if there are failures or
 unplayed turns. The fixture of `retentive.testing.pytest_plugin` calls `verify` at the end of each test.
 
-**Invalid requests** get the status and the error message of the API. `rules.RULES` lists the rules.
+**Invalid requests** get the status and the error message of the API, as far as `checks` knows its rules.
 docs/testing-your-agent.md lists the supported and the unsupported features.
 """
 

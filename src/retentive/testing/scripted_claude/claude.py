@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -13,15 +12,13 @@ from typing import TypedDict
 from retentive.testing.scripted_claude.cache import PromptCache
 from retentive.testing.scripted_claude.checks import check_request, parse_json
 from retentive.testing.scripted_claude.context import Context, Summarize, default_summary, manage_context
+from retentive.testing.scripted_claude.errors import ApiError, invalid
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, Fault, FaultPlan, StreamError, fault_for
 from retentive.testing.scripted_claude.messages import Conversation, merge_messages
 from retentive.testing.scripted_claude.prompt import Prompt
 from retentive.testing.scripted_claude.reply import Failure, ScriptedReply, ScriptFailure, build_reply, next_turn
 from retentive.testing.scripted_claude.requests import PausedReplies, Request, Threads, check_conversation
-from retentive.testing.scripted_claude.rules import ApiError, invalid
 from retentive.testing.scripted_claude.script import Script, ScriptFunction
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,6 @@ class Options(TypedDict, total=False):
 
     threads: bool
     context_window: int | None
-    strict: bool
     summarize: Summarize
     faults: FaultPlan
     keep_requests: bool
@@ -75,8 +71,6 @@ class ScriptedClaude:
     - `threads=False` rejects message threads, as the API does for some organisations.
     - `context_window` is the maximum size of a prompt, in tokens. A request with a longer prompt is rejected.
     - `summarize` is a function that returns the summary of a compaction. If it returns None, the compaction fails.
-    - `strict=True` rejects unknown models, betas and fields (unknown to the installed SDK), as the API does. By default
-      they are only added to `warnings` and logged.
     - `faults` defines which requests fail, and how they fail.
     - `keep_requests=False` turns off recording of requests.
     - `new_suffix` creates the unique part of each id.
@@ -87,7 +81,6 @@ class ScriptedClaude:
         *scripts: Script | ScriptFunction,
         threads: bool = True,
         context_window: int | None = None,
-        strict: bool = False,
         summarize: Summarize = default_summary,
         faults: FaultPlan = MappingProxyType({}),
         keep_requests: bool = True,
@@ -96,7 +89,6 @@ class ScriptedClaude:
         self.url = ""
         self.failures: list[Failure] = []
         self.requests: list[Exchange] = []
-        self.warnings: list[str] = []
         self.largest_prompt = 0
         self._scripts = scripts
         self._threads = Threads(supported=threads)
@@ -104,7 +96,6 @@ class ScriptedClaude:
         self._thoughtless: set[object] = set()  # ids of the calls in replies without thinking
         self._cache = PromptCache()
         self._context_window = context_window
-        self._strict = strict
         self._summarize = summarize
         self._faults = faults
         self._keep_requests = keep_requests
@@ -135,7 +126,7 @@ class ScriptedClaude:
             body = _body(data)
             stream = isinstance(body, dict) and body.get("stream") is True
             self._raise_fault(fault, stream=stream)
-            answered, prompt = self._reply(self._checked(headers, data))
+            answered, prompt = self._reply(Request.of(check_request(headers, data, count=False)))
         except ApiError as error:
             answered = error
         except ScriptFailure as failed:
@@ -154,7 +145,7 @@ class ScriptedClaude:
         compaction starts.
         """
         try:
-            request = self._checked(headers, data, count=True)
+            request = Request.of(check_request(headers, data, count=True))
             conversation = Conversation(merge_messages(request.messages), request.system, request.tools)
             self._check_conversation(request, conversation)
         except ApiError as error:
@@ -187,15 +178,6 @@ class ScriptedClaude:
             self._thoughtless.update(block["id"] for block in reply.blocks if block["type"] == "tool_use")
         self._record_counts(context)
         return reply, prompt
-
-    def _checked(self, headers: Mapping[str, str], data: bytes, *, count: bool = False) -> Request:
-        """Check and parse a request. A warning is recorded and logged only when it occurs for the first time."""
-        body, warnings = check_request(headers, data, strict=self._strict, count=count)
-        for warning in dict.fromkeys(warnings):
-            if warning not in self.warnings:
-                self.warnings.append(warning)
-                _LOG.warning("the installed SDK does not know this part of a request: %s", warning)
-        return Request.of(body)
 
     def _check_conversation(self, request: Request, conversation: Conversation) -> None:
         last = [use.get("id") for message in conversation.messages[-2:] for use in message.of_type("tool_use")]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from retentive.testing.scripted_claude.rules import KINDS, ApiError
+from retentive.testing.scripted_claude.errors import KINDS, ApiError
 
 MESSAGES = {429: "This request would exceed your rate limit.", 500: "Internal server error", 529: "Overloaded"}
 
@@ -33,7 +33,7 @@ class ErrorResponse:
         """Return the error response as the API sends it."""
         headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
         message = MESSAGES.get(self.status, KINDS[self.status].replace("_", " "))
-        return ApiError(self.status, KINDS[self.status], f"[scripted Claude] {message}", headers=headers)
+        return ApiError(self.status, f"[scripted Claude] {message}", headers=headers)
 
 
 @dataclass(frozen=True, slots=True)

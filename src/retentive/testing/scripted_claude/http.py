@@ -26,9 +26,9 @@ except ImportError as error:
     ) from error
 
 from retentive.testing.scripted_claude.claude import Options, ScriptedClaude
+from retentive.testing.scripted_claude.errors import ApiError
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
 from retentive.testing.scripted_claude.reply import ScriptedReply
-from retentive.testing.scripted_claude.rules import ApiError, refusal
 from retentive.testing.scripted_claude.script import Script, ScriptFunction
 from retentive.testing.scripted_claude.stream import encode_event, events
 
@@ -137,7 +137,7 @@ class Site:
 
     async def _refuse(self, request: Request) -> Response:
         known = request.url.path in ("/v1/messages", "/v1/messages/count_tokens")
-        return _error(refusal("method" if known else "path"))
+        return _error(ApiError(405, "Method Not Allowed") if known else ApiError(404, "Not Found"))
 
 
 def _listen(port: int) -> socket.socket:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from retentive.testing.scripted_claude.edits import ContextEdit, parse_edits
+from retentive.testing.scripted_claude.errors import ApiError, invalid, refuse_if
 from retentive.testing.scripted_claude.messages import (
     COMPACTION,
     THINKING,
@@ -19,7 +20,6 @@ from retentive.testing.scripted_claude.messages import (
     as_blocks,
     merge_messages,
 )
-from retentive.testing.scripted_claude.rules import refusal, refuse_if
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +74,21 @@ class Threads:
         if request.thread is not None and (request.edits is not None or not self._supported):
             unsupported = {"unsupported": ["context_management"]} if request.edits is not None else {}
             details = {"error_code": "thread_unsupported_request", **unsupported}
-            raise refusal("thread_unsupported", details=details)
+            raise ApiError(
+                400, "This request cannot be threaded; send the full conversation without `thread`.", details
+            )
         if request.thread != "continue":
             return Conversation(merge_messages(request.messages), request.system, request.tools)
-        refuse_if(request.system is not None or request.tools, "thread_fields")
+        given = request.system is not None or request.tools
+        refuse_if(given, "thread: `system` and `tools` are taken from the thread; leave them out of a continue request")
         previous = request.previous_message_id
         past = self._threads.get(previous)
         if past is None:
-            raise refusal("thread_unknown", value=previous, details={"error_code": "thread_not_found"})
+            details = {"error_code": "thread_not_found"}
+            raise ApiError(404, f"No thread was found for previous_message_id '{previous}'.", details)
         if previous in self._continued:
-            raise refusal("thread_continued", value=previous, details={"error_code": "thread_already_continued"})
+            details = {"error_code": "thread_already_continued"}
+            raise ApiError(400, f"The response '{previous}' has already been continued.", details)
         return replace(past, messages=merge_messages((*past.messages, *request.messages)))
 
     def keep(self, request: Request, conversation: Conversation, reply_id: str, reply: Sequence[Block]) -> None:
@@ -128,8 +133,9 @@ def check_conversation(messages: Sequence[Message], *, thinks: bool = False, pau
     message, or with a compaction block that replaces earlier messages. It ends with a user message, a compaction block
     or a paused reply. `thinks` is True if thinking is enabled in the request.
     """
-    refuse_if(not messages, "no_messages")
-    refuse_if(messages[0].role != "user" and messages[0].blocks[0].get("type") != COMPACTION, "first_role")
+    refuse_if(not messages, "messages: at least one message is required")
+    is_wrong = messages[0].role != "user" and messages[0].blocks[0].get("type") != COMPACTION
+    refuse_if(is_wrong, 'messages: first message must use the "user" role')
     previous: Message | None = None
     seen: set[str] = set()
     for n, message in enumerate(messages):
@@ -138,16 +144,22 @@ def check_conversation(messages: Sequence[Message], *, thinks: bool = False, pau
         previous = message
     _check_server_calls(messages)
     last = messages[-1]
-    refuse_if(last.role != "user" and last.blocks[-1].get("type") != COMPACTION and not paused.ends(last), "prefill")
+    if last.role != "user" and last.blocks[-1].get("type") != COMPACTION and not paused.ends(last):
+        raise invalid(
+            "This model does not support assistant message prefill. The conversation must end with a user message."
+        )
     if thinks and last.of_type("tool_result") and messages[-2].blocks[0].get("type") not in (*THINKING, COMPACTION):
-        where = f"messages.{len(messages) - 2}.content.0"
-        raise refusal("thinking_first", where, value=messages[-2].blocks[0].get("type"))
+        raise invalid(
+            f"messages.{len(messages) - 2}.content.0.type: Expected `thinking` or `redacted_thinking`, but found "
+            f"`{messages[-2].blocks[0].get('type')}`. When `thinking` is enabled, a final `assistant` message must "
+            "start with a thinking block."
+        )
 
 
 def _check_ids(where: str, message: Message, seen: set[str]) -> None:
     for m, block in enumerate(message.blocks):
         if block.get("type") == "tool_use":
-            refuse_if(block["id"] in seen, "tool_use_ids", f"{where}.content.{m}")
+            refuse_if(block["id"] in seen, f"{where}.content.{m}: `tool_use` ids must be unique")
             seen.add(str(block["id"]))
 
 
@@ -157,12 +169,24 @@ def _check_results(n: int, message: Message, previous: Message | None) -> None:
     for m, block in enumerate(message.blocks):
         if block.get("type") == "tool_result":
             tool_use_id, where = str(block["tool_use_id"]), f"messages.{n}.content.{m}"
-            refuse_if(tool_use_id not in uses, "unexpected_result", where, value=tool_use_id)
-            refuse_if(tool_use_id in results, "second_result", where, value=tool_use_id)
+            if tool_use_id not in uses:
+                raise invalid(
+                    f"{where}: unexpected `tool_use_id` found in `tool_result` blocks: {tool_use_id}. Each "
+                    "`tool_result` block must have a corresponding `tool_use` block in the previous message."
+                )
+            if tool_use_id in results:
+                raise invalid(
+                    f"{where}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: "
+                    f"{tool_use_id}"
+                )
             results.append(tool_use_id)
     leading = {str(block.get("tool_use_id")) for block in message.blocks[: len(results)]}
     if missing := [tool_use_id for tool_use_id in uses if tool_use_id not in leading]:
-        raise refusal("unanswered", f"messages.{n - 1}", value=", ".join(missing))
+        raise invalid(
+            f"messages.{n - 1}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+            f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the next "
+            "message."
+        )
 
 
 def _check_server_calls(messages: Sequence[Message]) -> None:
@@ -182,13 +206,19 @@ def _check_server_calls(messages: Sequence[Message]) -> None:
             elif kind.endswith("_tool_result"):
                 call = "mcp_tool_use" if kind == "mcp_tool_result" else "server_tool_use"
                 if calls.pop(str(block["tool_use_id"]), None) is None:
-                    where = f"messages.{n}.content.{m}"
-                    raise refusal("unexpected_server_result", where, name=kind, value=block["tool_use_id"], call=call)
+                    raise invalid(
+                        f"messages.{n}.content.{m}: unexpected `tool_use_id` found in `{kind}` blocks: "
+                        f"{block['tool_use_id']}. Each `{kind}` block must have a corresponding `{call}` block before "
+                        "it."
+                    )
 
 
 def _refuse_open(calls: Mapping[str, tuple[str, str]]) -> None:
     for call_id, (where, name) in calls.items():
-        raise refusal("server_result", where, name=name, value=call_id)
+        raise invalid(
+            f"{where}: `{name}` tool use with id `{call_id}` was found without a corresponding `{name}_tool_result` "
+            "block"
+        )
 
 
 def _serialize(blocks: Sequence[Block]) -> tuple[str, ...]:

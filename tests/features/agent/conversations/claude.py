@@ -13,10 +13,10 @@ import httpx2
 
 from retentive.testing.scripted_claude import Call, Disconnect, Prompt, Raw, ScriptedClaude, Thinking, Turn
 from retentive.testing.scripted_claude.claude import ScriptedResponse
+from retentive.testing.scripted_claude.errors import ApiError
 from retentive.testing.scripted_claude.faults import Fault as ScriptedFault
 from retentive.testing.scripted_claude.faults import StreamError
 from retentive.testing.scripted_claude.http import Site, _encoded_events
-from retentive.testing.scripted_claude.rules import ApiError
 from retentive.testing.scripted_claude.script import Content
 from retentive.testing.scripted_claude.stream import encode_event
 
@@ -54,9 +54,7 @@ class Play:
         self.runnable: list[int] = []
         self.rejections: list[str] = []
         self.empty_replies = 0
-        self.claude = ScriptedClaude(
-            self.turn, faults=self.fault, keep_requests=False, strict=True, new_suffix=self._suffix
-        )
+        self.claude = ScriptedClaude(self.turn, faults=self.fault, keep_requests=False, new_suffix=self._suffix)
 
     @property
     def malformed(self) -> str:

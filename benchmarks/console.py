@@ -33,7 +33,7 @@ from retentive.audit.chain import append
 from retentive.console.rendering import STATIC, static_file
 from retentive.console.routes import PAGES
 from retentive.console.web import console
-from retentive.storage.contract import Actor, Change, Transaction, Version, as_actor, now_us
+from retentive.storage.contract import Actor, Transaction, Version, as_actor, create_or_update, now_us
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.http_api import Api, serving
@@ -91,7 +91,7 @@ def fill(store: MemoryStore, scale: Scale, step: Callable[[str], None]) -> None:
                 version, at = divmod(number, scale.memories)
                 path, data = path_of(at), text_of(at, version)
                 before = tx.get(path).memory if version else None
-                changes.append(Change(before, path, data.encode()))
+                changes.append(create_or_update(before, path, data.encode()))
             recorded = tx.record(changes, actor)
             for first in range(0, len(recorded), 10):
                 listed = [list(each) for each in recorded[first : first + 10]]

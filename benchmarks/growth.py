@@ -24,7 +24,7 @@ from candidates import create, edit, memory_text
 from figures import Sheet, announce, duration, judged, parser, steps, surroundings, workplace, write_json
 from places import checked, places
 from retentive import MemoryStore, Retentive
-from retentive.storage.contract import Change, Transaction
+from retentive.storage.contract import Transaction, create_or_update
 
 AT_MOST = 1.3
 STORES = ("small", "memories", "versions")
@@ -158,7 +158,7 @@ def fill(store: MemoryStore, memories: int, versions: int, step: Callable[[str],
         def work(tx: Transaction, start: int = start) -> None:
             for number in range(start, min(start + _BATCH, rounds * memories)):
                 path, is_last = path_of(number % memories), (rounds - number // memories) % 2
-                tx.record([Change(tx.get(path).memory, path, texts[1 - is_last])], None)
+                tx.record([create_or_update(tx.get(path).memory, path, texts[1 - is_last])], None)
 
         store._core.backend.write(store.id, work)
         step("filling")

@@ -31,7 +31,7 @@ from figures import (
 )
 from places import checked, places
 from retentive import MemoryStore, Retentive
-from retentive.storage.contract import Change, Transaction
+from retentive.storage.contract import Transaction, create_or_update
 
 WORDS = ("memory", "agent", "notes", "plans", "names", "dates", "prices", "doubts", "decisions", "and", "of", "the")
 AT_MOST = {"log of one memory": 20.0, "diff": 20.0, "restore of one": 20.0, "search": 50.0}
@@ -72,7 +72,7 @@ def fill(store: MemoryStore, memories: int, versions: int, step: Callable[[str],
             for number in numbers:
                 path = f"/memories/{number % memories:05}.md"
                 data = text_of(number % memories, number // memories).encode()
-                tx.record([Change(tx.get(path).memory, path, data)], None)
+                tx.record([create_or_update(tx.get(path).memory, path, data)], None)
 
         store._core.backend.write(store.id, work)
         step("filling")

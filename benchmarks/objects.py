@@ -26,7 +26,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, TypeAlias
 
 from figures import Figures, Sheet, announce, duration, figures, judged, parser, rate, surroundings, write_json
-from retentive.storage.contract import Change, Snapshot, Transaction
+from retentive.storage.contract import Change, Created, Snapshot, Transaction, create_or_update
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.storage.objects.requests import Taken, Unsure
 
@@ -92,7 +92,7 @@ def fill(backend: Backend, memories: int) -> str:
     """Memory store filled with the memories."""
     store_id = backend.create_store(key="measured", name="measured").id
     for start in range(0, memories, 500):
-        changes = [Change(None, path_of(at), text_of(at)) for at in range(start, min(start + 500, memories))]
+        changes = [Created(path_of(at), text_of(at)) for at in range(start, min(start + 500, memories))]
         backend.write(store_id, partial(record, changes=changes))
     return store_id
 
@@ -107,7 +107,7 @@ def write(backend: Backend, store_id: str, number: int) -> None:
     text = text_of(number)
 
     def work(tx: Transaction) -> None:
-        tx.record([Change(tx.get(path_of(number)).memory, path_of(number), text)], None)
+        tx.record([create_or_update(tx.get(path_of(number)).memory, path_of(number), text)], None)
 
     backend.write(store_id, work)
 

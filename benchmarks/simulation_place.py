@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 import retentive
 from candidates import memory_text
 from retentive.errors import RetentiveError
-from retentive.storage.contract import Change
+from retentive.storage.contract import Created
 from simulation_clients import Client, Length, Popularity, Slice, path, store_key
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Place:
         self.stores = 0
         self._errors: Counter[str] = Counter()
         self._clients = [Client(number, clients=clients, memories=memories) for number in range(clients)]
-        self._changes = [Change(None, path(number), memory_text(number).encode()) for number in range(memories)]
+        self._changes = [Created(path(number), memory_text(number).encode()) for number in range(memories)]
         if self.opened.backend.list_stores(limit=1):
             self.opened.close()
             raise SystemExit("there are memory stores at this place already; the simulation needs an empty one")

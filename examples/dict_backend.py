@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from retentive.errors import NotFound, Unavailable
-from retentive.storage.contract import UNCHANGED, Actor, Backend, Change, Snapshot, State, T, Transaction, verified
+from retentive.storage.contract import UNCHANGED, Actor, Backend, Snapshot, State, T, Transaction, verified
 from retentive.values import records
+from retentive.values.changes import Change, Created, Deleted, Imported, Moved, Updated, kept
 from retentive.values.records import DEFAULT_WORKSPACE, Entry, Memory, Recorded, StoreInfo, Usage, Version
 
 
@@ -48,15 +49,13 @@ class DictStore(Transaction):
             at = records.to_datetime(records.time_in_id(version.memory_id) or 0)
             yield Memory.of(version, at), self.version(version.id)[1] if texts else None
 
-    def list_at(
-        self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
-    ) -> Iterator[Version]:
+    def list_at(self, before: str, under: str, *, start: str = "", **chosen: Any) -> Iterator[Version]:
         newest = {version.memory_id: version for version, _ in self.history.values() if version.id < before}
         found: dict[str, Version] = {}
         for path, version in sorted((one.path, one) for one in newest.values() if one.operation != "deleted"):
             if path.startswith(f"{under}/") and path >= start:
-                found.setdefault(path[len(under) + 1 :].partition("/")[0] if one_level else path, version)
-        return iter([*found.values()][:limit])
+                found.setdefault(path[len(under) + 1 :].partition("/")[0] if chosen.get("one_level") else path, version)
+        return iter([*found.values()][: chosen.get("limit")])
 
     def versions(self, *, after: str | None = None, before: str | None = None, **more: Any) -> Iterator[Version]:
         memory_id, path, change = more.get("memory_id"), more.get("path"), more.get("revision_of")
@@ -79,22 +78,23 @@ class DictStore(Transaction):
         return self.kept.get((kind, key))
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> Any:
-        return [self._record(change, change.origin or self._new_version(change, actor)) for change in changes]
+        return [self._record(change, actor) for change in changes]
 
-    def _new_version(self, change: Change, actor: Actor | None) -> Version:
+    def _new_version(self, change: Created | Updated | Moved | Deleted, actor: Actor | None) -> Version:
         time_us = max(records.now_us(self.clock), self.last_us + 1)  # times and ids of a store only grow
-        known, path = change.before or change.again, change.path or (change.before.path if change.before else "")
+        known = change.again if isinstance(change, Created) else change.before
+        path = change.before.path if isinstance(change, Deleted) else change.path
         memory_id = known.id if known else self.new_id("mem_", time_us)
         version_id, at = self.new_id("memver_", time_us), records.to_datetime(time_us)
         return Version(version_id, memory_id, change.operation, path, None, None, actor, at, self.next_revision)
 
-    def _record(self, change: Change, version: Version) -> Recorded:
-        new, size, before = change.kept(version.memory_id, version.id), change.size_bytes, change.before
-        data, sha256 = new.data, new.sha256
-        if before is not None and change.path is not None and size is None:  # a rename keeps the bytes
+    def _record(self, change: Change, actor: Actor | None) -> Recorded:
+        version = change.version if isinstance(change, Imported) else self._new_version(change, actor)
+        new, before = kept(change, version.memory_id, version.id), change.before
+        data, size, sha256 = new.data, new.size_bytes, new.sha256
+        if before is not None and change.path is not None and data is None:  # a rename keeps the bytes
             data, size, sha256 = self.version(before.version_id)[1], before.size_bytes, before.sha256
-        if version.redacted_at is None:  # it may be redacted in an imported history
-            version = replace(version, size_bytes=size, sha256=sha256, seal=new.seal, provenance_text=new.provenance)
+        version = replace(version, size_bytes=size, sha256=sha256, seal=new.seal, provenance_text=new.provenance)
         self.revision, self.last_us = version.revision, records.to_us(version.created_at)
         self.history[version.id] = version, data
         return Recorded(version.memory_id, version.id)

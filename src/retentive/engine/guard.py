@@ -18,11 +18,21 @@ from retentive.engine.visibility import Assessment
 from retentive.errors import Phrase, Refused
 from retentive.redaction.changes import UNKNOWN, SameEnds
 from retentive.redaction.examiner import MAX_NAMED_LINES, Examined, TextExaminer
-from retentive.storage.contract import Actor, Change, Entry, Memory, Snapshot
+from retentive.storage.contract import (
+    Actor,
+    Again,
+    Change,
+    Deleted,
+    Entry,
+    Memory,
+    Moved,
+    Snapshot,
+    create_or_update,
+)
 from retentive.values.paths import MemoryPath
 from retentive.values.properties import properties_of
 from retentive.values.provenance import Contributor, Flags
-from retentive.values.records import Again, Invocation
+from retentive.values.records import Invocation
 from retentive.values.settings import Settings
 
 if TYPE_CHECKING:
@@ -129,7 +139,7 @@ class Guard(Rules):
             data = examined.text.encode()
             notes = [Phrase("redacted", {"count": len(kinds), "kinds": listed(kinds)})]
         if data == entry.data:  # without its sensitive values, the new text is the current one
-            moves = [Change(memory, path.text)] if memory is not None and memory.path != path.text else []
+            moves = [Moved(memory, path.text)] if memory is not None and memory.path != path.text else []
             return Guarded(examined.text, self.move(view, moves), version_id, altered=True, notes=tuple(notes))
         notes += [Phrase("flagged", {"line": line, "kind": kind}) for line, kind in examined.flagged[:MAX_NAMED_LINES]]
         if not is_removal:
@@ -137,23 +147,22 @@ class Guard(Rules):
         if lineage is None:
             lineage = () if memory is None else (memory.provenance_text,)
         made = self._provenance(view, lineage, examined.flagged)
-        changes = self._checked([Change(memory, path.text, data, again=again, provenance_text=made)])
+        changes = self._checked([create_or_update(memory, path.text, data, made, again)])
         notes += self._near_limits(view, entry, path, len(data))
         return Guarded(examined.text, changes, version_id, altered=bool(kinds), notes=tuple(notes))
 
     def delete(self, view: Snapshot, memories: Sequence[Memory]) -> Sequence[Change]:
         """Return the changes that delete memories. Raises `Refused`."""
-        return self._checked([Change(each, None, provenance_text=self._provenance(view, ())) for each in memories])
+        return self._checked([Deleted(memory, self._provenance(view, ())) for memory in memories])
 
-    def move(self, view: Snapshot, changes: Sequence[Change]) -> Sequence[Change]:
+    def move(self, view: Snapshot, moves: Sequence[Moved]) -> Sequence[Change]:
         """Return renames with their provenance. The flags of the texts are kept. Raises `Refused`."""
-        if changes:
+        if moves:
             self._check_not_archived()
-        made: list[Change] = []
-        for change in changes:
-            before = change.before
-            lineage, flags = ((before.provenance_text,), before.provenance.flags) if before is not None else ((), ())
-            made.append(replace(change, provenance_text=self._provenance(view, lineage, flags)))
+        made: list[Moved] = []
+        for move in moves:
+            provenance = self._provenance(view, (move.before.provenance_text,), move.before.provenance.flags)
+            made.append(replace(move, provenance_text=provenance))
         return self._checked(made)
 
     def _checked(self, changes: Sequence[Change]) -> Sequence[Change]:

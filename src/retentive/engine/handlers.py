@@ -11,7 +11,7 @@ from retentive.engine.operation import Outcome, Plan, ReadOperation
 from retentive.engine.operation import Write as WriteOperation
 from retentive.engine.visibility import Assessment
 from retentive.errors import Conflicting, Damaged, NotFound, Phrase, Refused
-from retentive.storage.contract import Change, Entry, Memory, Snapshot
+from retentive.storage.contract import Entry, Memory, Moved, Snapshot
 from retentive.storage.lookup import locate
 from retentive.storage.overlay import Overlay
 from retentive.values.commands import (
@@ -364,13 +364,13 @@ def _rename(view: Snapshot, guard: Guard, command: Rename) -> Plan[CommandResult
     if not source.exists:
         raise Refused("missing", path=old.written)
     _check_destination(view, command, source)
-    changes = [Change(memory, old.moved(memory.path, new)) for memory in moved]
-    if not all(guard.may_change(str(change.path)) for change in changes):
+    moves = [Moved(memory, old.moved(memory.path, new)) for memory in moved]
+    if not all(guard.may_change(move.path) for move in moves):
         raise Refused("read_only", path=new.written)
     if source.memory is None:  # a new directory name can form a sensitive value together with the names below it
-        for change in changes:
-            guard.check_name(new.leading_to(str(change.path)))
-    return Plan(CommandResult(), guard.move(view, changes))
+        for move in moves:
+            guard.check_name(new.leading_to(move.path))
+    return Plan(CommandResult(), guard.move(view, moves))
 
 
 def _check_destination(view: Snapshot, command: Rename, source: Entry) -> None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from retentive.errors import Conflict, InvalidInput, NotFound, Refused, RetentiveError
-from retentive.storage.contract import UNCHANGED, Actor, Change, Metadata, Snapshot
-from retentive.values.records import Recorded
+from retentive.storage.contract import UNCHANGED, Actor, Change, Metadata, Recorded, Snapshot
 
 if TYPE_CHECKING:
     from retentive.engine.events import EventType

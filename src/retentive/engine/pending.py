@@ -14,11 +14,25 @@ from functools import partial
 from heapq import merge
 from itertools import islice
 
-from retentive.storage.contract import Change, Entry, Memory, Snapshot, State, Usage
+from retentive.errors import PermissionDenied
+from retentive.storage.contract import (
+    Again,
+    Change,
+    Created,
+    Deleted,
+    Entry,
+    Imported,
+    Memory,
+    Moved,
+    Snapshot,
+    State,
+    Updated,
+    Usage,
+)
 from retentive.storage.overlay import Overlay, shown
 from retentive.values.one_level import one_level as one_level_of
 from retentive.values.paths import ancestors
-from retentive.values.records import EPOCH, Again
+from retentive.values.records import EPOCH
 
 NEW = "pending."
 """Prefix of the id of a memory that a change makes, before it is recorded. The number of the change follows."""
@@ -49,25 +63,26 @@ class Pending(Overlay):
     def add(self, changes: Iterable[Change]) -> None:
         """Put changes on top, in order."""
         for change in changes:
-            version_id, before = f"{NEW}{len(self.changes)}", change.before
+            version_id = f"{NEW}{len(self.changes)}"
             self.changes.append(change)
-            if before is None:
-                again = Again(version_id, EPOCH) if change.again is None else change.again
-                memory_id, born = again.id, again.created_at
-            else:
-                memory_id, born = before.id, before.created_at
-            if change.path is None:
-                placed = Placed(None)
-            elif before is not None and change.data is None:
-                moved = replace(before, path=change.path, version_id=f"{version_id}.{before.version_id}")
-                known = self._own.get(memory_id, Placed(None, self._reader(before)))
-                placed = Placed(replace(moved, provenance_text=change.provenance_text), known.data)
-            else:
-                text = change.data or b""
-                digest, times = hashlib.sha256(text).hexdigest(), (born, born)
-                made = memory_id, change.path, len(text), digest, version_id, *times, None, change.provenance_text
-                placed = Placed(Memory(*made), partial(bytes, text))
-            self.place(memory_id, placed)
+            match change:
+                case Deleted(before):
+                    self.place(before.id, Placed(None))
+                case Moved(before, path, provenance):
+                    known = self._own.get(before.id, Placed(None, self._reader(before)))
+                    moved = replace(before, path=path, version_id=f"{version_id}.{before.version_id}")
+                    self.place(before.id, Placed(replace(moved, provenance_text=provenance), known.data))
+                case Created(path, text, provenance, again):
+                    self._write(again or Again(version_id, EPOCH), path, text, version_id, provenance)
+                case Updated(before, path, text, provenance):
+                    self._write(before, path, text, version_id, provenance)
+                case Imported():
+                    raise PermissionDenied("an operation cannot import versions")
+
+    def _write(self, of: Again | Memory, path: str, text: bytes, version_id: str, provenance: str | None) -> None:
+        digest, times = hashlib.sha256(text).hexdigest(), (of.created_at, of.created_at)
+        memory = Memory(of.id, path, len(text), digest, version_id, *times, None, provenance)
+        self.place(of.id, Placed(memory, partial(bytes, text)))
 
     def place(self, memory_id: str, placed: Placed) -> None:
         """Set the state of one memory."""

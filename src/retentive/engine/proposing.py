@@ -22,9 +22,20 @@ from retentive.review.proposals import (
     text_key,
     text_of,
 )
-from retentive.storage.contract import Actor, Change, Memory, Snapshot, Transaction
+from retentive.storage.contract import (
+    Actor,
+    Change,
+    Created,
+    Deleted,
+    Imported,
+    Memory,
+    Moved,
+    Recorded,
+    Snapshot,
+    Transaction,
+    Updated,
+)
 from retentive.values.patterns import matches_actor
-from retentive.values.records import Recorded
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
@@ -106,29 +117,27 @@ def proposing(view: Snapshot, changes: Sequence[Change], settings: Settings, emp
     proposed: list[ProposedChange] = []
     texts: list[tuple[str, str, str]] = []
     for number, change in enumerate(changes):
-        key, before = text_key(proposal_id, number), change.before
-        if change.origin is not None:
-            raise PermissionDenied("an actor under review cannot import versions")
-        digest = None
+        key, before, digest, size = text_key(proposal_id, number), change.before, None, None
+        operation: ProposedOperation = "modified"
         if change.data is not None:
-            digest = hashlib.sha256(change.data).hexdigest()
+            digest, size = hashlib.sha256(change.data).hexdigest(), len(change.data)
             texts.append((AFTER, key, change.data.decode()))
             if before is not None:
                 texts.append((BEFORE, key, decoded(after.get(before.path).data)))
-        if before is None:
-            memory_id = key if change.again is None else change.again.id
-            born = at if change.again is None else change.again.created_at
-            new = change.path, change.size_bytes, digest, None, born, change.provenance_text
-            proposed.append(ProposedChange("created", memory_id, None, *new))
-        else:
-            is_new = before.id.startswith(NEW)
-            memory_id = text_key(proposal_id, int(before.id.removeprefix(NEW))) if is_new else before.id
-            operation: ProposedOperation = (
-                "deleted" if change.path is None else "renamed" if digest is None else "modified"
-            )
-            born = at if is_new else before.created_at
-            made = change.path, change.size_bytes, digest, before.sha256, born, change.provenance_text
-            proposed.append(ProposedChange(operation, memory_id, before.path, *made))
+        match change:
+            case Created(again=again):
+                operation = "created"
+                memory_id, born = (key, at) if again is None else (again.id, again.created_at)
+            case Deleted(memory) | Moved(memory) | Updated(memory):
+                operation = "deleted" if change.path is None else "renamed" if digest is None else "modified"
+                is_new = memory.id.startswith(NEW)
+                memory_id = text_key(proposal_id, int(memory.id.removeprefix(NEW))) if is_new else memory.id
+                born = at if is_new else memory.created_at
+            case Imported():
+                raise PermissionDenied("an actor under review cannot import versions")
+        path, sha256 = (None, None) if before is None else (before.path, before.sha256)
+        made = change.path, size, digest, sha256, born, change.provenance_text
+        proposed.append(ProposedChange(operation, memory_id, path, *made))
         after.add([change])
     number = waiting[-1].number + 1 if waiting else 1
     return Proposing(replace(empty, changes=tuple(proposed), number=number), texts)

@@ -19,8 +19,18 @@ from retentive.engine.visibility import within
 from retentive.errors import PermissionDenied, Refused, RetentiveError, StoreFull
 from retentive.redaction.examiner import AHEAD_CHARS, TextExaminer
 from retentive.review.proposals import Proposal
-from retentive.storage.contract import UNCHANGED, Actor, Change, Transaction, now_us, sortable_id, to_datetime
-from retentive.values.records import Invocation, Recorded, time_in_id
+from retentive.storage.contract import (
+    UNCHANGED,
+    Actor,
+    Change,
+    Created,
+    Recorded,
+    Transaction,
+    now_us,
+    sortable_id,
+    to_datetime,
+)
+from retentive.values.records import Invocation, time_in_id
 
 if TYPE_CHECKING:
     from retentive.engine.core import StoreCore
@@ -147,16 +157,22 @@ def _record_changes(tx: Transaction, plan: Plan[Any], who: Actor | None) -> list
         changed = {each.memory_id for each in recorded}
         for _, change in group:
             before = change.before
-            if before is not None and (before.id.startswith(NEW) or before.id in changed):
+            if (
+                not isinstance(change, Created)
+                and before is not None
+                and (before.id.startswith(NEW) or before.id in changed)
+            ):
                 recorded += tx.record(waiting, author)
                 waiting = []
                 is_new = before.id.startswith(NEW)
                 memory_id = recorded[int(before.id.removeprefix(NEW))].memory_id if is_new else before.id
-                change = replace(change, before=tx.find(memory_id))  # noqa: PLW2901 - the same change
+                memory = tx.find(memory_id)
+                assert memory is not None
+                change = replace(change, before=memory)  # noqa: PLW2901 - the same change
             waiting.append(change)
             if before is not None:
                 changed.add(before.id)
-            if change.again is not None:
+            if isinstance(change, Created) and change.again is not None:
                 changed.add(change.again.id)
         recorded += tx.record(waiting, author) if waiting else []
     return recorded

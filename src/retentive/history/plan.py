@@ -16,12 +16,11 @@ from retentive.engine.pending import Pending
 from retentive.errors import InvalidInput, Refused
 from retentive.history.removal import ERASING
 from retentive.history.versions import LoggedChange
-from retentive.storage.contract import Change, Entry, Memory, Snapshot, Version
+from retentive.storage.contract import Again, Change, Entry, Memory, Moved, Snapshot, Version
 from retentive.storage.lookup import locate
 from retentive.storage.paging import memories_by_id
 from retentive.values import diff
 from retentive.values.paths import MemoryPath, ancestors
-from retentive.values.records import Again
 from retentive.values.text import decoded
 
 Mode: TypeAlias = Literal["refuse", "merge", "force", "partial"]
@@ -238,7 +237,7 @@ def applied(view: Snapshot, guard: Guard, todo: Sequence[Step]) -> tuple[Sequenc
     while moves:  # those first whose path is free
         going = [step for step in moves.values() if next(_standing(after, step.path), None) is None]
         if going:
-            after.add(guard.move(after, [Change(step.before, step.path) for step in going]))
+            after.add(guard.move(after, [Moved(step.before, step.path) for step in going if step.before is not None]))
         else:  # the moves form a cycle: one memory is deleted and made again
             going = [next(iter(moves.values()))]
             circling[going[0].memory_id] = going[0]

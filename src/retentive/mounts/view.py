@@ -14,7 +14,7 @@ from typing import NoReturn
 from retentive.engine.rules import Rules
 from retentive.errors import Refused
 from retentive.mounts.mount import Mount
-from retentive.storage.contract import Actor, Change, Entry, Memory, Snapshot
+from retentive.storage.contract import Actor, Entry, Memory, Moved, Snapshot
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 
 
@@ -119,6 +119,6 @@ class TreeGuard:
         """Refuse to delete a mount point, or a directory above one."""
         raise Refused("mount_deleted", mount=self._places.first_point(self._paths[0].text))
 
-    def move(self, _: object, __: Sequence[Change]) -> NoReturn:
+    def move(self, _: object, __: Sequence[Moved]) -> NoReturn:
         """Refuse to move memories to another store."""
         raise Refused("across_mounts")

@@ -35,13 +35,12 @@ from retentive.remote.location import STORES, RemoteLocation
 from retentive.remote.methods import exchange, no_route, pages, unsupported
 from retentive.remote.requests import HttpExchange, HttpRequest, JsonBody, segment
 from retentive.remote.store import RemoteStore
-from retentive.storage.contract import State
+from retentive.storage.contract import Change, Created, Deleted, Imported, Moved, State, Updated
 from retentive.values.commands import Append, Clear, Command, Delete, Rename, View, Write, parse, paths_of
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.provenance import Origin
 from retentive.values.records import (
     Actor,
-    Change,
     Entry,
     Invocation,
     Memory,
@@ -174,19 +173,23 @@ class HostedStore(RemoteStore):
 
     def _sent(self, change: Change) -> HttpExchange[JsonBody]:
         memories = f"{self.base}/memories"
-        if change.before is None:
-            body: JsonBody = {"path": str(change.path)[len(ROOT) :], "content": (change.data or b"").decode()}
-            return (yield HttpRequest("POST", memories, {}, body)) | {"operation": "created"}
-        path = f"{memories}/{segment(change.before.id)}"
-        if change.path is None:
-            with suppress(NotFound):  # deleted by an attempt whose answer was lost, or by another client
-                yield HttpRequest("DELETE", path, {"expected_content_sha256": change.before.sha256}, repeats=True)
-            gone = change.before.path[len(ROOT) :]
-            return {"id": change.before.id, "path": gone, "memory_version_id": "", "operation": "deleted"}
-        content = None if change.data is None else change.data.decode()
-        condition = {"type": "content_sha256", "content_sha256": change.before.sha256}
-        body = {"content": content, "path": change.path[len(ROOT) :], "precondition": condition}
-        return (yield HttpRequest("POST", path, {}, body, repeats=True)) | {"operation": "modified"}
+        match change:
+            case Created(path, data):
+                body: JsonBody = {"path": path[len(ROOT) :], "content": data.decode()}
+                return (yield HttpRequest("POST", memories, {}, body)) | {"operation": "created"}
+            case Deleted(before):
+                gone, condition = before.path[len(ROOT) :], {"expected_content_sha256": before.sha256}
+                with suppress(NotFound):  # deleted by an attempt whose answer was lost, or by another client
+                    yield HttpRequest("DELETE", f"{memories}/{segment(before.id)}", condition, repeats=True)
+                return {"id": before.id, "path": gone, "memory_version_id": "", "operation": "deleted"}
+            case Updated(before, path) | Moved(before, path):
+                content = None if change.data is None else change.data.decode()
+                condition = {"type": "content_sha256", "content_sha256": before.sha256}
+                body = {"content": content, "path": path[len(ROOT) :], "precondition": condition}
+                url = f"{memories}/{segment(before.id)}"
+                return (yield HttpRequest("POST", url, {}, body, repeats=True)) | {"operation": "modified"}
+            case Imported():
+                raise no_route("importing versions")
 
     def _result(self, operation: Operation[Any], outcome: Outcome[Any], sent: list[JsonBody]) -> JsonBody:
         """Return the answer that the command route of `retentive serve` would send."""

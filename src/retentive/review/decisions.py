@@ -32,11 +32,10 @@ from retentive.review.proposals import (
     with_ids,
     without_proposal,
 )
-from retentive.storage.contract import Actor, Change, Entry, Memory, Snapshot
+from retentive.storage.contract import Actor, Again, Change, Entry, Memory, Moved, Recorded, Snapshot
 from retentive.values.diff import merge as merged
 from retentive.values.paths import MemoryPath
 from retentive.values.provenance import provenance_of
-from retentive.values.records import Again, Recorded
 from retentive.values.replies import Replies
 from retentive.values.text import decoded
 
@@ -293,7 +292,7 @@ class _Accepted:
         guard.check_name(MemoryPath.known(path))
         guard.check(MemoryPath.known(memory.path))
         guard.check(MemoryPath.known(path))
-        return guard.move(self.after, [Change(memory, path)])
+        return guard.move(self.after, [Moved(memory, path)])
 
     def _check_path(self, change: ProposedChange, memory: Memory, *, is_followed: bool = False) -> None:
         """Raise `_Hindered` if the memory was renamed after the proposal, except with `force` or `is_followed`."""

@@ -25,21 +25,31 @@ from enum import Enum
 from typing import Final, NamedTuple, Required, TypeAlias, TypedDict, TypeVar
 
 from retentive.errors import Damaged
+from retentive.values.changes import (
+    Again,
+    Change,
+    Created,
+    Deleted,
+    Imported,
+    Kept,
+    Moved,
+    Sealing,
+    Updated,
+    create_or_update,
+    kept,
+)
 from retentive.values.names import plain_name
 from retentive.values.records import (
     ACTOR_KINDS,
     DEFAULT_WORKSPACE,
     EXTERNAL,
     Actor,
-    Change,
     Clock,
     Entry,
-    Kept,
     Memory,
     NewId,
     Operation,
     Recorded,
-    Sealing,
     StoreInfo,
     Usage,
     Version,
@@ -51,10 +61,11 @@ from retentive.values.records import (
 from retentive.values.text import verified
 
 __all__ = [
-    "ACTOR_KINDS", "DEFAULT_WORKSPACE", "EXTERNAL", "Actor", "Backend", "Change", "Clock", "Entry", "Kept", "Memory",
-    "NewId", "NewMetadata", "NewStore", "Operation", "Recorded", "Sealing", "Selection", "Snapshot", "State",
-    "StoreInfo", "StoreSelection", "Transaction", "Usage", "Version", "as_actor", "now_us", "plain_name", "sortable_id",
-    "to_datetime", "verified", "verify_version",
+    "ACTOR_KINDS", "DEFAULT_WORKSPACE", "EXTERNAL", "Actor", "Again", "Backend", "Change", "Clock", "Created",
+    "Deleted", "Entry", "Imported", "Kept", "Memory", "Moved", "NewId", "NewMetadata", "NewStore", "Operation",
+    "Recorded", "Sealing", "Selection", "Snapshot", "State", "StoreInfo", "StoreSelection", "Transaction", "Updated",
+    "Usage", "Version", "as_actor", "create_or_update", "kept", "now_us", "plain_name", "sortable_id", "to_datetime",
+    "verified", "verify_version",
 ]  # fmt: skip
 
 T = TypeVar("T")

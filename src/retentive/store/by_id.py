@@ -14,12 +14,12 @@ from retentive.engine.operation import Outcome, Plan, Read, Write
 from retentive.engine.queries import read_fact
 from retentive.errors import InvalidInput, NotFound, Refused
 from retentive.history.past import Past, past_of
-from retentive.storage.contract import Actor, Change, Entry, Memory, Snapshot
+from retentive.storage.contract import Actor, Entry, Memory, Moved, Recorded, Snapshot
 from retentive.storage.lookup import locate
 from retentive.values.commands import check_file_path, check_text
 from retentive.values.paths import MemoryPath
 from retentive.values.provenance import Origin
-from retentive.values.records import Recorded, Written
+from retentive.values.records import Written
 from retentive.values.text import decoded
 
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -67,7 +67,7 @@ class UpdateMemory(Write[CommandResult]):
             guard.check(new)
             _check_free(view, new)
         guarded = None if text is None else guard.put(view, entry, new, text)
-        changes = guard.move(view, [Change(memory, new.text)]) if guarded is None else guarded.changes
+        changes = guard.move(view, [Moved(memory, new.text)]) if guarded is None else guarded.changes
         notes = () if guarded is None else guarded.notes
 
         def result(after: Snapshot, _: Sequence[Recorded]) -> Plan[CommandResult]:

@@ -207,13 +207,12 @@ class _Copy:
 
     def _copy(self, state: _SourceState, newest: str | None, progress: TransferProgress | None) -> str | None:
         """Copy the versions of one round. Return the id of the newest version in the target."""
-        created = {memory.id: memory.created_at for memory in state.contents.memories.values()}
         versions = state.history.oldest_first(
             lambda ids: self._source.read(self._id, lambda found: versions_between(found, ids))
         )
         done = 0
         for batch in batches(versions, lambda version: version):
-            imported = self._source.read(self._id, partial(load_all, batch=batch, created=created, raw=self._raw))
+            imported = self._source.read(self._id, partial(load_all, batch=batch, raw=self._raw))
             self._target.write(self._id, partial(_record, imported=imported))
             newest, done = batch[-1].id, done + len(batch)
             self._copied += len(imported)

@@ -5,13 +5,13 @@ Restored and imported memory stores keep their ids, versions and times.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage.capabilities import below_encryption
-from retentive.storage.contract import Backend, Memory, plain_name
+from retentive.storage.contract import Backend, plain_name
 from retentive.transfer.archive_reader import Archive, ArchiveText, Section
 from retentive.transfer.archive_writer import RECORDS, SIDE_RECORDS, TransferProgress
 from retentive.transfer.contents import Contents, check_same, create_copy, newest_version
@@ -95,7 +95,7 @@ def _import(
     )
     newest = target.read(header.id, newest_version)
     added = 0
-    for batch in batches(_versions_after(newest or "", section, memories, texts), lambda one: one[1].version):
+    for batch in batches(_versions_after(newest or "", section, texts), lambda one: one[1].version):
         target.write(header.id, partial(record_imported, imported=[imported for _, imported in batch]))
         added += len(batch)
         if progress is not None:
@@ -113,7 +113,7 @@ def _import(
 
 
 def _versions_after(
-    newest: str, section: Section, memories: Mapping[str, Memory], texts: Iterator[ArchiveText]
+    newest: str, section: Section, texts: Iterator[ArchiveText]
 ) -> Iterator[tuple[int, ImportedVersion]]:
     """Yield the versions of a section that are newer than `newest`, each with its number.
 
@@ -128,9 +128,7 @@ def _versions_after(
             if data is None:
                 raise Damaged(f"the text of version {version.id} is missing")
         shared = text_of if data is None else None
-        memory = memories.get(version.memory_id)
-        created_at = None if memory is None else memory.created_at
-        yield number, ImportedVersion(version, data, shared, created_at, raw=section.is_raw)
+        yield number, ImportedVersion(version, data, shared, raw=section.is_raw)
 
 
 def _chosen(archive: Archive, stores: Sequence[str]) -> list[Section]:

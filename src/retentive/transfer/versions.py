@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import TypeAlias, TypeVar
 
 from retentive.errors import Damaged, NotFound
-from retentive.storage.contract import Change, Kept, Memory, Sealing, Snapshot, Transaction, Version
+from retentive.storage.contract import Imported, Kept, Memory, Sealing, Snapshot, Transaction, Version
 from retentive.storage.paging import PAGE_VERSIONS, version_pages
-from retentive.values.records import Again
 from retentive.values.text import is_text
 
 MARK, UNTIL = "migrated", "until"  # kind and key of the record in the target that has the id of the last copied version
@@ -31,7 +29,6 @@ class ImportedVersion:
     version: Version
     data: bytes | None
     text_of: str | None = None
-    created_at: datetime | None = None
     raw: bool = False
 
 
@@ -93,19 +90,13 @@ def load(snapshot: Snapshot, version_id: str, *, raw: bool) -> tuple[Version, by
     return replace(version, seal=None), data
 
 
-def load_all(
-    snapshot: Snapshot, batch: Sequence[Version], created: Mapping[str, datetime], *, raw: bool
-) -> list[ImportedVersion]:
-    """Return the versions of a batch with their texts. Versions that were removed during the copy are left out.
-
-    `created` maps the id of each current memory to the time when it was created. The time of the first version of a
-    memory cannot be used, because this version may have been removed.
-    """
+def load_all(snapshot: Snapshot, batch: Sequence[Version], *, raw: bool) -> list[ImportedVersion]:
+    """Return the versions of a batch with their texts. Versions that were removed during the copy are left out."""
     loaded: list[ImportedVersion] = []
     for known in batch:
         with suppress(NotFound):
             version, data = load(snapshot, known.id, raw=raw)
-            loaded.append(ImportedVersion(version, data, created_at=created.get(version.memory_id), raw=raw))
+            loaded.append(ImportedVersion(version, data, raw=raw))
     return loaded
 
 
@@ -120,7 +111,7 @@ def record_imported(tx: Transaction, imported: Iterable[ImportedVersion]) -> Non
         tx.record([*_freeing(tx, one.version), _change(tx, one)], None)
 
 
-def missing_deletion(memory: Memory, version_id: str, at: Version) -> Change:
+def missing_deletion(memory: Memory, version_id: str, at: Version) -> Imported:
     """Return a deletion that stands for versions that were removed from the history.
 
     It is a redacted version, because its path need not be known, and because nothing in it needs encryption. Its time
@@ -138,26 +129,24 @@ def missing_deletion(memory: Memory, version_id: str, at: Version) -> Change:
         redacted_at=at.created_at,
         provenance_text=None,
     )
-    return Change(memory, None, origin=redacted)
+    return Imported(redacted, memory)
 
 
-def _change(tx: Transaction, one: ImportedVersion) -> Change:
+def _change(tx: Transaction, one: ImportedVersion) -> Imported:
     version = one.version
     before = tx.find(version.memory_id)
     if version.redacted_at is not None or version.operation == "deleted":
-        return Change(before, None, sealing=_sealing(one, None), origin=version)
+        return Imported(version, before, sealing=_sealing(one, None))
     data = one.data if one.text_of is None else tx.version(one.text_of)[1]
     if data is None:
         raise Damaged(f"version {version.id} in the history has no text, although it is not a deletion")
     if before is not None and before.path != version.path and tx.get(before.path).data == data:
-        return Change(before, version.path, sealing=_sealing(one, None), origin=version)
-    again = Again(version.memory_id, one.created_at or version.created_at) if before is None else None
+        return Imported(version, before, sealing=_sealing(one, None))
     sealing = _sealing(one, data)
-    kept = None if sealing is not None else data
-    return Change(before, version.path, kept, sealing=sealing, again=again, origin=version)
+    return Imported(version, before, data if sealing is None else None, sealing)
 
 
-def _freeing(tx: Transaction, version: Version) -> list[Change]:
+def _freeing(tx: Transaction, version: Version) -> list[Imported]:
     """Return deletions of the memories that are in conflict with a version: those at, above or below its path.
 
     The versions that moved or deleted these memories are in a gap of the history. The ids of the deletions sort before
@@ -179,5 +168,5 @@ def _sealing(one: ImportedVersion, data: bytes | None) -> Sealing | None:
     if not one.raw or one.version.seal is None:
         return None
     version = one.version
-    kept = Kept(data, None if data is None else version.sha256, version.seal)
-    return Sealing(None if data is None else version.size_bytes, lambda _memory, _version: kept)
+    size, sha256 = (None, None) if data is None else (version.size_bytes, version.sha256)
+    return lambda _memory, _version: Kept(data, size, sha256, version.seal)

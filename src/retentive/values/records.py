@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import time
@@ -262,100 +261,11 @@ class Entry:
         return self.memory is not None or self.below
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Form in which a backend stores a change. Its `data` is None for a rename or a deletion."""
-
-    data: bytes | None = field(repr=False)
-    sha256: str | None
-    seal: bytes | None
-    provenance: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Sealing:
-    """Encrypted replacement for `Change.data`, provided by the encryption layer.
-
-    `keep` takes the ids of the memory and the version, and returns the encrypted form to store. Decryption needs the
-    same ids. `size_bytes` is the length of the plain text, or None if the text does not change.
-    """
-
-    size_bytes: int | None
-    keep: Callable[[str, str], Kept] = field(repr=False)
-
-
 class Recorded(NamedTuple):
     """Ids of a recorded change."""
 
     memory_id: str
     version_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """Id and creation time of a deleted memory that a change restores."""
-
-    id: str
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Change of one memory, for a backend to record. `before` becomes a memory at `path` with the text `data`.
-
-    - If `before` is None, a memory is created. If `path` is None, the memory is deleted.
-    - If neither `data` nor a size in `sealing` is set, the change is a rename: the text stays and the path changes.
-    - If the change has a text, and its path differs from that of `before`, one version records both.
-
-    A backend stores the result of `kept`. The changes of one `record` call are applied in order.
-
-    If `again` is set, the change restores a deleted memory with its old id and creation time.
-
-    If `origin` is set, the change imports this version from elsewhere. The id, memory, operation, time, revision, actor
-    and provenance of the version are kept. A redacted version takes the memory `before` away, because it does not say
-    whether it deleted the memory. A deletion without `before` is only recorded: the other versions of the memory were
-    removed.
-    Imported versions of a store must be recorded in the order of their ids, after all existing versions.
-    """
-
-    before: Memory | None
-    path: str | None
-    data: bytes | None = field(default=None, repr=False)
-    sealing: Sealing | None = None
-    again: Again | None = None
-    origin: Version | None = None
-    provenance_text: str | None = None
-
-    @property
-    def operation(self) -> Operation:
-        """Operation of the resulting version."""
-        if self.origin is not None:
-            return self.origin.operation
-        if self.path is None:
-            return "deleted"
-        return "created" if self.before is None else "modified"
-
-    @property
-    def size_bytes(self) -> int | None:
-        """Length of the new text. None if the change has no new text."""
-        if self.sealing is not None:
-            return self.sealing.size_bytes
-        return None if self.data is None else len(self.data)
-
-    @property
-    def kept_provenance(self) -> str | None:
-        """Provenance of the resulting version."""
-        return self.provenance_text if self.origin is None else self.origin.provenance_text
-
-    def kept(self, memory_id: str, version_id: str) -> Kept:
-        """Return the form in which to store this change.
-
-        If the form is encrypted, decryption needs the same ids of the memory and the version.
-        """
-        if self.sealing is not None:
-            return self.sealing.keep(memory_id, version_id)
-        digest = None if self.data is None else hashlib.sha256(self.data).hexdigest()
-        return Kept(self.data, digest, None, self.kept_provenance)
 
 
 def sortable_id(prefix: str, time_us: int) -> str:

@@ -16,7 +16,7 @@ from anthropic.tools import BetaLocalFilesystemMemoryTool
 
 import retentive
 from retentive import MemoryStore, MemoryTool, RetentiveError
-from retentive.storage.contract import Change, Transaction
+from retentive.storage.contract import Transaction, create_or_update
 from support.places import OpenPlace
 from support.profiles import LONG
 from support.second_process import SecondProcess
@@ -414,7 +414,7 @@ def test_a_file_follows_a_change_of_path_and_text(place: Path, new: str) -> None
         store.execute({"command": "create", "path": "/memories/c/a.md", "file_text": "one"})
 
         def work(tx: Transaction) -> None:
-            tx.record([Change(tx.get("/memories/c/a.md").memory, new, b"two")], None)
+            tx.record([create_or_update(tx.get("/memories/c/a.md").memory, new, b"two")], None)
 
         store._core.backend.write(store.id, work)
         files = {path: path.read_bytes() for path in (place / "memories").rglob("*") if path.is_file()}

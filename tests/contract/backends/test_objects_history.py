@@ -13,7 +13,18 @@ from typing import Any
 import pytest
 
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Backend, Change, Snapshot, Transaction, Version
+from retentive.storage.contract import (
+    Actor,
+    Again,
+    Backend,
+    Created,
+    Deleted,
+    Moved,
+    Snapshot,
+    Transaction,
+    Version,
+    create_or_update,
+)
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.storage.objects.ordered_map import Rebuild, Sizes
 from retentive.storage.objects.reachability import reachable
@@ -22,7 +33,7 @@ from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.testing.backend_suite.opening import A, B, C, Opened
 from retentive.testing.backend_suite.sharing import together
 from retentive.values.paths import ROOT
-from retentive.values.records import Again, time_in_id, to_datetime
+from retentive.values.records import time_in_id, to_datetime
 from support import servers
 
 from .objects import SMALL, Bottom, in_two_days, manifest_of, small
@@ -73,20 +84,20 @@ def changing(chance: random.Random, snapshot: Snapshot) -> Work:
     again = chance.choice(absent) if absent else None
 
     def put(tx: Transaction) -> None:
-        tx.record([Change(tx.get(path).memory, path, data)], PERSON)
+        tx.record([create_or_update(tx.get(path).memory, path, data)], PERSON)
 
     def move(tx: Transaction) -> None:
         memory, new = tx.get(path).memory, f"/memories/moved/{key}"
-        tx.record([] if memory is None or tx.get(new).exists else [Change(memory, new)], None)
+        tx.record([] if memory is None or tx.get(new).exists else [Moved(memory, new)], None)
 
     def delete(tx: Transaction) -> None:
         memory = tx.get(path).memory
-        tx.record([] if memory is None else [Change(memory, None)], PERSON)
+        tx.record([] if memory is None else [Deleted(memory)], PERSON)
 
     def make_again(tx: Transaction) -> None:
         if again is not None and not tx.get(path).exists:
             born = to_datetime(time_in_id(again) or 0)
-            tx.record([Change(None, path, data, again=Again(again, born))], None)
+            tx.record([Created(path, data, again=Again(again, born))], None)
 
     def note(tx: Transaction) -> None:
         tx.put_record("kind", key, chance_value)
@@ -495,4 +506,4 @@ def _write_before_another_commits(store: Opened, other: Opened, texts: list[byte
 def _extended(texts: list[bytes], tx: Transaction) -> None:
     look = tx.get(A)
     texts.append(b"%b." % (look.data or b"")[-40:] + b"%d" % len(texts))
-    tx.record([Change(look.memory, A, texts[-1])], None)
+    tx.record([create_or_update(look.memory, A, texts[-1])], None)

@@ -11,7 +11,7 @@ import pytest
 
 from retentive.errors import NotFound, Unavailable
 from retentive.storage import capabilities
-from retentive.storage.contract import Change, Transaction
+from retentive.storage.contract import Created, Transaction
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reachability import reachable
@@ -258,7 +258,7 @@ def test_concurrent_writers_leave_nothing_in_an_erased_store(url: str) -> None:
     store, other = filled(url), small(url)
 
     def work(tx: Transaction) -> None:
-        tx.record([Change(None, f"/memories/late/{number}", b"secret") for number in range(40)], None)
+        tx.record([Created(f"/memories/late/{number}", b"secret") for number in range(40)], None)
         tx.put_record("kind", "late", "secret" * 1_000)
         other.erase_store(store.id, None)
 

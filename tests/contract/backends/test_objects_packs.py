@@ -9,7 +9,7 @@ import pytest
 
 from retentive.errors import Damaged
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Change, Transaction
+from retentive.storage.contract import Actor, Created, Transaction
 from retentive.storage.objects.backend import open_objects
 from retentive.storage.objects.reader import NewTexts, without
 from retentive.testing.backend_suite.opening import A, Opened
@@ -96,7 +96,7 @@ def test_a_text_of_a_failed_attempt_is_removed(url: str) -> None:
         if len(attempts) == 1:
             other.put(A, b"1")
         changing = b"secret" if len(attempts) == 1 else b"public"
-        tx.record([Change(None, "/memories/x", b"same"), Change(None, "/memories/y", changing)], None)
+        tx.record([Created("/memories/x", b"same"), Created("/memories/y", changing)], None)
 
     store.backend.write(store.id, work)
     assert len(attempts) == 3  # the second attempt finds that its texts differ from the uploaded ones

@@ -9,9 +9,20 @@ from functools import partial
 import pytest
 
 from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
-from retentive.storage.contract import Actor, Backend, Change, Snapshot, StoreInfo, Transaction, Usage, Version
+from retentive.storage.contract import (
+    Actor,
+    Backend,
+    Created,
+    Moved,
+    Snapshot,
+    StoreInfo,
+    Transaction,
+    Usage,
+    Version,
+    create_or_update,
+)
 from retentive.storage.objects.backend import open_objects
-from retentive.testing.backend_suite.opening import A, B, Opened
+from retentive.testing.backend_suite.opening import A, B, Opened, memory_at
 from retentive.testing.backend_suite.sharing import count_up, together
 from retentive.values.paths import ROOT
 from support.profiles import LONG
@@ -146,8 +157,8 @@ def test_swapped_paths_are_one_write(url: str) -> None:
     store.create({"/memories/1": b"1", "/memories/2": b"2", "/memories/3": b"3"})
 
     def shift(tx: Transaction) -> None:
-        one, two, three = (tx.get(f"/memories/{name}").memory for name in "123")
-        tx.record([Change(three, "/memories/4"), Change(two, "/memories/3"), Change(one, "/memories/2")], None)
+        one, two, three = (memory_at(tx, f"/memories/{name}") for name in "123")
+        tx.record([Moved(three, "/memories/4"), Moved(two, "/memories/3"), Moved(one, "/memories/2")], None)
 
     expected = {"/memories/2": b"1", "/memories/3": b"2", "/memories/4": b"3"}
     store.backend.write(store.id, shift)
@@ -163,7 +174,7 @@ def test_a_change_of_path_and_text_is_one_version(url: str) -> None:
     store = Opened(small(url))
     store.create({A: b"one"})
     before = store.memory(A)
-    store.backend.write(store.id, lambda tx: tx.record([Change(tx.get(A).memory, B, b"longer")], None))
+    store.backend.write(store.id, lambda tx: tx.record([create_or_update(tx.get(A).memory, B, b"longer")], None))
     for reader in (store, Opened(small(url))):
         assert (reader.tree(), reader.usage()) == ({B: b"longer"}, Usage(1, 6))
         assert not reader.get(A).exists
@@ -194,7 +205,7 @@ def test_a_compaction_survives_a_lost_attempt(url: str) -> None:
                 late = other if size == 1 else Opened(small(url))
                 late.create({f"/memories/late/{size}/{number}": b"x" for number in range(size)})
             runs.append(1)
-            tx.record([Change(None, f"/memories/own/{size}", b"x")], None)
+            tx.record([Created(f"/memories/own/{size}", b"x")], None)
 
         store.backend.write(store.id, work)
         assert len(runs) == 2
@@ -227,7 +238,7 @@ def test_an_error_is_never_based_on_an_outdated_state(url: str) -> None:
     def create(tx: Transaction) -> None:
         if tx.get(A).exists:
             raise AssertionError("it is there")
-        tx.record([Change(None, A, b"2")], None)
+        tx.record([Created(A, b"2")], None)
 
     other.backend.write(other.id, create)
     assert one.get(A).data == b"2"
@@ -240,7 +251,7 @@ def test_a_failed_write_in_a_batch_leaves_no_trace(url: str) -> None:
     store = Opened(small(url))
 
     def fail(tx: Transaction) -> None:
-        tx.record([Change(None, B, b"secret")], None)
+        tx.record([Created(B, b"secret")], None)
         raise InvalidInput("no")
 
     with pytest.raises(InvalidInput):
@@ -452,7 +463,7 @@ def test_a_concurrent_write_is_retried_after_a_collection(url: str) -> None:
         if not runs:
             assert in_two_days(url).collect(store.id) > 0
         runs.append(1)
-        tx.record([Change(tx.get("/memories/00").memory, "/memories/00", b"changed")], None)
+        tx.record([create_or_update(tx.get("/memories/00").memory, "/memories/00", b"changed")], None)
 
     store.backend.write(store.id, work)
     assert len(runs) == 2

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from retentive.errors import InvalidInput, OutcomeUnknown, PermissionDenied, Unavailable
-from retentive.storage.contract import Change, Transaction
+from retentive.storage.contract import Created, Transaction
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.testing.backend_suite.opening import A, B, Opened
 from retentive.testing.backend_suite.sharing import count_up, together
@@ -200,7 +200,7 @@ def test_a_view_is_one_round_trip_and_a_write_three_at_most(wire: Wire) -> None:
 
 def refuse(tx: Transaction) -> None:
     """Record a change, then raise."""
-    tx.record([Change(None, B, b"")], None)
+    tx.record([Created(B, b"")], None)
     raise InvalidInput("no")
 
 

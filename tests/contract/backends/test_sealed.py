@@ -15,7 +15,7 @@ import pytest
 import retentive
 from retentive import InvalidInput
 from retentive.errors import Damaged, Locked
-from retentive.storage.contract import Change, Sealing
+from retentive.storage.contract import Created
 from retentive.storage.sealed.backend import SealedBackend
 from retentive.storage.sealed.keys import KeyRing, add_key
 from retentive.storage.sealed.rotation import destroy, status
@@ -125,7 +125,7 @@ def test_an_encrypted_backend_cannot_be_encrypted_again(key_file: Path) -> None:
             backend.create_store(key="other", name="other", seal="mine")
         with pytest.raises(InvalidInput):
             backend.write(made.id, lambda tx: tx.set_metadata(seal=None))
-        change = Change(None, A, None, Sealing(1, lambda memory, version: pytest.fail("asked")))
+        change = Created(A, b"", sealing=lambda memory, version: pytest.fail("asked"))
         with pytest.raises(InvalidInput):
             backend.write(made.id, lambda tx: tx.record([change], None))
 

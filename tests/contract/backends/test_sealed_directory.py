@@ -15,7 +15,7 @@ import retentive
 from retentive import MemoryStore
 from retentive.errors import Refused
 from retentive.storage import capabilities
-from retentive.storage.contract import Change, Snapshot
+from retentive.storage.contract import Created, Snapshot
 from retentive.storage.sealed.codec import TEXT_HEADER
 from retentive.storage.sealed.keys import KeyRing
 from support.places import OpenPlace
@@ -230,7 +230,7 @@ def test_an_error_names_the_real_path(place: Path, open_place: OpenPlace) -> Non
         reply = store.execute(command)
         assert reply.text == f"Error: The path {path} is taken by something that is not a memory"
     with pytest.raises(Refused) as refused:
-        store._core.backend.write(store.id, lambda tx: tx.record([Change(None, path, b"x")], None))
+        store._core.backend.write(store.id, lambda tx: tx.record([Created(path, b"x")], None))
     assert (refused.value.key, refused.value.values) == ("path_taken", {"path": path})
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import retentive
 from retentive.errors import Damaged
-from retentive.storage.contract import Change, Transaction
+from retentive.storage.contract import Created, Transaction, create_or_update
 from retentive.storage.server.backend import ServerBackend, _TimedJob
 from retentive.storage.server.mariadb import MariadbBackend, MariadbConnection
 from retentive.storage.server.postgresql import PostgresqlBackend, PostgresqlConnection
@@ -39,7 +39,7 @@ def backend(url: str) -> Iterator[ServerBackend]:
 def store(backend: ServerBackend) -> str:
     """A store with the memories A and B."""
     store_id = backend.create_store(key="k", name="k").id
-    backend.write(store_id, lambda tx: tx.record([Change(None, path, b"0") for path in (A, B)], None))
+    backend.write(store_id, lambda tx: tx.record([Created(path, b"0") for path in (A, B)], None))
     return store_id
 
 
@@ -53,7 +53,7 @@ def batch(backend: ServerBackend, store: str, works: Sequence[Work]) -> list[_Ti
 
 def edit(tx: Transaction, path: str) -> None:
     before = tx.get(path)
-    tx.record([Change(before.memory, path, (before.data or b"") + b"+")], None)
+    tx.record([create_or_update(before.memory, path, (before.data or b"") + b"+")], None)
 
 
 def test_a_command_takes_two_round_trips(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from retentive.errors import OutcomeUnknown
-from retentive.storage.contract import Change, Transaction, sortable_id
+from retentive.storage.contract import Created, Transaction, sortable_id
 from retentive.storage.server.backend import ServerBackend
 from retentive.storage.server.postgresql import PostgresqlBackend, PostgresqlConnection
 from retentive.storage.sql.transaction import SqlTransaction
@@ -78,7 +78,7 @@ def test_a_lost_batch_is_found_by_its_token(tmp_path: Path) -> None:
             with socket.socket(fileno=os.dup(tx.connection._raw.pgconn.socket)) as wire:
                 wire.shutdown(socket.SHUT_RDWR)  # the buffered statements, including COMMIT, never reach the server
 
-    works = [hold, lambda tx: tx.record([Change(None, A, b"kept")], None), same_settings]
+    works = [hold, lambda tx: tx.record([Created(A, b"kept")], None), same_settings]
     threads = []
     for number, work in enumerate(works):
         threads.append(threading.Thread(target=backend.write, args=(store_id, work)))

@@ -12,10 +12,21 @@ import pytest
 
 from retentive.errors import Damaged, NotFound, Refused
 from retentive.storage import queue
-from retentive.storage.contract import Backend, Change, Clock, NewId, Snapshot, Transaction, Usage
+from retentive.storage.contract import (
+    Backend,
+    Clock,
+    Created,
+    Deleted,
+    NewId,
+    Snapshot,
+    Transaction,
+    Usage,
+    create_or_update,
+)
 from retentive.storage.queue import StoreJob
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.testing.backend_suite import BackendSuite
+from retentive.testing.backend_suite.opening import memory_at
 
 
 class TestSqlite(BackendSuite):
@@ -35,7 +46,9 @@ A, B = "/memories/a", "/memories/b"
 
 def edited(tx: Transaction, path: str, data: bytes | None = b"text") -> object:
     """Write the memory at a path, or delete it; then refuse the command if the path says so."""
-    made = tx.record([Change(tx.get(path).memory, None if data is None else path, data)], None)
+    memory = tx.get(path).memory
+    change = create_or_update(memory, path, data) if data is not None else Deleted(memory_at(tx, path))
+    made = tx.record([change], None)
     if path.endswith("refused"):
         raise Refused("missing")
     return made
@@ -78,7 +91,7 @@ def test_a_damaged_text_is_reported_by_get(tmp_path: Path) -> None:
     """The settings can be read before, and a deletion does not need the text."""
     backend = SqliteBackend(str(tmp_path / "memory.db"))
     store = backend.create_store(key="tested", name="").id
-    backend.write(store, lambda tx: tx.record([Change(None, A, b"1")], None))
+    backend.write(store, lambda tx: tx.record([Created(A, b"1")], None))
     backend.transact(lambda connection: connection.run("UPDATE versions SET text = ?", (b"2",)))
 
     def work(snapshot: Snapshot) -> None:

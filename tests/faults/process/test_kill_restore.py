@@ -13,7 +13,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore
-from retentive.storage.contract import Change, Transaction
+from retentive.storage.contract import Transaction, create_or_update
 from support.places import place_of
 from support.profiles import LONG, sized
 
@@ -63,7 +63,7 @@ def written(store: MemoryStore, word: str) -> str:
 
     def work(tx: Transaction) -> str:
         paths = [f"/memories/{number:04}.md" for number in range(MEMORIES)]
-        changes = [Change(tx.get(path).memory, path, f"{word} {path}\n".encode()) for path in paths]
+        changes = [create_or_update(tx.get(path).memory, path, f"{word} {path}\n".encode()) for path in paths]
         return tx.record(changes, None)[-1].version_id
 
     return store._core.backend.write(store.id, work)

@@ -13,7 +13,7 @@ import retentive
 from retentive import Retentive
 from retentive.doctor import check
 from retentive.storage import capabilities
-from retentive.storage.contract import Change
+from retentive.storage.contract import Created
 from retentive.storage.objects.backend import ObjectsBackend
 from retentive.storage.objects.manifest import Manifest
 from retentive.storage.objects.manifest_swap import ManifestSwap
@@ -88,7 +88,7 @@ def test_a_modified_page_is_reported(tmp_path: Path) -> None:
     with opened("s3", tmp_path) as found:
         store = found.store()
         for part in ("a", "b", "c"):
-            many = [Change(None, f"/memories/{part}{number}", b"x") for number in range(130)]
+            many = [Created(f"/memories/{part}{number}", b"x") for number in range(130)]
             store._core.backend.write(store.id, lambda tx, many=many: tx.record(many, None))  # type: ignore[misc]
         keys = objects(found, "pages")
         assert keys, "too little to be compacted"

@@ -16,7 +16,7 @@ from retentive.doctor import Finding, check, check_location
 from retentive.errors import NotFound, RetentiveError
 from retentive.locations import open_backend
 from retentive.storage import capabilities
-from retentive.storage.contract import Change, StoreInfo
+from retentive.storage.contract import Created, StoreInfo
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reachability import delete_obsolete
@@ -298,7 +298,7 @@ def filled_objects(name: str) -> tuple[list[StoreInfo], dict[str, bytes]]:
         )
         made = [backend.create_store(key=key, name=key) for key in ("default", "walked")]
         fill_stores(*(MemoryStore(backend, info, clock=clock) for info in made))
-        many = [Change(None, f"/memories/many/{number}", b"x%d" % number) for number in range(40)]
+        many = [Created(f"/memories/many/{number}", b"x%d" % number) for number in range(40)]
         backend.write(made[1].id, lambda tx: tx.record(many, None))
         for info in made:
             delete_obsolete(backend._manifests.live(info.id).manifest, backend._reader(info.id))

@@ -19,7 +19,7 @@ from retentive import MemoryStore, Mounts, Retentive
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Operation, Plan, Write
 from retentive.errors import PermissionDenied, ReadOnly, RetentiveError
-from retentive.storage.contract import Change, Snapshot
+from retentive.storage.contract import Change, Moved, Snapshot
 from retentive.storage.sealed.keys import KeyRing
 from retentive.transfer.import_files import Import
 from retentive.transfer.sources import DirectorySource
@@ -199,9 +199,9 @@ class Unchecked(Write[None]):
             case "move to a protected path":
                 elsewhere = view.get(B).memory
                 assert elsewhere is not None
-                return guard.move(view, [Change(elsewhere, f"{A}.md")])
+                return guard.move(view, [Moved(elsewhere, f"{A}.md")])
             case _:
-                return guard.move(view, [Change(entry.memory, "/memories/d/moved.md")])
+                return guard.move(view, [Moved(entry.memory, "/memories/d/moved.md")])
 
 
 ACTS_OF_UNCHECKED = ("put", "delete", "move", "move to a protected path")

@@ -13,7 +13,7 @@ from retentive import Actor, InvalidInput, MemoryStore, NotFound, Retentive
 from retentive.engine.access_times import KIND
 from retentive.history import removal
 from retentive.storage import capabilities
-from retentive.storage.contract import Change, Transaction
+from retentive.storage.contract import Created, Moved, Transaction
 from retentive.transfer.contents import read_records, read_side_records
 from support.command_line import here
 from support.commands import tree
@@ -236,11 +236,11 @@ def test_more_versions_than_one_statement_takes_are_erased(store: MemoryStore, h
     """Renames make many versions share one text. The number of versions exceeds the parameters of a statement."""
 
     def many(tx: Transaction) -> None:
-        made = tx.record([Change(None, A, SECRET.encode())], None)[0].memory_id
+        made = tx.record([Created(A, SECRET.encode())], None)[0].memory_id
         for number in range(230):
             memory = tx.find(made)
             assert memory is not None
-            tx.record([Change(memory, f"/memories/{number}")], None)
+            tx.record([Moved(memory, f"/memories/{number}")], None)
 
     store._core.backend.write(store.id, many)
     oldest_first = [version.id for version in store.versions()][::-1]

@@ -15,7 +15,7 @@ from retentive import Actor, InvalidInput, MemoryStore, NotFound
 from retentive.errors import ReadOnly, RetentiveError, SensitiveValue, TooLarge
 from retentive.history.past import past_of
 from retentive.history.plan import Mode, RestoreOutcome
-from retentive.storage.contract import Change, Snapshot
+from retentive.storage.contract import Created, Imported, Snapshot
 from support.commands import tree
 from support.model import Model
 from support.places import EVERYWHERE, opened
@@ -615,11 +615,11 @@ def test_changes_continue_after_an_imported_history(tmp_path: Path) -> None:
         for number in range(5):
             create(source, f"/memories/{number}", "one")
         origin = source.history.log(limit=1)[0]
-        change = Change(None, origin.path, b"one", origin=origin)
+        change = Imported(origin, None, b"one")
         target._core.backend.write(target.id, lambda tx: tx.record([change], None))
         again = dataclasses.replace(origin, path=A)
         with pytest.raises(InvalidInput, match="later"):
-            target._core.backend.write(target.id, lambda tx: tx.record([Change(None, A, b"", origin=again)], None))
+            target._core.backend.write(target.id, lambda tx: tx.record([Imported(again, None, b"")], None))
         next_one = create(target, A, "two")
         assert target.history.show(next_one)[0].revision == origin.revision + 1
 
@@ -627,7 +627,7 @@ def test_changes_continue_after_an_imported_history(tmp_path: Path) -> None:
 def test_nothing_is_restored_to_a_reserved_path(quick: MemoryStore) -> None:
     """Such a version can come from before the name was reserved. Other programs would run what it holds."""
     hook = "/memories/.git/hooks/post-checkout"
-    quick._core.backend.write(quick.id, lambda tx: tx.record([Change(None, hook, b"#!/bin/sh\n")], None))
+    quick._core.backend.write(quick.id, lambda tx: tx.record([Created(hook, b"#!/bin/sh\n")], None))
     create(quick, A, "one")
     quick.clear()
     with pytest.raises(InvalidInput, match=r"Invalid path /memories/\.git/hooks/post-checkout: \.git is reserved"):

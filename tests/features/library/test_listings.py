@@ -13,7 +13,7 @@ import retentive
 from retentive import InvalidInput, MemoryStore, NotFound
 from retentive.engine.listings import ListedMemory, ListingCursor
 from retentive.errors import CursorExpired
-from retentive.storage.contract import Change, Transaction
+from retentive.storage.contract import Created, Transaction
 from support.places import COMPARED, opened
 
 PATHS = [f"/memories/{name}" for name in ("a-b", "a.txt", "a/b", "a/b-c", "a/c/d", "a/c/e", "b", "c/d", "é", "z/z")]
@@ -210,4 +210,4 @@ def test_hidden_memories_are_not_listed(local: MemoryStore) -> None:
 
 
 def _fill(tx: Transaction) -> None:
-    tx.record([Change(None, f"/memories/d{number % 5}/{number:05}", b"x") for number in range(1_000)], None)
+    tx.record([Created(f"/memories/d{number % 5}/{number:05}", b"x") for number in range(1_000)], None)

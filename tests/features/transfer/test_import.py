@@ -14,7 +14,7 @@ import pytest
 import retentive
 from retentive import MemoryStore
 from retentive.errors import InvalidInput, NotFound
-from retentive.storage.contract import Change
+from retentive.storage.contract import Created
 from retentive.transfer.archive_reader import open_archive
 from retentive.transfer.export import export_files, export_whole
 from retentive.transfer.import_files import IMPORT, FileOutcome, Import
@@ -274,7 +274,7 @@ def test_an_export_writes_no_reserved_name(tmp_path: Path) -> None:
     with retentive.open("sqlite://") as opened:
         store = opened.store()
         store.write("/memories/a.md", "one")
-        hook = Change(None, "/memories/.git/hooks/post-checkout", b"#!/bin/sh\n")
+        hook = Created("/memories/.git/hooks/post-checkout", b"#!/bin/sh\n")
         store._core.backend.write(store.id, lambda tx: tx.record([hook], None))
         done = export_files(store, str(tmp_path / "out"))
     assert [path for path, _ in done.left_out] == [hook.path]

@@ -22,8 +22,8 @@ from retentive.errors import InvalidInput, RetentiveError, Unavailable
 from retentive.storage.capabilities import PlainFiles
 from retentive.storage.contract import (
     Actor,
-    Change,
     Clock,
+    Deleted,
     NewId,
     NewStore,
     Snapshot,
@@ -206,7 +206,7 @@ def _folds(root: str) -> bool:
 
 
 def _delete_all(tx: Transaction, actor: Actor | None) -> None:
-    tx.record([Change(memory, None) for memory, _ in tx.list(ROOT)], actor)
+    tx.record([Deleted(memory) for memory, _ in tx.list(ROOT)], actor)
 
 
 def _own_directory(name: str, base: int) -> None:

@@ -13,7 +13,20 @@ from contextlib import suppress
 from typing import TypeAlias
 
 from retentive.errors import Refused
-from retentive.storage.contract import EXTERNAL, Actor, Change, Clock, Entry, Memory, NewId, Recorded, verified
+from retentive.storage.contract import (
+    EXTERNAL,
+    Actor,
+    Again,
+    Change,
+    Clock,
+    Deleted,
+    Entry,
+    Memory,
+    NewId,
+    Recorded,
+    create_or_update,
+    verified,
+)
 from retentive.storage.files.tree import FileKind, FileTree, Found, stamp_of
 from retentive.storage.files.writing import FilePlan, StaleFiles, hash_of
 from retentive.storage.sql.connection import Connection
@@ -21,7 +34,7 @@ from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, below
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.values.paths import ROOT, ancestors, is_editor_file
 from retentive.values.provenance import Contributor, of_external_edit
-from retentive.values.records import RECOVERY, Again
+from retentive.values.records import RECOVERY
 from retentive.values.text import is_text
 
 _MAX_TRIES = 5
@@ -142,12 +155,11 @@ class DirectorySnapshot(SqlSnapshot):
         if memory is not None and file is not None and self._is_recorded(path, entry):
             return None
         text = None if file is None else self._text(path, file, is_new=memory is None)
-        if memory is None and text is None:
-            return None
+        if text is None:
+            return None if memory is None else Deleted(memory)
         earlier = None if memory is None else memory.provenance_text
         own = Contributor(f"{self.head.revision:x}", str(EXTERNAL))
-        provenance = None if text is None else of_external_edit(earlier, own)
-        return Change(memory, None if text is None else path, text, provenance_text=provenance)
+        return create_or_update(memory, path, text, of_external_edit(earlier, own))
 
     def _is_as_recorded(self, path: str, entry: Entry) -> bool:
         if entry.memory is not None:
@@ -267,10 +279,11 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
         now, before = SqlTransaction.get(self, path), entry.memory
         if now.data == entry.data or now.above is not None or now.below:
             return
-        again = None if before is None or now.memory is not None else Again(before.id, before.created_at)
-        provenance = None if before is None else before.provenance_text
-        back = None if before is None else path
-        self.record([Change(now.memory, back, entry.data, again=again, provenance_text=provenance)], RECOVERY)
+        if before is not None:
+            again, data = Again(before.id, before.created_at), entry.data or b""
+            self.record([create_or_update(now.memory, path, data, before.provenance_text, again)], RECOVERY)
+        elif now.memory is not None:
+            self.record([Deleted(now.memory)], RECOVERY)
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
         leaving = {change.before.path for change in changes if change.before is not None}
@@ -285,7 +298,7 @@ class DirectoryTransaction(DirectorySnapshot, SqlTransaction):
                 recorded = None if is_plain else self.get_unverified(memory.path).data
                 self.plan.add(memory.path, memory.sha256 if is_plain else hash_of(recorded), is_gone=True)
             if change.path is not None:
-                self.plan.add(change.path, None, is_gone=False, text=change.data)
+                self.plan.add(change.path, None, is_gone=False, text=None if change.sealing else change.data)
         result = super().record(changes, actor)
         for path in leaving - {change.path for change in changes}:
             self.connection.run("DELETE FROM files WHERE store = ? AND path = ?", (self.store, path))

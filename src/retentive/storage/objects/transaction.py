@@ -11,10 +11,13 @@ from retentive.storage.contract import (
     UNCHANGED,
     Actor,
     Change,
+    Created,
+    Imported,
     Metadata,
     Recorded,
     Transaction,
     Version,
+    kept,
     now_us,
 )
 from retentive.storage.objects.manifest import Manifest
@@ -54,7 +57,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return [self._record_one(change, source, actor) for change, source in zip(changes, sources, strict=True)]
 
     def _record_one(self, change: Change, source: VersionRow | None, actor: Actor | None) -> Recorded:
-        origin, before = change.origin, change.before
+        origin, before = change.version if isinstance(change, Imported) else None, change.before
         at = self._next_time(origin)
         if before is not None:
             now = self._row_at(before.path)  # an earlier change of this write may have taken the path
@@ -63,7 +66,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
                 raise Conflict("a memory was moved or deleted since it was read")
         if source is not None:
             memory = source.memory
-        elif change.again is not None:
+        elif isinstance(change, Created) and change.again is not None:
             memory = change.again.id
         else:
             memory = self._reader.storage.new_id("mem_", at) if origin is None else origin.memory_id
@@ -76,7 +79,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             row = row.redacted(to_us(origin.redacted_at), _name(origin.redacted_by))
         else:
             row = self._with_text(row, change, source)
-        is_present = change.path is not None and row.redacted_at is None
+        is_present = change.path is not None
         if source is not None and not (is_present and source.path == row.path):
             there = self._row_at(source.path)  # an earlier change of this write may have reused the path
             if there is not None and there.memory == memory:
@@ -92,16 +95,18 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         `source` is the row of the memory before the change. A deletion has no text. A rename keeps the text of
         `source`.
         """
-        kept = change.kept(row.memory, row.id)
-        elsewhere = "" if change.origin is None else change.origin.path
+        stored = kept(change, row.memory, row.id)
+        elsewhere = change.version.path if isinstance(change, Imported) else ""
         path = change.path or (elsewhere if source is None else source.path)
-        seal = None if kept.seal is None else b64encode(kept.seal).decode()
-        row = row._replace(path=path, seal=seal, provenance=kept.provenance)
+        seal = None if stored.seal is None else b64encode(stored.seal).decode()
+        row = row._replace(path=path, seal=seal, provenance=stored.provenance)
         if change.path is None:
             return row
-        if change.size_bytes is None and source is not None:
-            return row._replace(size=source.size, sha256=source.sha256, text=source.text)
-        return row._replace(size=change.size_bytes, sha256=kept.sha256, text=self._texts.add(kept.data or b""))
+        if stored.data is not None:
+            return row._replace(size=stored.size_bytes, sha256=stored.sha256, text=self._texts.add(stored.data))
+        if source is None:
+            raise InvalidInput("a new memory needs a text")
+        return row._replace(size=source.size, sha256=source.sha256, text=source.text)
 
     def set_metadata(
         self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED, properties: Metadata = UNCHANGED

@@ -12,16 +12,21 @@ from retentive.storage.contract import (
     UNCHANGED,
     Actor,
     Change,
+    Created,
+    Deleted,
     Entry,
+    Imported,
     Kept,
     Memory,
     Metadata,
+    Moved,
     Recorded,
     Sealing,
     Selection,
     Snapshot,
     State,
     Transaction,
+    Updated,
     Version,
 )
 from retentive.storage.sealed.codec import StoreKeys, Unsealed
@@ -166,34 +171,45 @@ class SealedTransaction(SealedSnapshot, Transaction):
         """Return the change with encrypted data and paths, for the inner backend."""
         if change.sealing is not None:
             raise InvalidInput("the change is already encrypted; only the encryption layer can encrypt changes")
-        before, data, origin, keys = change.before, change.data, change.origin, self._keys
-        if origin is not None and origin.redacted_at is not None:
-            return change if before is None else replace(change, before=replace(before, path=keys.hidden(before.path)))
-        real = change.path or (before.path if before is not None else origin.path if origin is not None else None)
-        if real is None or (before is None and data is None and change.path is not None):
-            raise InvalidInput("a new memory needs a text")
-        hidden = keys.hidden(real)
-        unsealed = Unsealed(path=real if keys.seal_paths else None, provenance=change.kept_provenance)
-        inner = None if before is None else replace(before, path=keys.hidden(before.path))
-        if inner is not None and data is None and change.path is not None:  # a rename keeps the stored text
-            old = keys.open_seal(inner.seal, inner.id, inner.version_id, inner.path)
+        hidden = self._keys.hidden
+        match change:
+            case Created(path, again=again):
+                return Created(hidden(path), b"", again=again, sealing=self._sealing(change, path))
+            case Updated(memory, path):
+                return Updated(self._hidden(memory), hidden(path), b"", sealing=self._sealing(change, path))
+            case Moved(memory, path):
+                return Moved(self._hidden(memory), hidden(path), sealing=self._sealing(change, path))
+            case Deleted(memory):
+                return Deleted(self._hidden(memory), sealing=self._sealing(change, memory.path))
+            case Imported(version, before):
+                inner = None if before is None else self._hidden(before)
+                if version.redacted_at is not None:
+                    return Imported(version, inner)
+                sealing = self._sealing(change, version.path)
+                return Imported(replace(version, path=hidden(version.path)), inner, sealing=sealing)
+
+    def _sealing(self, change: Change, path: str) -> Sealing:
+        """Return the function that encrypts a change. `path` is the path to encrypt with it."""
+        keys, before, data, hidden = self._keys, change.before, change.data, self._keys.hidden(path)
+        unsealed = Unsealed(path=path if keys.seal_paths else None, provenance=change.provenance_text)
+        if data is None and change.path is not None:  # a rename keeps the stored text
+            if before is None:
+                raise InvalidInput("a new memory needs a text")
+            old = keys.open_seal(before.seal, before.id, before.version_id, keys.hidden(before.path))
             unsealed = old._replace(path=unsealed.path, provenance=unsealed.provenance)
 
-        def keep(memory_id: str, version_id: str) -> Kept:
+        def sealing(memory_id: str, version_id: str) -> Kept:
             if data is None:
-                return Kept(None, None, keys.seal(unsealed, memory_id, version_id, hidden))
+                return Kept(None, None, None, keys.seal(unsealed, memory_id, version_id, hidden))
             text = sha256(data).hexdigest(), len(data), version_id
             seal = keys.seal(Unsealed(*text, unsealed.path, unsealed.provenance), memory_id, version_id, hidden)
-            return Kept(keys.seal_text(data, version_id), "", seal)
+            return Kept(keys.seal_text(data, version_id), len(data), "", seal)
 
-        return replace(
-            change,
-            before=inner,
-            path=None if change.path is None else hidden,
-            data=None,
-            sealing=Sealing(None if data is None else len(data), keep),
-            origin=None if origin is None else replace(origin, path=hidden),
-        )
+        return sealing
+
+    def _hidden(self, memory: Memory) -> Memory:
+        """Return the memory at its path in the inner backend."""
+        return replace(memory, path=self._keys.hidden(memory.path))
 
 
 def _refused(refusal: Refused, real: Mapping[str, str]) -> Refused:

@@ -10,16 +10,19 @@ from retentive.storage.contract import (
     Actor,
     Change,
     Clock,
+    Created,
+    Imported,
     Metadata,
     NewId,
     Recorded,
     Transaction,
+    kept,
     now_us,
 )
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Value
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
-from retentive.values.records import HIGHEST_COUNTER, Kept, to_us
+from retentive.values.records import HIGHEST_COUNTER, to_us
 
 _AT_ONCE = 200  # maximum number of ids in one statement
 _COLUMNS = (
@@ -67,34 +70,32 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return [self._record(change, actor) for change in changes]
 
     def _record(self, change: Change, actor: Actor | None) -> Recorded:
-        before, origin, head = change.before, change.origin, self.head
+        before, path, head = change.before, change.path, self.head
         self._ahead = None
-        version = self._next_version(change)
-        who, path, redacted_at, redacted_by = actor, change.path, None, None
-        if origin is not None:
-            memory, who, last_path = origin.memory_id, origin.actor, origin.path
-            redacted_at, redacted_by = origin.redacted_at, origin.redacted_by
-            path = path if redacted_at is None else None
-        elif before is not None:
-            memory, last_path = before.id, before.path
-        else:
-            memory, last_path = self._new_id("mem_", head.last_at) if change.again is None else change.again.id, ""
-        is_move = before is not None and path is not None and change.size_bytes is None
-        if path is not None and change.size_bytes is None and not is_move:
-            raise InvalidInput("a new memory needs a path and a text")
-        kept = change.kept(memory, version) if redacted_at is None else Kept(None, None, None)
-        size = None if path is None else change.size_bytes
+        version, at = self._next_version(change), head.last_at
+        who, redacted_at, redacted_by = actor, None, None
+        match change:
+            case Imported(origin):
+                memory, who, last_path, at = origin.memory_id, origin.actor, origin.path, to_us(origin.created_at)
+                redacted_at, redacted_by = origin.redacted_at, origin.redacted_by
+            case Created(last_path, again=again):
+                memory = self._new_id("mem_", at) if again is None else again.id
+            case _:
+                memory, last_path = change.before.id, change.before.path
+        stored = kept(change, memory, version)
+        is_move = path is not None and stored.data is None
+        if is_move and before is None:
+            raise InvalidInput("a new memory needs a text")
         head.memories += (path is not None) - (before is not None)
         if not is_move:
-            head.size_bytes += (size or 0) - (0 if before is None else before.size_bytes)
+            head.size_bytes += (stored.size_bytes or 0) - (0 if before is None else before.size_bytes)
         values: tuple[Value, ...] = (head.no, version, memory, change.operation, path or last_path, _name(who))
-        values += (head.last_at if origin is None else to_us(origin.created_at), self._revision, head.memories)
-        values += (head.size_bytes, kept.seal, kept.provenance)
+        values += (at, self._revision, head.memories, head.size_bytes, stored.seal, stored.provenance)
         values += (None if redacted_at is None else to_us(redacted_at), _name(redacted_by))
         if before is not None and is_move:
             self.connection.run(_INSERT_MOVED, (*values, head.no, before.version_id))
         else:
-            self.connection.run(_INSERT, (*values, size, kept.sha256, None, kept.data))
+            self.connection.run(_INSERT, (*values, stored.size_bytes, stored.sha256, None, stored.data))
         self._point(None if before is None else before.path, path, version)
         return Recorded(memory, version)
 
@@ -114,7 +115,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
 
         The time is the current time. If the clock went back, it is that of the previous version plus one microsecond.
         """
-        head, origin = self.head, change.origin
+        head, origin = self.head, change.version if isinstance(change, Imported) else None
         self.changed = True
         if self._revision is None or origin is not None:
             self._revision = head.revision + 1 if origin is None else origin.revision

@@ -10,8 +10,19 @@ from pathlib import Path
 import pytest
 
 from retentive.errors import Damaged
-from retentive.storage.contract import Change, Kept, Memory, Sealing, Snapshot, Transaction, Version
-from retentive.testing.backend_suite.opening import A, B, Opened, SuiteOpening
+from retentive.storage.contract import (
+    Created,
+    Deleted,
+    Kept,
+    Memory,
+    Moved,
+    Sealing,
+    Snapshot,
+    Transaction,
+    Updated,
+    Version,
+)
+from retentive.testing.backend_suite.opening import A, B, Opened, SuiteOpening, memory_at
 from retentive.values.paths import ROOT
 
 LONG = "é\n'\"\\" + "x" * 200_000
@@ -54,15 +65,15 @@ class LayersSuite(SuiteOpening):
     def test_sealed_changes_are_stored_unchanged(self, store: Opened) -> None:
         """Every kind of change stores the encrypted bytes, the seal, and the size of the plain text."""
         self._needs_seals()
-        store.write(lambda tx: tx.record([Change(None, A, None, sealing(b"\x00\xff one", 3))], None))
+        store.write(lambda tx: tx.record([Created(A, b"", sealing=sealing(b"\x00\xff one", 3))], None))
         made = store.memory(A)
         assert (made.size_bytes, made.sha256, store.get(A).data) == (3, "", b"\x00\xff one")
-        store.write(lambda tx: tx.record([Change(tx.get(A).memory, A, None, sealing(b"two", 9))], None))
-        store.write(lambda tx: tx.record([Change(tx.get(A).memory, B, None, sealing(None, None))], None))
+        store.write(lambda tx: tx.record([Updated(memory_at(tx, A), A, b"", sealing=sealing(b"two", 9))], None))
+        store.write(lambda tx: tx.record([Moved(memory_at(tx, A), B, sealing=sealing(None, None))], None))
         moved = store.memory(B)
         assert (moved.id, moved.size_bytes, store.usage().size_bytes) == (made.id, 9, 9)
         assert store.get(B).data == b"two"
-        store.write(lambda tx: tx.record([Change(tx.get(B).memory, None, None, sealing(None, None))], None))
+        store.write(lambda tx: tx.record([Deleted(memory_at(tx, B), sealing=sealing(None, None))], None))
         versions = store.versions()
         assert [version.seal for version in versions] == [ids(version) for version in versions]
         assert [version.size_bytes for version in versions] == [None, 9, 9, 3]
@@ -74,20 +85,14 @@ class LayersSuite(SuiteOpening):
     def test_provenance_is_stored_with_each_change(self, store: Opened) -> None:
         """In the version and in the memory. Redaction removes it."""
 
-        def record(path: str | None, *, data: bytes | None = None, of: str | None = A, note: str | None) -> None:
-            def work(tx: Transaction) -> None:
-                tx.record([Change(tx.get(of).memory if of else None, path, data, provenance_text=note)], None)
-
-            store.write(work)
-
-        record(A, data=b"one", of=None, note='{"source": "web"}')
+        store.write(lambda tx: tx.record([Created(A, b"one", '{"source": "web"}')], None))
         assert store.memory(A).provenance_text == '{"source": "web"}'
-        record(A, data=b"two", note="2 é")
-        record(B, note="3")
+        store.write(lambda tx: tx.record([Updated(memory_at(tx, A), A, b"two", "2 é")], None))
+        store.write(lambda tx: tx.record([Moved(memory_at(tx, A), B, "3")], None))
         assert [memory.provenance_text for memory in [store.memory(B), *store.memories()]] == ["3", "3"]
-        record(B, data=b"three", of=B, note=None)
+        store.write(lambda tx: tx.record([Updated(memory_at(tx, B), B, b"three")], None))
         assert store.memory(B).provenance_text is None
-        record(None, of=B, note="5")
+        store.write(lambda tx: tx.record([Deleted(memory_at(tx, B), "5")], None))
         versions = store.versions()
         assert [version.provenance_text for version in versions] == ["5", None, "3", "2 é", '{"source": "web"}']
         store.write(lambda tx: tx.redact([versions[-1].id], None))
@@ -98,7 +103,7 @@ class LayersSuite(SuiteOpening):
         """Every read of a damaged text raises `Damaged`. The rest can be read, and the memory replaced or deleted."""
         self._needs_seals()
         store.create({A: b"one", B: b"other"})
-        store.write(lambda tx: tx.record([Change(tx.get(A).memory, A, None, damaged(b"one!", stored))], None))
+        store.write(lambda tx: tx.record([Updated(memory_at(tx, A), A, b"", sealing=damaged(b"one!", stored))], None))
         newest, oldest = store.versions(path=A)
         for read in (
             lambda snapshot: snapshot.get(A),
@@ -110,10 +115,10 @@ class LayersSuite(SuiteOpening):
                     call(read)
         assert (store.get(B).data, store.version_text(oldest.id)) == (b"other", b"one")
         assert [memory.path for memory in store.memories()] == [A, B]
-        store.write(lambda tx: tx.record([Change(first(tx), A, b"three")], None))
+        store.write(lambda tx: tx.record([Updated(first(tx), A, b"three")], None))
         assert store.get(A).data == b"three"
-        store.write(lambda tx: tx.record([Change(tx.get(A).memory, A, None, damaged(b"one", stored))], None))
-        store.write(lambda tx: tx.record([Change(first(tx), None)], None))
+        store.write(lambda tx: tx.record([Updated(memory_at(tx, A), A, b"", sealing=damaged(b"one", stored))], None))
+        store.write(lambda tx: tx.record([Deleted(first(tx))], None))
         assert not store.get(A).exists
 
     def test_the_seal_of_a_store_is_stored_and_replaced(self, tmp_path: Path) -> None:
@@ -159,13 +164,13 @@ def first(snapshot: Snapshot) -> Memory:
 
 def sealing(data: bytes | None, size: int | None) -> Sealing:
     """Return a sealing, which stores `data` in place of a text of `size` bytes."""
-    return Sealing(size, lambda memory, version: Kept(data, "", f"{memory}|{version}".encode()))
+    return lambda memory, version: Kept(data, size, "", f"{memory}|{version}".encode())
 
 
 def damaged(text: bytes, stored: bytes) -> Sealing:
     """Return the sealing of a damaged change. The bytes are `stored`, but the size and hash are those of `text`."""
-    kept = Kept(stored, hashlib.sha256(text).hexdigest(), None)
-    return Sealing(len(text), lambda memory, version: kept)
+    kept = Kept(stored, len(text), hashlib.sha256(text).hexdigest(), None)
+    return lambda memory, version: kept
 
 
 def ids(version: Version) -> bytes:

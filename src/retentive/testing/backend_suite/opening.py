@@ -12,12 +12,33 @@ from typing import TypeVar, Unpack
 
 import pytest
 
-from retentive.storage.contract import Backend, Selection, Snapshot, Transaction
+from retentive.storage.contract import (
+    Backend,
+    Created,
+    Deleted,
+    Moved,
+    Selection,
+    Snapshot,
+    Transaction,
+    Updated,
+    create_or_update,
+)
 from retentive.values.paths import ROOT
-from retentive.values.records import Actor, Change, Clock, Entry, Memory, NewId, Usage, Version, sortable_id
+from retentive.values.records import Actor, Clock, Entry, Memory, NewId, Usage, Version, sortable_id
 
 R = TypeVar("R")
 A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
+
+
+def memory_at(snapshot: Snapshot, path: str) -> Memory:
+    found = snapshot.get(path).memory
+    assert found is not None, f"no memory at {path}"
+    return found
+
+
+def _moved(tx: Transaction, path: str, new: str, data: bytes | None) -> Moved | Updated:
+    memory = memory_at(tx, path)
+    return Moved(memory, new) if data is None else Updated(memory, new, data)
 
 
 class Opened:
@@ -34,23 +55,19 @@ class Opened:
         return self.backend.read(self.id, work)
 
     def create(self, files: Mapping[str, bytes], actor: Actor | None = None) -> None:
-        self.write(lambda tx: tx.record([Change(None, path, data) for path, data in files.items()], actor))
+        self.write(lambda tx: tx.record([Created(path, data) for path, data in files.items()], actor))
 
     def put(self, path: str, data: bytes, actor: Actor | None = None) -> None:
-        self.write(lambda tx: tx.record([Change(tx.get(path).memory, path, data)], actor))
+        self.write(lambda tx: tx.record([create_or_update(tx.get(path).memory, path, data)], actor))
 
     def move(self, path: str, new: str, actor: Actor | None = None, *, data: bytes | None = None) -> None:
-        self.write(lambda tx: tx.record([Change(tx.get(path).memory, new, data)], actor))
+        self.write(lambda tx: tx.record([_moved(tx, path, new, data)], actor))
 
     def delete(self, *paths: str, actor: Actor | None = None) -> None:
-        self.write(
-            lambda tx: tx.record([Change(tx.get(path).memory, None) for path in paths], actor), may_use_reserve=True
-        )
+        self.write(lambda tx: tx.record([Deleted(memory_at(tx, path)) for path in paths], actor), may_use_reserve=True)
 
     def memory(self, path: str) -> Memory:
-        found = self.get(path).memory
-        assert found is not None, f"no memory at {path}"
-        return found
+        return self.read(lambda snapshot: memory_at(snapshot, path))
 
     def found(self, memory_id: str) -> Memory | None:
         return self.read(lambda snapshot: snapshot.find(memory_id))

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from retentive.errors import Conflict, NotFound, Refused, Unavailable
-from retentive.storage.contract import Backend, Change, Snapshot, Transaction
-from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
+from retentive.storage.contract import Backend, Created, Deleted, Moved, Snapshot, Transaction, create_or_update
+from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening, memory_at
 
 PATIENCE_S = 60.0
 
@@ -38,8 +38,8 @@ class SharingSuite(SuiteOpening):
         def fail(tx: Transaction) -> None:
             tx.set_metadata(settings="lost", properties='{"name":"lost"}')
             tx.put_record("kind", "key", "lost")
-            a, c = tx.get(A).memory, tx.get(C).memory
-            tx.record([Change(a, None), Change(c, B), Change(None, "/memories/n", b"new")], None)
+            a, c = memory_at(tx, A), memory_at(tx, C)
+            tx.record([Deleted(a), Moved(c, B), Created("/memories/n", b"new")], None)
             raise error
 
         def fail_to_read(_: object) -> None:
@@ -114,11 +114,11 @@ class SharingSuite(SuiteOpening):
         def first(tx: Transaction) -> None:
             started.set()
             assert go.wait(PATIENCE_S)
-            tx.record([Change(None, A, b"first")], None)
+            tx.record([Created(A, b"first")], None)
 
         def write(number: int) -> None:
             def work(tx: Transaction) -> None:
-                tx.record([Change(None, f"/memories/{number:02d}", b"x")], None)
+                tx.record([Created(f"/memories/{number:02d}", b"x")], None)
                 if number % 3 == 0:
                     raise ExpectedFailure(str(number))
 
@@ -255,14 +255,14 @@ def count_up(store: Opened, times: int) -> None:
 
     def work(tx: Transaction) -> None:
         look = tx.get(A)
-        tx.record([Change(look.memory, A, str(int(look.data or b"0") + 1).encode())], None)
+        tx.record([create_or_update(look.memory, A, str(int(look.data or b"0") + 1).encode())], None)
 
     for _ in range(times):
         store.write(work)
 
 
 def put_both(tx: Transaction, data: bytes) -> None:
-    tx.record([Change(tx.get(path).memory, path, data) for path in (A, B)], None)
+    tx.record([create_or_update(tx.get(path).memory, path, data) for path in (A, B)], None)
 
 
 def both(snapshot: Snapshot) -> tuple[bytes | None, bytes | None, int, int]:

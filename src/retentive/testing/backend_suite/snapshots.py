@@ -10,8 +10,8 @@ from typing import TypeVar
 import pytest
 
 from retentive.errors import NotFound
-from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction, Version
-from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
+from retentive.storage.contract import Created, Deleted, Entry, Memory, Moved, Snapshot, Transaction, Updated, Version
+from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening, memory_at
 from retentive.values.paths import ROOT
 
 # Paths in byte order. They have characters that sort near `/` but are not separators, and `%` and `_`, which must not
@@ -186,9 +186,9 @@ class SnapshotsSuite(SuiteOpening):
 
         def work(tx: Transaction) -> tuple[object, ...]:
             _all_reads(tx)  # what was read before must not be repeated after the changes
-            a, b = tx.get(A).memory, tx.get(B).memory
-            tx.record([Change(None, "/memories/new", b"new"), Change(a, A, b"11")], None)
-            tx.record([Change(b, C), Change(tx.get(A).memory, None)], None)
+            a, b = memory_at(tx, A), memory_at(tx, B)
+            tx.record([Created("/memories/new", b"new"), Updated(a, A, b"11")], None)
+            tx.record([Moved(b, C), Deleted(memory_at(tx, A))], None)
             tx.put_record("kind", "key", "value")
             tx.set_metadata(settings="s", properties="{}")
             return _all_reads(tx)

@@ -17,18 +17,23 @@ from retentive.errors import NotFound
 from retentive.storage.contract import (
     ACTOR_KINDS,
     Actor,
+    Again,
     Backend,
     Change,
+    Created,
+    Deleted,
+    Imported,
     Memory,
+    Moved,
     Transaction,
+    Updated,
     Usage,
     Version,
     sortable_id,
 )
-from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
+from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening, memory_at
 from retentive.testing.backend_suite.snapshots import steps
 from retentive.values.paths import ROOT
-from retentive.values.records import Again
 
 # Texts that must be stored byte for byte, without translated line ends, Unicode normalization or trimmed spaces.
 TEXTS = (
@@ -89,8 +94,8 @@ class VersionsSuite(SuiteOpening):
         before = store.memory(A)
 
         def work(tx: Transaction) -> None:
-            tx.record([Change(tx.get(A).memory, None)], WHO)
-            tx.record([Change(None, A, b"two")], None)
+            tx.record([Deleted(memory_at(tx, A))], WHO)
+            tx.record([Created(A, b"two")], None)
 
         store.write(work)
         created, deleted, first = store.versions()
@@ -106,9 +111,9 @@ class VersionsSuite(SuiteOpening):
         """`record` returns the ids of the memory and version of each change, in the order of the changes."""
         store.create({A: b"a", B: b"b"})
         a, b = store.memory(A), store.memory(B)
-        changes = [Change(None, "/memories/new", b"new"), Change(a, A, b"aa"), Change(b, C)]
+        changes: list[Change] = [Created("/memories/new", b"new"), Updated(a, A, b"aa"), Moved(b, C)]
         recorded = store.write(lambda tx: tx.record(changes, None))
-        gone = store.write(lambda tx: tx.record([Change(tx.get(A).memory, None)], None))
+        gone = store.write(lambda tx: tx.record([Deleted(memory_at(tx, A))], None))
         assert [*recorded, *gone] == [(version.memory_id, version.id) for version in reversed(store.versions()[:4])]
         assert store.write(lambda tx: tx.record([], None)) == []
 
@@ -120,9 +125,9 @@ class VersionsSuite(SuiteOpening):
         assert (store.tree(), store.revision(), len(store.versions())) == (files, 1, count)
         moved = {path.replace("/memories/", "/memories/moved/"): data for path, data in files.items()}
         every = store.memories()
-        store.write(lambda tx: tx.record([Change(one, f"/memories/moved{one.path[9:]}") for one in every], None))
+        store.write(lambda tx: tx.record([Moved(one, f"/memories/moved{one.path[9:]}") for one in every], None))
         assert (store.tree(), store.revision(), len(store.versions())) == (moved, 2, 2 * count)
-        store.write(lambda tx: tx.record([Change(one, one.path, b"!" * 9) for one, _ in tx.list(ROOT)], None))
+        store.write(lambda tx: tx.record([Updated(one, one.path, b"!" * 9) for one, _ in tx.list(ROOT)], None))
         assert (set(store.tree().values()), store.usage()) == ({b"!" * 9}, Usage(count, 9 * count))
         store.delete(*(path for path in moved if path.startswith("/memories/moved/d3/")))
         assert set(store.tree()) == {path for path in moved if not path.startswith("/memories/moved/d3/")}
@@ -133,8 +138,8 @@ class VersionsSuite(SuiteOpening):
         a, b, e = (store.memory(path) for path in (A, B, "/memories/e"))
 
         def work(tx: Transaction) -> None:
-            changes = [Change(a, C, b"one, moved"), Change(b, A), Change(None, B, b"new"), Change(e, None)]
-            tx.record([*changes, Change(None, "/memories/e", b"")], WHO)
+            changes: list[Change] = [Updated(a, C, b"one, moved"), Moved(b, A), Created(B, b"new"), Deleted(e)]
+            tx.record([*changes, Created("/memories/e", b"")], WHO)
             assert [tx.get(path).data for path in (C, A, B, "/memories/e")] == [b"one, moved", b"two", b"new", b""]
 
         store.write(work)
@@ -209,7 +214,7 @@ class VersionsSuite(SuiteOpening):
         before = store.memory(A)
         store.delete(A)
         again = Again(before.id, before.created_at)
-        store.write(lambda tx: tx.record([Change(None, B, b"two", again=again)], WHO))
+        store.write(lambda tx: tx.record([Created(B, b"two", again=again)], WHO))
         after = store.memory(B)
         assert (after.id, after.created_at) == (before.id, before.created_at)
         assert after.updated_at > before.updated_at
@@ -238,7 +243,7 @@ class VersionsSuite(SuiteOpening):
         store.delete(A)
         other = Opened(backend, "copy")
         deleted = store.versions()[0]
-        other.write(lambda tx: tx.record([Change(None, None, origin=deleted)], None))
+        other.write(lambda tx: tx.record([Imported(deleted, None)], None))
         assert unsealed(other.versions()) == unsealed([deleted])
         assert (other.tree(), other.usage()) == ({}, Usage(0, 0))
 
@@ -334,7 +339,7 @@ class VersionsSuite(SuiteOpening):
         memory = other.memory(B)
         gap = replace(deleted, id=deleted.id + "~", memory_id=memory.id, path="", redacted_at=deleted.created_at)
         gap = replace(gap, seal=None, provenance_text=None)
-        other.write(lambda tx: tx.record([Change(memory, None, origin=gap)], None))
+        other.write(lambda tx: tx.record([Imported(gap, memory)], None))
         assert (other.tree(), other.usage(), other.found(memory.id)) == ({}, Usage(0, 0), None)
         assert [version.id for version in other.versions()] == [gap.id, deleted.id, *(each.id for each in first)]
         assert other.versions()[0].redacted_at == gap.redacted_at
@@ -375,4 +380,4 @@ def _take_one(tx: Transaction, version: Version, data: bytes | None) -> None:
     before = tx.find(version.memory_id)
     path = None if version.operation == "deleted" else version.path
     moved = before is not None and path is not None and before.path != path
-    tx.record([Change(before, path, None if moved or path is None else data, origin=version)], None)
+    tx.record([Imported(version, before, None if moved or path is None else data)], None)

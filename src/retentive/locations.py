@@ -283,23 +283,20 @@ def existing_store(backend: Backend, id_or_key: str, *, workspace: str = DEFAULT
     return info
 
 
-def migrate_schema(location: str | os.PathLike[str], *, partitions: int = 0) -> list[int]:
+def migrate_schema(location: str | os.PathLike[str]) -> list[int]:
     """Create the tables on a database server, or migrate them to this version of retentive.
 
     Returns a list with the number of each applied migration. On a database server, only this function changes existing
-    tables; opening a location never changes them. Other processes may use the database during a migration. If the
-    tables are created, the table of memories and the table of versions each get `partitions` partitions. The hash of
-    the store number decides the partition of a row. Locations of other kinds are migrated when they are opened, so
-    this function only opens and closes them. Raises `InvalidInput`, `UnknownSchema` and the errors of storage.
+    tables; opening a location never changes them. Other processes may use the database during a migration. Locations
+    of other kinds are migrated when they are opened, so this function only opens and closes them. Raises
+    `InvalidInput`, `UnknownSchema` and the errors of storage.
     """
     scheme, rest = parse_location(location)
     if scheme is None or scheme not in _SERVERS:
-        if partitions:
-            raise InvalidInput("`partitions` needs a location on a database server (PostgreSQL or MariaDB)")
         open_backend(location).close()
         return []
     with closing(_open_server(scheme, rest, time.time, sortable_id, check=False)) as backend:
-        return backend.migrate(partitions=partitions)
+        return backend.migrate()
 
 
 _SERVERS = ("postgresql", "mariadb")

@@ -134,14 +134,6 @@ def test_a_failure_of_the_batch_fails_every_job() -> None:
     assert storage.batches == [2]
 
 
-def test_a_job_out_of_time_fails_and_the_others_continue_together() -> None:
-    storage = _Storage([TimeoutError(), TimeoutError()])
-    jobs = [put(key) for key in "abcd"]
-    run_batch(jobs, storage.attempt, eldest_fails=(TimeoutError,))
-    assert outcomes(jobs) == [TimeoutError, TimeoutError, "c", "d"]
-    assert storage.batches == [4, 3, 2]
-
-
 def test_an_unknown_commit_is_reported_to_jobs_with_changes_and_not_repeated() -> None:
     """A job that raised its own error before the commit keeps that error."""
     storage = _Storage([OutcomeUnknown("lost")])

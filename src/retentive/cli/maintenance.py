@@ -285,15 +285,7 @@ def collect(location: Location, *, older_than: float) -> None:
 
 
 @output.command("migrate-schema", json="Print a JSON object with the numbers of the applied steps.")
-@click.option(
-    "--partitions",
-    metavar="N",
-    type=int,
-    default=0,
-    show_default=False,
-    help="For new tables: split memories and versions into N partitions by the hash of their store.",
-)
-def migrate(location: Location, *, partitions: int) -> None:
+def migrate(location: Location) -> None:
     """Create the tables on a database server, or migrate them to the current schema.
 
     In an empty database, retentive creates the tables when it opens the location. It refuses to open tables with an
@@ -301,6 +293,6 @@ def migrate(location: Location, *, partitions: int) -> None:
     application. Running applications need not stop. Other kinds of storage are migrated when they are opened.
     """
     with naming("Location", location.shown), output.progress("Migrating"):
-        applied = migrate_schema(location.url, partitions=partitions)
+        applied = migrate_schema(location.url)
     text = f"Applied: {', '.join(map(str, applied))}.\n" if applied else "The schema is up to date.\n"
     output.emit({"applied": applied}, plain=text)

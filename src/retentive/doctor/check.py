@@ -39,14 +39,14 @@ from retentive.storage.contract import Backend, Snapshot, StoreInfo
 from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, need_posix, os_error, sync_directory
 from retentive.storage.findings import Finding, found
 from retentive.storage.paging import all_versions
-from retentive.storage.sql.schema import ForeignSchema, OlderSchema
+from retentive.storage.sql.schema import ForeignSchema
 from retentive.storage.sqlite.log import LOG_SUFFIX, cut_log
 from retentive.store import MemoryStore
 from retentive.values.properties import listed
 
 _NO_DAMAGE = (StoreFull, PermissionDenied, StorageReadOnly, Unavailable, Closed)
 _LOST = {"unreadable", "log_damaged", "file_damaged"}  # after one of these findings, no store is called healthy
-_ENDS = {"schema_old", "schema_new", "schema_foreign"}  # after one of these findings, nothing else can be checked
+_ENDS = {"schema_new", "schema_foreign"}  # after one of these findings, nothing else can be checked
 # After one of these findings, nothing is rebuilt. A rebuild could cause more damage, or, with `directory_plain`, would
 # create `.retentive` in a directory that retentive has never opened.
 _PREVENTS_REBUILD = {"file_damaged", "log_damaged", "schema_new", "schema_foreign", "directory_plain"}
@@ -132,8 +132,8 @@ def _findings(
     try:
         opened = _open_read_only(at)
     except UnknownSchema as error:
-        codes = {OlderSchema: "schema_old", ForeignSchema: "schema_foreign"}
-        yield found(codes.get(type(error), "schema_new"), None, _reason(error))
+        code = "schema_foreign" if isinstance(error, ForeignSchema) else "schema_new"
+        yield found(code, None, _reason(error))
         return
     except Damaged as error:
         yield found("unreadable", None, _reason(error))

@@ -72,12 +72,21 @@ def need_readable(path: str) -> None:
         raise os_error(PermissionError(errno.EACCES, ""))
 
 
-def has_room(path: str, size: int) -> bool:
-    """Return whether the file system of `path` has `size` free bytes for this process, as far as this is known."""
+def free_bytes(path: str, file_system: str = "") -> int:
+    """Return how many bytes this process can still write near `path`, or `sys.maxsize` if this is unknown.
+
+    `file_system` is the type of the file system, as `local_file_system` returns it.
+    """
     if not hasattr(os, "statvfs"):
-        return True
-    found = os.statvfs(path)
-    return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize >= size
+        return sys.maxsize
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return sys.maxsize
+    if os.geteuid() != 0:
+        return found.f_bavail * found.f_frsize
+    kept = min(found.f_blocks // 50, 4_096) if file_system == "ext4" else 0  # reserved even from root, but not reported
+    return max(found.f_bfree - kept, 0) * found.f_frsize
 
 
 def kind_of(path: str) -> str:

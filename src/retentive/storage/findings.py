@@ -54,7 +54,6 @@ KINDS: dict[str, Kind] = {
             "open the location with the keys of the store, or without keys if it is not encrypted",
         ),
         _note("key_destroyed", "The encryption key of the store was destroyed, so nothing in it can be read.", ""),
-        Kind("schema_old", "The tables have the schema of an older retentive.", "`retentive migrate-schema`"),
         Kind("schema_foreign", "The storage belongs to another application.", "choose another location"),
         Kind("schema_new", "The storage has the schema of a newer retentive.", "upgrade retentive"),
         Kind("key_wrong", "A memory store cannot be found by its key.", "use its id, or " + _RESTORE),
@@ -92,7 +91,6 @@ KINDS: dict[str, Kind] = {
         ),
         # Databases
         Kind("rows_left", "Rows belong to no memory store."),
-        _repairable("index_missing", "An index of the database is missing."),
         Kind("text_left", "A text in the database belongs to no version."),
         # Plain files
         _note(

@@ -13,25 +13,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol
 from weakref import WeakSet
-
-F = TypeVar("F", bound=Callable[[], object])
 
 
 class Forkable(Protocol):
-    """Object with state that a forked child must replace, such as thread locks."""
+    """Object with state that a forked child must replace, such as thread locks.
+
+    If it has a method `quiet()`, the fork happens inside the context that this method returns. The context stops all
+    work, and closes everything that a forked child must not inherit.
+    """
 
     def renew_after_fork(self) -> None:
         """Replace locks and other state that belongs to threads of the parent process. Called in the forked child."""
-
-
-@runtime_checkable
-class Quietable(Protocol):
-    """`Forkable` object that must not do any work during a fork."""
-
-    def quiet(self) -> AbstractContextManager[None]:
-        """Stop all work during the context, and close everything that a forked child must not inherit."""
 
 
 _watched: WeakSet[Forkable] = WeakSet()
@@ -40,39 +34,27 @@ _resting = ExitStack()
 
 
 def watch(forkable: Forkable) -> None:
-    """Register an object, so that its method `renew_after_fork` is called in every forked child.
-
-    If the object is `Quietable`, each fork happens inside the context that its method `quiet` returns.
-    """
+    """Register an object, so that its method `renew_after_fork` is called in every forked child."""
     _watched.add(forkable)
 
 
-def in_child(renew: F) -> F:
-    """Register the function `renew`, so that it is called in every forked child.
-
-    `renew` replaces globals of a module. It is also returned, so that `in_child` can be used as a decorator.
-    """
+def in_child(renew: Callable[[], object]) -> None:
+    """Register the function `renew`, which replaces globals of a module, so that every forked child calls it."""
     _renewals.append(renew)
-    return renew
 
 
 def _before() -> None:
     for forkable in list(_watched):
-        if isinstance(forkable, Quietable):
-            _resting.enter_context(forkable.quiet())
-
-
-def _after_in_parent() -> None:
-    _resting.close()
+        quiet: Callable[[], AbstractContextManager[None]] | None = getattr(forkable, "quiet", None)
+        if quiet is not None:
+            _resting.enter_context(quiet())
 
 
 def _after_in_child() -> None:
     _resting.pop_all()  # only the parent leaves its quiet contexts; the child replaces the locks in them
-    for renew in _renewals:
+    for renew in (*_renewals, *(forkable.renew_after_fork for forkable in list(_watched))):
         renew()
-    for forkable in list(_watched):
-        forkable.renew_after_fork()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+    os.register_at_fork(before=_before, after_in_parent=_resting.close, after_in_child=_after_in_child)

@@ -43,7 +43,7 @@ class Job:
     finished: bool = field(default=False, init=False)
     alone: bool = field(default=False, init=False)  # true if the job waits in the queue but must not be part of a batch
     turn: threading.Lock | None = field(default=None, init=False)
-    since: float = field(default_factory=time.monotonic, init=False)
+    deadline: float = field(default_factory=lambda: time.monotonic() + LOCK_TIMEOUT_S, kw_only=True)
 
     def outcome(self) -> object:
         """Return the result of the job, or raise its error."""
@@ -85,7 +85,7 @@ class WriteQueue(Generic[J]):
         try:
             if self._must_lead(job):
                 if self._lock is not None:
-                    self._lock.acquire(deadline=job.since + LOCK_TIMEOUT_S)
+                    self._lock.acquire(deadline=job.deadline)
                 self._take()
                 self._run_batch(self._batch)
         finally:
@@ -158,11 +158,10 @@ class WriteQueue(Generic[J]):
 
 
 class JobTransaction(Protocol):
-    """Transaction of one job on its memory store. Most backends use a `Transaction`."""
+    """Transaction of one job on its memory store. `changed` is true once the job has changed something."""
 
     @property
-    def changed(self) -> bool:
-        """True once the job has changed something."""
+    def changed(self) -> bool: ...
 
 
 X = TypeVar("X", bound=JobTransaction)
@@ -217,38 +216,24 @@ class BatchFailed(Exception):
         self.cause = cause
 
 
-def run_batch(
-    jobs: Sequence[J],
-    attempt: Callable[[Sequence[J]], object],
-    *,
-    admit: Callable[[Sequence[J]], Sequence[J]] | None = None,
-    eldest_fails: tuple[type[Exception], ...] = (),
-) -> None:
-    """Run all jobs together and set the outcome of every job.
+def run_batch(jobs: Sequence[J], attempt: Callable[[Sequence[J]], object]) -> None:
+    """Run all jobs together and set the outcome of every job. If this fails, each job runs alone.
 
-    If this fails, each job runs alone. But if `BatchFailed` is raised, all jobs fail.
-
-    `attempt` runs jobs with `run_together`. If `attempt` raises, nothing was committed. `admit` may refuse some jobs
-    before the first attempt, and returns the others. `eldest_fails` are the exceptions that `attempt` raises if the
-    first job timed out. After such an exception, only the first job fails, and the other jobs are attempted again.
+    `attempt` runs jobs with `run_together`. If it raises, nothing was committed. If it raises `BatchFailed`, all jobs
+    fail.
     """
-    waiting = list(jobs if admit is None else admit(jobs))
-    while waiting:
-        try:
-            attempt(waiting)
-        except eldest_fails as error:
-            waiting.pop(0).error = error
-            continue
-        except BatchFailed as failure:
-            for job in waiting:
-                job.error = failure.cause
-        except Exception as error:
-            if len(waiting) == 1:
-                waiting[0].error = error
-            else:
-                for job in waiting:
-                    run_batch([job], attempt, eldest_fails=eldest_fails)
-        return
+    try:
+        if jobs:
+            attempt(jobs)
+    except BatchFailed as failure:
+        for job in jobs:
+            job.error = failure.cause
+    except Exception as error:
+        if len(jobs) == 1:
+            jobs[0].error = error
+        else:
+            for job in jobs:
+                run_batch([job], attempt)
 
 
 def run_together(shared: SharedTransaction[X], jobs: Sequence[StoreJob]) -> list[X]:

@@ -66,26 +66,6 @@ def test_newer_tables_are_refused(server: str, tmp_path: Path) -> None:
 
 
 @on_each_server
-def test_partitions_hold_the_rows_of_stores(server: str, tmp_path: Path) -> None:
-    """Rows are partitioned by the hash of the store. The replies stay the same."""
-    place = place_of(server, tmp_path)
-    assert migrated(place, "--partitions", "4") == {"applied": [1]}
-    with retentive.open(place) as opened:
-        for number in range(12):
-            store = opened.store(f"user-{number}")
-            for command in (
-                {"command": "create", "path": "/memories/a", "file_text": f"{number}\n"},
-                {"command": "insert", "path": "/memories/a", "insert_line": 1, "insert_text": "more"},
-                {"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"},
-            ):
-                assert not store.execute(command).is_error
-        for number in range(12):
-            store = opened.store(f"user-{number}")
-            assert store.read("/memories/b") == f"{number}\nmore\n"
-            assert len(list(store.versions())) == 3
-
-
-@on_each_server
 def test_foreign_tables_are_not_changed(server: str, tmp_path: Path) -> None:
     """A table of another application has the name of one of our tables."""
     place = place_of(server, tmp_path)
@@ -107,19 +87,9 @@ def test_foreign_tables_are_not_changed(server: str, tmp_path: Path) -> None:
         retentive.open(place)
 
 
-@pytest.mark.parametrize("partitions", ["-1", "1025"])
-def test_an_invalid_number_of_partitions_is_refused(partitions: str, tmp_path: Path) -> None:
-    ended = here(place_of("postgresql", tmp_path), "migrate-schema", "--partitions", partitions)
-    assert "`partitions` must be 0 to 1024" in ended.stderr
-
-
 def test_other_places_need_no_migration(tmp_path: Path) -> None:
     """`migrate-schema` has nothing to do for SQLite, which is migrated when it is opened."""
     assert migrated(place_of("sqlite", tmp_path)) == {"applied": []}
-    assert (
-        "`partitions` needs a location on a database server"
-        in here(tmp_path / "m", "migrate-schema", "--partitions", "2").stderr
-    )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +11,8 @@ import pytest
 import retentive
 from retentive.errors import Damaged
 from retentive.storage.contract import Created, Transaction, create_or_update
-from retentive.storage.server.backend import ServerBackend, _TimedJob
+from retentive.storage.queue import StoreJob
+from retentive.storage.server.backend import ServerBackend
 from retentive.storage.server.mariadb import MariadbBackend, MariadbConnection
 from retentive.storage.server.postgresql import PostgresqlBackend, PostgresqlConnection
 from support import servers
@@ -43,10 +43,9 @@ def store(backend: ServerBackend) -> str:
     return store_id
 
 
-def batch(backend: ServerBackend, store: str, works: Sequence[Work]) -> list[_TimedJob]:
+def batch(backend: ServerBackend, store: str, works: Sequence[Work]) -> list[StoreJob]:
     """Run works as one batch, and return the jobs with their outcomes."""
-    deadline = time.monotonic() + 30
-    jobs = [_TimedJob(store, work, may_use_reserve=False, deadline=deadline) for work in works]
+    jobs = [StoreJob(store, work, may_use_reserve=False) for work in works]
     backend._run_batch(jobs)
     return jobs
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
-from retentive.errors import Damaged, NotFound, Refused
+from retentive.errors import Damaged, InvalidInput, NotFound, Refused
 from retentive.storage import queue
 from retentive.storage.contract import (
     Backend,
@@ -85,6 +87,20 @@ def test_a_job_that_fails_after_a_change_leaves_no_trace_in_its_batch(tmp_path: 
     assert backend.read(store, attrgetter("state.revision")) == 3
     assert list(backend.check()) == []
     backend.close()
+
+
+def test_a_rename_of_an_unknown_version_is_refused(tmp_path: Path) -> None:
+    """Nothing changes: neither a memory without a text, nor the totals of the store."""
+    with closing(SqliteBackend(str(tmp_path / "memory.db"))) as backend:
+        store = backend.create_store(key="tested", name="").id
+        backend.write(store, partial(edited, path=A))
+        memory = backend.read(store, lambda snapshot: snapshot.get(A)).memory
+        assert memory is not None
+        stale = replace(memory, version_id="memver_unknown")
+        with pytest.raises(InvalidInput):
+            backend.write(store, lambda tx: tx.record([Moved(stale, B)], None))
+        assert backend.read(store, attrgetter("state.usage")) == Usage(1, 4)
+        assert list(backend.check()) == []
 
 
 def test_a_damaged_text_is_reported_by_get(tmp_path: Path) -> None:

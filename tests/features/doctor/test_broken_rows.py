@@ -18,15 +18,6 @@ from support.places import place_of
 from support.profiles import LONG
 
 BACKENDS = ["sqlite", "postgresql", "mariadb"] if LONG else ["sqlite"]
-_OTHERS = {name: f"DROP INDEX {name}" for name in ("versions_by_memory", "versions_by_path")}
-DROPS = {
-    "sqlite": {"versions_by_id": "DROP INDEX versions_by_id", **_OTHERS},
-    "postgresql": {"versions_pkey": "ALTER TABLE versions DROP CONSTRAINT versions_pkey", **_OTHERS},
-    "mariadb": {
-        "PRIMARY": "ALTER TABLE versions DROP PRIMARY KEY",
-        **{name: f"{drop} ON versions" for name, drop in _OTHERS.items()},
-    },
-}
 OTHER = b"other"
 LATER_US = 4_000_000_000_000_000  # in 2096
 
@@ -97,30 +88,6 @@ def test_bytes_that_are_not_a_text_are_found_although_hash_and_size_match(data: 
     sql(place, "UPDATE versions SET text = ?, size_bytes = ?, sha256 = ? WHERE id = ?", (data, *fitting))
     assert codes(look(place)) == {"old_text_wrong"}
     assert codes(look(place, repair=True)) == {"old_text_wrong"}
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_missing_index_is_created(backend: str, tmp_path: Path) -> None:
-    """The test drops each unique index, and each index that avoids a scan of all versions."""
-    place, _ = filled(backend, tmp_path)
-    for name, drop in DROPS[backend].items():
-        sql(place, drop)
-        findings = look(place)
-        assert codes(findings) == {"index_missing"}
-        assert [one.subject for one in findings if one.code == "index_missing"] == [name]
-        assert codes(look(place, repair=True), severity="repaired") == {"index_missing"}
-        assert codes(look(place)) == set()
-
-
-def test_no_index_is_created_while_an_id_is_not_unique(tmp_path: Path) -> None:
-    place, names = filled("sqlite", tmp_path)
-    sql(place, "DROP INDEX versions_by_id")
-    columns = (
-        "store, id, memory, operation, path, size_bytes, sha256, created_at, revision, memories, total_bytes, text"
-    )
-    sql(place, f"INSERT INTO versions ({columns}) SELECT {columns} FROM versions WHERE id = ?", (names["a.old"],))
-    assert codes(look(place)) >= {"index_missing", "id_twice"}
-    assert codes(look(place, repair=True)) >= {"index_missing", "id_twice"}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -132,7 +132,6 @@ DATABASES: dict[str, tuple[Callable[[Path], None], int, int]] = {
     # name: how to make it, and the status of `ls` and of `doctor`
     "a column renamed": (edited("ALTER TABLE stores RENAME COLUMN properties TO other"), DAMAGED, PROBLEMS),
     "a table missing": (edited("DROP TABLE records"), DAMAGED, PROBLEMS),
-    "an index missing": (edited("DROP INDEX versions_by_id"), 0, PROBLEMS),
     "a column dropped": (edited("ALTER TABLE versions DROP COLUMN provenance"), DAMAGED, PROBLEMS),
     "a view": (edited("ALTER TABLE memories RENAME TO m", "CREATE VIEW memories AS SELECT 1"), DAMAGED, PROBLEMS),
     "another application": (edited("PRAGMA application_id = 7"), status_of("unknown_schema"), PROBLEMS),

@@ -18,27 +18,17 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
 from os import urandom
 from typing import ClassVar, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from retentive.errors import (
-    Closed,
-    Damaged,
-    InvalidInput,
-    OutcomeUnknown,
-    PermissionDenied,
-    RetentiveError,
-    StoreFull,
-    Unavailable,
-)
+from retentive.errors import Closed, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage import forking
 from retentive.storage.backoff import Backoff
 from retentive.storage.capabilities import Clocked
 from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us
 from retentive.storage.pool import Pool
-from retentive.storage.queue import Ran, StoreJob, WriteQueue, run_batch, run_together
+from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.server.connection import (
     DeadlineExceeded,
     NoServer,
@@ -47,25 +37,20 @@ from retentive.storage.server.connection import (
     ServerConnectionLost,
     ServerOptions,
 )
-from retentive.storage.sql.backend import SqlBackend
+from retentive.storage.sql.backend import SqlBackend, SqlBatch
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import SCHEMA, Schema
-from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, lock_query, select_head
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, select_head
 from retentive.storage.sql.transaction import SqlTransaction
 
 T = TypeVar("T")
-MAX_PARTITIONS = 1_024
+# The head must be read by a later statement: PostgreSQL reads a row in the state that it has after the wait for its
+# lock, but the other tables in the state before the wait.
+_LOCK = "SELECT no FROM stores WHERE id = ? AND erased_at IS NULL FOR UPDATE"
 _FIRST_OPENING_S = 0.5  # a server that restarts at this moment is still found
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 1.0
 _TOKEN, _TOKENS = 16, 32  # length of a token, and number of tokens in the row of a store
 _NO_TOKEN = "0" * _TOKEN
-
-
-@dataclass(slots=True, eq=False)
-class _TimedJob(StoreJob):
-    """Job with a deadline. The deadline also limits the time that the job waits in the queue."""
-
-    deadline: float = field(kw_only=True)
 
 
 class ServerBackend(SqlBackend, Clocked):
@@ -95,7 +80,7 @@ class ServerBackend(SqlBackend, Clocked):
     def renew_after_fork(self) -> None:
         """Replace the connection pool, queues and locks in a forked child, which has no threads of the parent."""
         self._pool = Pool(self.connect, limit=self.options.connections, timeout_s=self.options.timeout_s)
-        self._queues: WeakValueDictionary[str, WriteQueue[_TimedJob]] = WeakValueDictionary()
+        self._queues: WeakValueDictionary[str, WriteQueue[StoreJob]] = WeakValueDictionary()
         self._queues_mutex = threading.Lock()
 
     @contextmanager
@@ -112,20 +97,17 @@ class ServerBackend(SqlBackend, Clocked):
         with suppress(Exception):  # the object is partly constructed, or the interpreter is shutting down
             self._pool.drop()
 
-    def migrate(self, *, partitions: int = 0) -> list[int]:
+    def migrate(self) -> list[int]:
         """Create the tables if the database is empty. Returns a list with the number of each applied migration.
 
-        Each table except `stores` is split into `partitions` parts, by the hash of the store number. If `partitions` is
-        0, tables are not split. Raises `UnknownSchema` if there are tables of another schema or application.
+        Raises `UnknownSchema` if there are tables of another schema or application.
         """
-        if not 0 <= partitions <= MAX_PARTITIONS:
-            raise InvalidInput(f"`partitions` must be 0 to {MAX_PARTITIONS}, not {partitions}")
 
         def create(connection: Connection) -> list[int]:
             # Two processes may do this at once. One of them fails with a conflict, tries again, and finds the tables.
             if self.schema.is_current(connection):
                 return []
-            self.schema.create(connection, now_us(self.clock), partitions=partitions)
+            self.schema.create(connection, now_us(self.clock))
             return [SCHEMA]
 
         return self.transact(create)
@@ -171,20 +153,30 @@ class ServerBackend(SqlBackend, Clocked):
             queue = self._queues.get(store_id)
             if queue is None:
                 queue = self._queues[store_id] = WriteQueue(self._run_batch)
-        job = _TimedJob(store_id, work, first_path, may_use_reserve=may_use_reserve, deadline=self._deadline())
+        job = StoreJob(store_id, work, first_path, may_use_reserve=may_use_reserve, deadline=self._deadline())
         return cast("T", queue.submit(job))
 
-    def _run_batch(self, jobs: Sequence[_TimedJob]) -> None:
-        run_batch(jobs, self._attempt, eldest_fails=(ServerConnectionLost, DeadlineExceeded))
+    def _run_batch(self, jobs: Sequence[StoreJob]) -> None:
+        run_batch(jobs, self._attempt)
 
-    def _attempt(self, jobs: Sequence[_TimedJob]) -> None:
-        """Run the jobs and commit. Retries until the deadline of the oldest job."""
-        deadline = jobs[0].deadline
+    def _attempt(self, jobs: Sequence[StoreJob]) -> None:
+        """Run the jobs of one store and commit. Retries until the deadline of the oldest job."""
+        store_id, deadline = jobs[0].store_id, jobs[0].deadline
         if deadline < time.monotonic():
             raise DeadlineExceeded("other writers locked the memory store for too long")
-        self._persevere(lambda connection: run_together(_Batch(self, connection, jobs[0]), jobs), deadline=deadline)
 
-    def commit_for(self, connection: ServerConnection, store_id: str, head: StoreHead) -> None:
+        def attempt(connection: ServerConnection) -> None:
+            def transaction(_: StoreJob, head: StoreHead | None) -> SqlTransaction:
+                return SqlTransaction(connection, store_id, head, clock=self.clock, new_id=self.new_id)
+
+            connection.begin(writes=True)
+            connection.run(_LOCK, (store_id,))
+            batch = SqlBatch(transaction, lambda changed: self._commit(connection, store_id, changed[0].head))
+            run_together(batch, jobs)
+
+        self._persevere(attempt, deadline=deadline)
+
+    def _commit(self, connection: ServerConnection, store_id: str, head: StoreHead) -> None:
         """Commit. If the connection is lost, look up whether the commit succeeded.
 
         Raises `SerializationConflict` if the commit did not succeed.
@@ -211,7 +203,7 @@ class ServerBackend(SqlBackend, Clocked):
             try:
                 with closing(self.connect()) as connection:
                     connection.begin(writes=True)
-                    connection.run(*lock_query(store_id))
+                    connection.run(_LOCK, (store_id,))
                     head = select_head(connection, store_id)
                     tokens = head.token or _NO_TOKEN
                     _add_token(connection, head.no, tokens)
@@ -262,41 +254,3 @@ def _add_token(connection: Connection, number: int, tokens: str) -> str:
     values = (token + tokens)[: _TOKEN * _TOKENS], number
     connection.run("UPDATE stores SET token = ? WHERE no = ?", values)
     return token
-
-
-class _Batch:
-    """Database transaction that the jobs of a batch share. It locks the row of one store.
-
-    There are no savepoints, because each savepoint costs round trips. If a job fails after it has changed something,
-    the changes of all jobs are undone.
-    """
-
-    def __init__(self, backend: ServerBackend, connection: ServerConnection, first: StoreJob) -> None:
-        self._backend = backend
-        self._connection = connection
-        self._store_id = first.store_id
-        connection.begin(writes=True)
-        connection.run(*lock_query(first.store_id))
-        self._first: SqlTransaction | None = self._transaction()
-        self._first.first_path = first.first_path
-        self._head = self._first.head
-
-    def _transaction(self, head: StoreHead | None = None) -> SqlTransaction:
-        backend = self._backend
-        return SqlTransaction(self._connection, self._store_id, head, clock=backend.clock, new_id=backend.new_id)
-
-    def start(self, _: StoreJob) -> SqlTransaction:
-        first, self._first = self._first, None
-        return first or self._transaction(self._head)
-
-    def finish(self, transaction: SqlTransaction) -> None:
-        """Do nothing: everything was written when it was recorded."""
-
-    def undo(self, transaction: SqlTransaction | None, error: Exception) -> None:
-        undoes_all = isinstance(error, (StoreFull, Unavailable, Damaged, PermissionDenied, SerializationConflict))
-        if transaction is None or transaction.changed or undoes_all:
-            raise error
-
-    def commit(self, ran: Sequence[Ran[SqlTransaction]], changed: Sequence[SqlTransaction]) -> None:
-        if changed:
-            self._backend.commit_for(self._connection, self._store_id, self._head)

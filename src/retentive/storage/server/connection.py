@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import urllib.parse
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -33,14 +33,20 @@ class SerializationConflict(Exception):
     """The transaction conflicted with a concurrent transaction and was rolled back. It can be retried."""
 
 
-CONFLICT = partial(SerializationConflict, "a concurrent transaction changed the same rows")
-FULL = partial(StoreFull, "no space is left on the database server")
-TOO_LARGE = partial(Refused, "too_large_to_keep")
-LOST = partial(ServerConnectionLost, "the connection to the database server was lost")
-NO_PERMISSION = partial(PermissionDenied, "the database user lacks a permission that retentive needs")
-WRONG_LOGIN = partial(PermissionDenied, "the database server refuses this user or password; check both in the URL")
-NO_DATABASE = partial(InvalidInput, "there is no such database on the server; create it first")
-NO_TABLE = partial(Damaged, "a table of the database is missing or damaged")
+FAILURES: dict[str, Callable[[], Exception]] = {
+    "conflict": partial(SerializationConflict, "a concurrent transaction changed the same rows"),
+    "full": partial(StoreFull, "no space is left on the database server"),
+    "too large": partial(Refused, "too_large_to_keep"),
+    "lost": partial(ServerConnectionLost, "the connection to the database server was lost"),
+    "damaged": partial(Unavailable, "the database server reports damaged data"),
+    "no permission": partial(PermissionDenied, "the database user lacks a permission that retentive needs"),
+    "wrong login": partial(
+        PermissionDenied, "the database server refuses this user or password; check both in the URL"
+    ),
+    "no database": partial(InvalidInput, "there is no such database on the server; create it first"),
+    "no table": partial(Damaged, "a table of the database is missing or damaged"),
+}
+"""Exceptions for the failures of a database server. The drivers map their error codes to these names."""
 
 
 class ServerConnection(Connection, ABC):

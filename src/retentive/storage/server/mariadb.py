@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 
@@ -22,14 +22,7 @@ from retentive.errors import InvalidInput
 from retentive.storage.contract import Clock, NewId, sortable_id
 from retentive.storage.server.backend import ServerBackend
 from retentive.storage.server.connection import (
-    CONFLICT,
-    FULL,
-    LOST,
-    NO_DATABASE,
-    NO_PERMISSION,
-    NO_TABLE,
-    TOO_LARGE,
-    WRONG_LOGIN,
+    FAILURES,
     ServerConnection,
     ServerConnectionLost,
     split_options,
@@ -101,7 +94,7 @@ class MariadbConnection(ServerConnection):
         with self._guarded(), self._raw.cursor() as cursor:
             statement = cursor.mogrify(sql.replace("?", "%s"), values or None).encode(errors="surrogateescape")
         if len(statement) > self._max_bytes:
-            raise TOO_LARGE()  # a larger packet ends the connection
+            raise FAILURES["too large"]()  # a larger packet ends the connection
         if self._batch and (self._one_by_one or len(self._batch) + len(statement) + 2 > self._max_bytes):
             self._send()
         self._batch += (b"; " if self._batch else b"") + statement
@@ -235,25 +228,28 @@ def _unreachable(error: BaseException) -> Exception:
     """Return the exception that reports a failed attempt to connect, without names of hosts and users."""
     code = _code(error)
     if code in {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1698}:
-        return WRONG_LOGIN()
-    return NO_DATABASE() if code == ER.BAD_DB_ERROR else unreachable(str(error))
+        return FAILURES["wrong login"]()
+    return FAILURES["no database"]() if code == ER.BAD_DB_ERROR else unreachable(str(error))
 
 
-_MEANINGS: dict[int, Callable[[], Exception]] = {
-    **dict.fromkeys([ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, ER.DUP_ENTRY], CONFLICT),
-    1020: CONFLICT,  # a row changed since it was read
-    **dict.fromkeys([1021, ER.RECORD_FILE_FULL, 1041], FULL),  # the disk, a table, memory
-    **dict.fromkeys([ER.NET_PACKET_TOO_LARGE, ER.TOO_BIG_ROWSIZE, ER.DATA_TOO_LONG], TOO_LARGE),
-    **dict.fromkeys([ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR], NO_PERMISSION),
-    ER.SPECIFIC_ACCESS_DENIED_ERROR: NO_PERMISSION,
-    **dict.fromkeys([ER.NO_SUCH_TABLE, ER.BAD_FIELD_ERROR], NO_TABLE),
-    0: LOST,  # PyMySQL's code for a connection that the other side closed
-    **dict.fromkeys([CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_COMMANDS_OUT_OF_SYNC], LOST),
-    **dict.fromkeys([ER.SERVER_SHUTDOWN, ER.QUERY_INTERRUPTED, 1927], LOST),  # 1927: killed
-    ER.OPTION_PREVENTS_STATEMENT: LOST,  # the server runs with --read-only: a replica
-    1047: LOST,  # a node that left its cluster
-    **dict.fromkeys([1158, 1159, 1160, 1161], LOST),  # network failure within a packet
-}
+_CODES = {
+    "conflict": (ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, ER.DUP_ENTRY, 1020),  # 1020: a row changed since it was read
+    "full": (1021, ER.RECORD_FILE_FULL, 1041),  # the disk, a table, memory
+    "too large": (ER.NET_PACKET_TOO_LARGE, ER.TOO_BIG_ROWSIZE, ER.DATA_TOO_LONG),
+    "no permission": (
+        ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR,
+    ),
+    "no table": (ER.NO_SUCH_TABLE, ER.BAD_FIELD_ERROR),
+    "lost": (
+        0,  # PyMySQL's code for a connection that the other side closed
+        CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_COMMANDS_OUT_OF_SYNC,
+        ER.SERVER_SHUTDOWN, ER.QUERY_INTERRUPTED, 1927,  # 1927: killed
+        ER.OPTION_PREVENTS_STATEMENT,  # the server runs with --read-only: a replica
+        1047,  # a node that left its cluster
+        1158, 1159, 1160, 1161,  # network failure within a packet
+    ),
+}  # fmt: skip
+_MEANINGS = {code: failure for failure, codes in _CODES.items() for code in codes}
 
 
 def meaning(error: BaseException) -> Exception:
@@ -261,7 +257,7 @@ def meaning(error: BaseException) -> Exception:
 
     An error that only a bug can cause is returned unchanged.
     """
-    meant = _MEANINGS.get(_code(error))
-    if meant is None and isinstance(error, (OSError, pymysql.InterfaceError)):
-        return LOST()
-    return cast("Exception", error) if meant is None else meant()
+    failure = _MEANINGS.get(_code(error))
+    if failure is None and isinstance(error, (OSError, pymysql.InterfaceError)):
+        failure = "lost"
+    return cast("Exception", error) if failure is None else FAILURES[failure]()

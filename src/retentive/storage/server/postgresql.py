@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, cast
 
 import psycopg
@@ -24,22 +23,10 @@ from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 from psycopg.types.numeric import Int8BinaryDumper
 
-from retentive.errors import InvalidInput, Unavailable
+from retentive.errors import InvalidInput
 from retentive.storage.contract import Clock, NewId, sortable_id
 from retentive.storage.server.backend import ServerBackend
-from retentive.storage.server.connection import (
-    CONFLICT,
-    FULL,
-    LOST,
-    NO_DATABASE,
-    NO_PERMISSION,
-    NO_TABLE,
-    TOO_LARGE,
-    WRONG_LOGIN,
-    ServerConnection,
-    split_options,
-    unreachable,
-)
+from retentive.storage.server.connection import FAILURES, ServerConnection, split_options, unreachable
 from retentive.storage.sql.connection import Row, Value
 
 _COMMIT = "current_setting('synchronous_commit')"
@@ -100,7 +87,7 @@ class PostgresqlConnection(ServerConnection):
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
         if any(isinstance(value, bytes) and len(value) > _MAX_BYTES for value in values):
-            raise TOO_LARGE()
+            raise FAILURES["too large"]()
         transformer, pgconn = self._transformer, self._raw.pgconn
         with self._guarded():
             encoded = transformer.dump_sequence(values, [PyFormat.AUTO] * len(values))
@@ -204,33 +191,27 @@ def _unreachable(error: psycopg.Error) -> Exception:
     """Return the exception that reports a failed attempt to connect, without names of hosts and users."""
     text = str(error)
     if isinstance(error, (pg.InvalidPassword, pg.InvalidAuthorizationSpecification)) or "authentication" in text:
-        return WRONG_LOGIN()
+        return FAILURES["wrong login"]()
     if isinstance(error, pg.InvalidCatalogName) or ('database "' in text and "does not exist" in text):
-        return NO_DATABASE()
+        return FAILURES["no database"]()
     return unreachable(text)
 
 
-_MEANINGS: dict[type[psycopg.Error], Callable[[], Exception]] = {
-    pg.SerializationFailure: CONFLICT,
-    pg.DeadlockDetected: CONFLICT,
-    pg.UniqueViolation: CONFLICT,
-    pg.DuplicateTable: CONFLICT,  # two processes create the tables
-    pg.LockNotAvailable: CONFLICT,
-    pg.QueryCanceled: CONFLICT,
-    pg.TooManyConnections: LOST,
-    pg.DiskFull: FULL,
-    pg.InsufficientResources: FULL,
-    pg.ProgramLimitExceeded: TOO_LARGE,
-    pg.IdleInTransactionSessionTimeout: LOST,
-    pg.ReadOnlySqlTransaction: LOST,  # a standby server
-    pg.InsufficientPrivilege: NO_PERMISSION,
-    pg.UndefinedTable: NO_TABLE,
-    pg.UndefinedColumn: NO_TABLE,
-    pg.DataCorrupted: partial(Unavailable, "the database server reports damaged data"),
-    pg.IndexCorrupted: partial(Unavailable, "the database server reports damaged data"),
-    psycopg.OperationalError: LOST,
-    psycopg.InterfaceError: LOST,
-}
+_MEANINGS: dict[str, tuple[type[psycopg.Error], ...]] = {
+    "conflict": (
+        pg.SerializationFailure, pg.DeadlockDetected, pg.UniqueViolation, pg.LockNotAvailable, pg.QueryCanceled,
+        pg.DuplicateTable,  # two processes create the tables
+    ),
+    "full": (pg.DiskFull, pg.InsufficientResources),
+    "lost": (
+        pg.TooManyConnections, pg.IdleInTransactionSessionTimeout,
+        pg.ReadOnlySqlTransaction,  # a standby server
+    ),
+    "too large": (pg.ProgramLimitExceeded,),
+    "no permission": (pg.InsufficientPrivilege,),
+    "no table": (pg.UndefinedTable, pg.UndefinedColumn),
+    "damaged": (pg.DataCorrupted, pg.IndexCorrupted),
+}  # fmt: skip
 
 
 def meaning(error: psycopg.Error) -> Exception:
@@ -238,7 +219,9 @@ def meaning(error: psycopg.Error) -> Exception:
 
     An error that only a bug can cause is returned unchanged.
     """
-    for kind, meant in _MEANINGS.items():
-        if isinstance(error, kind):
-            return meant()
-    return cast("Exception", LOST() if error.sqlstate is None else error)
+    failure = next((failure for failure, kinds in _MEANINGS.items() if isinstance(error, kinds)), None)
+    if failure is None and (
+        error.sqlstate is None or isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+    ):
+        failure = "lost"
+    return cast("Exception", error) if failure is None else FAILURES[failure]()

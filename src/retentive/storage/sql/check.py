@@ -8,7 +8,7 @@ from typing import cast
 from retentive.errors import Damaged, UnknownSchema
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.schema import SCHEMA, TABLES_OF_STORES, ForeignSchema, Schema
+from retentive.storage.sql.schema import TABLES_OF_STORES, ForeignSchema, Schema
 from retentive.values.paths import visible
 
 _MOST = 1_000  # maximum number of findings of each code
@@ -34,23 +34,6 @@ _TOTALS = (
     "SELECT count(*), sum(v.size_bytes) FROM memories m JOIN versions v ON v.store = m.store AND v.id = m.newest"
     " WHERE m.store = ?"
 )
-_SECONDARY = {
-    "versions_by_memory": "CREATE INDEX versions_by_memory ON versions (store, memory, id)",
-    "versions_by_path": "CREATE INDEX versions_by_path ON versions (store, path, id)",
-}
-_KEY = "ALTER TABLE versions ADD PRIMARY KEY (store, id)"
-_INDEXES = {
-    "sqlite": {"versions_by_id": "CREATE UNIQUE INDEX versions_by_id ON versions (store, id)"} | _SECONDARY,
-    "postgresql": {"versions_pkey": _KEY} | _SECONDARY,
-    "mariadb": {"PRIMARY": _KEY} | _SECONDARY,
-}
-_NAMES = {
-    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'versions'",
-    "postgresql": "SELECT indexname FROM pg_catalog.pg_indexes"
-    " WHERE schemaname = current_schema() AND tablename = 'versions'",
-    "mariadb": "SELECT CAST(index_name AS BINARY) FROM information_schema.statistics"
-    " WHERE table_schema = DATABASE() AND table_name = 'versions'",
-}
 
 
 def examine(connection: Connection, schema: Schema, *, quick: bool = False) -> Iterator[Finding]:
@@ -61,7 +44,6 @@ def examine(connection: Connection, schema: Schema, *, quick: bool = False) -> I
     if (wrong := _schema_finding(connection, schema)) is not None:
         yield wrong
         return
-    yield from (found("index_missing", None, name) for name in _missing_indexes(connection, schema))
     for table in TABLES_OF_STORES:
         kept = " AND memory <> ''" if table == "versions" else ""
         left = f"FROM {table} WHERE store NOT IN ({_LIVING}){kept}"
@@ -79,32 +61,17 @@ def _schema_finding(connection: Connection, schema: Schema) -> Finding | None:
     try:
         if schema.is_current(connection):
             return None
-        version = schema.version(connection)
     except ForeignSchema:
         return found("schema_foreign")
     except UnknownSchema:
         return found("schema_new")
     except Damaged as error:
         return found("unreadable", None, str(error))
-    if not version:
-        return found("unreadable", None, "the database is empty; everything in it was lost")
-    return found("schema_old", None, f"{version} of {SCHEMA}")
+    return found("unreadable", None, "the database is empty; everything in it was lost")
 
 
-def _missing_indexes(connection: Connection, schema: Schema) -> list[str]:
-    there = {str(row[0]) for row in connection.rows(_NAMES[schema.dialect])}
-    return [name for name in _INDEXES[schema.dialect] if name not in there]
-
-
-def rebuild(connection: Connection, schema: Schema) -> None:
-    """Rebuild missing indexes, the table of memories and the totals of each store. The caller commits.
-
-    No index is created if two versions of a store have the same id.
-    """
-    missing = _missing_indexes(connection, schema)
-    if missing and not connection.rows("SELECT 1 FROM versions GROUP BY store, id HAVING count(*) > 1 LIMIT 1"):
-        for name in missing:
-            connection.run(_INDEXES[schema.dialect][name])
+def rebuild(connection: Connection) -> None:
+    """Rebuild the table of memories and the totals of each store. The caller commits."""
     connection.run("DELETE FROM memories")
     connection.run(
         "INSERT INTO memories (store, path, newest) SELECT v.store, v.path, max(v.id) FROM versions v"

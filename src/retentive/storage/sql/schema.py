@@ -43,11 +43,6 @@ _WORDS = {
         "if_new": "IF NOT EXISTS ", "of_stores": _INNODB, "by_path": _INNODB, "end": _INNODB,
     },
 }  # fmt: skip
-_BY_STORE = {"postgresql": "PARTITION BY HASH (store)", "mariadb": "PARTITION BY HASH (store) PARTITIONS {}"}
-
-
-class OlderSchema(UnknownSchema):
-    """The database has an older schema."""
 
 
 class ForeignSchema(UnknownSchema):
@@ -55,15 +50,6 @@ class ForeignSchema(UnknownSchema):
 
     def __init__(self, message: str = "the database belongs to another application; retentive leaves it alone") -> None:
         super().__init__(message)
-
-
-def refuse_newer(version: int, newest: int) -> None:
-    """Raise `UnknownSchema` if a schema `version` is higher than `newest`, the highest version that is supported."""
-    if version > newest:
-        raise UnknownSchema(
-            f"the storage has schema {version}, but this version of retentive supports only schema {newest};"
-            " upgrade retentive"
-        )
 
 
 class Schema:
@@ -75,39 +61,32 @@ class Schema:
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
 
-    def version(self, connection: Connection) -> int:
-        """Return the schema version of a database. It is 0 for an empty database.
+    def is_current(self, connection: Connection) -> bool:
+        """Return True if the tables exist, and False if the database is empty.
 
-        Raises `ForeignSchema` if the tables belong to another application, and `Damaged` if tables are missing.
+        Raises `ForeignSchema` if the tables belong to another application, `UnknownSchema` if the schema is newer, and
+        `Damaged` if tables are missing.
         """
         tables = self._tables(connection)
         version = self._version(connection, tables)
+        if version > SCHEMA:
+            raise UnknownSchema(
+                f"the storage has schema {version}, but this version of retentive supports only schema {SCHEMA};"
+                " upgrade retentive"
+            )
         # Another process may be creating the tables. If the version says that they exist, list the tables again.
         if version and not tables >= TABLES and (missing := TABLES - self._tables(connection)):
             raise Damaged(f"tables of the database are missing: {', '.join(sorted(missing))}")
-        return version
-
-    def is_current(self, connection: Connection) -> bool:
-        """Return True if the tables exist, and False if the database is empty or older.
-
-        Raises `UnknownSchema` if the schema is newer or belongs to another application.
-        """
-        version = self.version(connection)
-        refuse_newer(version, SCHEMA)
         return version == SCHEMA
 
-    def create(self, connection: Connection, at: int, *, partitions: int = 0) -> None:
+    def create(self, connection: Connection, at: int) -> None:
         """Create the tables if the database is empty. The caller holds a lock and commits.
 
-        `at` is the current time in microseconds. Each table except `stores` is split into `partitions` parts, by the
-        hash of the store number. 0 means no partitions. Raises `OlderSchema` if there are tables of an older schema.
+        `at` is the current time in microseconds.
         """
         if self.is_current(connection):  # another process created the tables
             return
-        if self.version(connection):
-            raise OlderSchema("the tables of the database have an older schema, which this version does not support")
-        self._prepare(connection)
-        for statement in statements(self.dialect, partitions):
+        for statement in statements(self.dialect):
             connection.run(statement)
         self._record(connection, at)
 
@@ -121,25 +100,14 @@ class Schema:
             raise ForeignSchema
         return 0
 
-    def _prepare(self, connection: Connection) -> None:
-        connection.run(f"CREATE TABLE IF NOT EXISTS {_VERSION_TABLE} (number INTEGER PRIMARY KEY, applied_at BIGINT)")
-
     def _record(self, connection: Connection, at: int) -> None:
         connection.run(f"INSERT INTO {_VERSION_TABLE} (number, applied_at) VALUES (?, ?)", (SCHEMA, at))
 
 
-def statements(dialect: str, partitions: int = 0) -> list[str]:
-    """Return the statements that create the tables. `partitions` is the number of partitions of each table."""
+def statements(dialect: str) -> list[str]:
+    """Return the statements that create the tables."""
     script = get_data(__package__, "schema.sql") or b""
     marked = [(line, _MARKED.search(line)) for line in script.decode().splitlines()]
     lines = [line for line, mark in marked if mark is None or (mark[1] == "only") == (mark[2] == dialect)]
-    by_store = _BY_STORE[dialect].format(partitions) if partitions else ""
-    text = "\n".join(line.split("--", 1)[0] for line in lines).format(**_WORDS[dialect], by_store=by_store)
-    created = [statement.strip() for statement in text.split(";") if statement.strip()]
-    if not (partitions and dialect == "postgresql"):
-        return created
-    return created + [
-        f"CREATE TABLE {table}_{number} PARTITION OF {table} FOR VALUES WITH (MODULUS {partitions}, REMAINDER {number})"
-        for table in TABLES_OF_STORES
-        for number in range(partitions)
-    ]
+    text = "\n".join(line.split("--", 1)[0] for line in lines).format(**_WORDS[dialect])
+    return [statement.strip() for statement in text.split(";") if statement.strip()]

@@ -2,6 +2,8 @@
 -- Times are microseconds since 1970, UTC. Paths and ids compare as bytes.
 -- `schema.py` replaces each word in braces by a word of the SQL dialect.
 
+CREATE TABLE {if_new}retentive_schema (number INTEGER PRIMARY KEY, applied_at BIGINT);  -- except sqlite
+
 CREATE TABLE {if_new}stores (
     no          {row_number},
     id          {id} NOT NULL UNIQUE,
@@ -41,7 +43,7 @@ CREATE TABLE {if_new}versions (
     text_of     {id},             -- version whose row has the text, if that is another (after a rename)
     text        {bytes}           -- last column, so that queries of the history do not read texts
     , PRIMARY KEY (store, id)     -- except sqlite
-) {end} {by_store};
+) {end};
 CREATE UNIQUE INDEX versions_by_id ON versions (store, id);  -- only sqlite
 CREATE INDEX {if_new}versions_by_memory ON versions (store, memory, id);
 CREATE INDEX {if_new}versions_by_path ON versions (store, path, id);
@@ -52,7 +54,7 @@ CREATE TABLE {if_new}memories (
     path        {name} NOT NULL,
     newest      {id} NOT NULL,
     PRIMARY KEY (store, path)
-) {by_path} {by_store};
+) {by_path};
 
 CREATE TABLE {if_new}records (
     store       {int} NOT NULL,
@@ -60,7 +62,7 @@ CREATE TABLE {if_new}records (
     name        {word} NOT NULL,
     value       {text} NOT NULL,
     PRIMARY KEY (store, kind, name)
-) {by_path} {by_store};
+) {by_path};
 
 -- Stamps (inode, size, times) of plain files that contain a version, and the newest version that is durable in files.
 CREATE TABLE files (store INTEGER, path TEXT, version TEXT, stamp TEXT, PRIMARY KEY (store, path)) WITHOUT ROWID;  -- only sqlite

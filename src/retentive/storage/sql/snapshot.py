@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import islice
-from typing import TypeAlias, cast
+from typing import cast
 
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.storage.contract import (
@@ -33,7 +33,6 @@ from retentive.values.one_level import path_after
 from retentive.values.paths import ancestors
 from retentive.values.records import time_in_id
 
-SqlQuery: TypeAlias = "tuple[str, Sequence[Value]]"
 _VERSION = (
     "v.id, v.memory, v.operation, v.path, v.size_bytes, v.sha256, v.actor, v.created_at, v.revision, v.seal,"
     " v.redacted_at, v.redacted_by, v.provenance"
@@ -83,13 +82,13 @@ class StoreHead:
     token: str | None
 
 
-def head_query(store_id: str) -> SqlQuery:
-    """Return the query for the head of a store. `head_of` decodes its rows."""
-    return f"SELECT {_HEAD} {stores.OF_STORE} WHERE s.id = ? AND s.erased_at IS NULL", (store_id,)
+def select_head(connection: Connection, store_id: str) -> StoreHead:
+    """Read the head of a store. Raises `NotFound`."""
+    sql = f"SELECT {_HEAD} {stores.OF_STORE} WHERE s.id = ? AND s.erased_at IS NULL"
+    return _head_of(connection.rows(sql, (store_id,)), store_id)
 
 
-def head_of(rows: Sequence[Row], store_id: str) -> StoreHead:
-    """Return the head of a store from the rows of `head_query`. Raises `NotFound`."""
+def _head_of(rows: Sequence[Row], store_id: str) -> StoreHead:
     if not rows:
         raise stores.no_store(store_id)
     no, seal, settings, properties, newest, *counters, token = rows[0]
@@ -98,26 +97,6 @@ def head_of(rows: Sequence[Row], store_id: str) -> StoreHead:
     return StoreHead(
         cast("int", no), *texts, str(newest or ""), at, revision, memories, size_bytes, cast("str | None", token)
     )
-
-
-def select_head(connection: Connection, store_id: str) -> StoreHead:
-    """Read the head of a store. Raises `NotFound`."""
-    return head_of(connection.rows(*head_query(store_id)), store_id)
-
-
-def lock_query(store_id: str) -> SqlQuery:
-    """Return the query that locks the row of a store in a database with row locks.
-
-    The head must be read by a later statement: PostgreSQL reads a row in the state that it has after the wait for its
-    lock, but the other tables in the state before the wait.
-    """
-    return "SELECT no FROM stores WHERE id = ? AND erased_at IS NULL FOR UPDATE", (store_id,)
-
-
-def entry_query(store_id: str, path: str, more: str = "", tables: str = "FROM stores s") -> SqlQuery:
-    """Return the query for the entry at a path. `entry_of` decodes its rows, except the columns `more` at their end."""
-    above = ancestors(path)
-    return _entry_sql(len(above), more, tables), (path + "/", path + "0", *above, path, store_id)
 
 
 @cache
@@ -150,8 +129,8 @@ class SqlSnapshot(Snapshot):
     def head(self) -> StoreHead:
         """Row of the store with its counters, read when it is first used. Raises `NotFound`."""
         if self._head is None and self.first_path is not None:
-            rows = self.connection.rows(*entry_query(self.store_id, self.first_path, f", {_HEAD}", stores.OF_STORE))
-            self._head = head_of([row[-_HEAD_COLUMNS:] for row in rows], self.store_id)
+            rows = self._entry_rows(self.first_path, f", {_HEAD}", stores.OF_STORE)
+            self._head = _head_of([row[-_HEAD_COLUMNS:] for row in rows], self.store_id)
             self._ahead = [row[:-_HEAD_COLUMNS] for row in rows]
         elif self._head is None:
             self._head = select_head(self.connection, self.store_id)
@@ -176,18 +155,19 @@ class SqlSnapshot(Snapshot):
     def get_unverified(self, path: str) -> Entry:
         """Return the entry at a path, without verifying its bytes. A text of another type counts as missing."""
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and path == self.first_path:
-            return self.entry_of(ahead)
-        return self.entry_of(self.connection.rows(*entry_query(self.store_id, path)))
-
-    def entry_of(self, rows: Sequence[Row]) -> Entry:
-        """Return the entry from the rows of `entry_query`, without verifying its bytes. Raises `NotFound`."""
+        rows = ahead if ahead is not None and path == self.first_path else self._entry_rows(path)
         if not rows:
             raise stores.no_store(self.store_id)
-        below, above, path, data, *fields = rows[0]
-        if path is None:
+        below, above, found, data, *fields = rows[0]
+        if found is None:
             return Entry(above=cast("str | None", above), below=below is not None)
-        return Entry(self._memory(path, fields), data if isinstance(data, bytes) else None)
+        return Entry(self._memory(found, fields), data if isinstance(data, bytes) else None)
+
+    def _entry_rows(self, path: str, more: str = "", tables: str = "FROM stores s") -> Sequence[Row]:
+        above = ancestors(path)
+        return self.connection.rows(
+            _entry_sql(len(above), more, tables), (path + "/", path + "0", *above, path, self.store_id)
+        )
 
     def find(self, memory_id: str) -> Memory | None:
         if not could_be_id(memory_id):
@@ -198,7 +178,7 @@ class SqlSnapshot(Snapshot):
             " (SELECT max(x.id) FROM versions x WHERE x.store = ? AND x.memory = ?)",
             (self.store, self.store, memory_id),
         )
-        return self._memory(*_split(rows[0])) if rows else None
+        return self._memory(rows[0][0], rows[0][1:]) if rows else None
 
     def list(
         self, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False, texts: bool = False
@@ -226,13 +206,8 @@ class SqlSnapshot(Snapshot):
     def list_at(
         self, before: str, under: str, *, start: str = "", limit: int | None = None, one_level: bool = False
     ) -> Iterator[Version]:
-        if not could_be_id(before):
-            return iter(())
-        if one_level:
-            return one_level_of(
-                lambda at, size: self._walk_at(before, under, at, size), under, start=start, limit=limit
-            )
-        return islice(self._walk_at(before, under, start, limit), limit)
+        walk = partial(self._walk_at, stores.as_bound(before), under)
+        return one_level_of(walk, under, start=start, limit=limit) if one_level else islice(walk(start, limit), limit)
 
     def _walk_at(self, before: str, under: str, start: str, wanted: int | None) -> Iterator[Version]:
         store, (low, high) = self.store, below(under)
@@ -254,9 +229,11 @@ class SqlSnapshot(Snapshot):
         limit: int | None = None,
         oldest_first: bool = False,
     ) -> Iterator[Version]:
-        if not all(could_be_id(given) for given in (memory_id, revision_of, after, before) if given is not None):
+        if not all(could_be_id(given) for given in (memory_id, revision_of) if given is not None):
             return iter(())
-        filters = [("v.memory = ?", memory_id), ("v.id > ?", after), ("v.id < ?", before)]
+        bounds = [(clause, bound if bound is None else stores.as_bound(bound))
+                  for clause, bound in (("v.id > ?", after), ("v.id < ?", before))]  # fmt: skip
+        filters = [("v.memory = ?", memory_id), *bounds]
         if path is not None and path.endswith("/"):
             filters += [("v.path > ?", path), ("v.path < ?", path[:-1] + "0")]
         else:
@@ -307,10 +284,6 @@ class SqlSnapshot(Snapshot):
             created = cast("int", self.connection.rows(sql, (self.store, memory))[0][0])
         times = to_datetime(created), to_datetime(updated)
         return Memory(memory, own_path, size or 0, sha256 or "", id_, *times, seal, provenance)
-
-
-def _split(row: Row) -> tuple[Value, Sequence[Value]]:
-    return row[0], row[1:]
 
 
 def to_version(fields: Sequence[Value]) -> Version:

@@ -5,6 +5,7 @@ Records and side records are in the same table. Their kinds differ.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -14,6 +15,7 @@ from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.values.paths import visible
 from retentive.values.properties import damaged_store
 
+_UNPRINTABLE = re.compile("[^ -~].*", re.DOTALL)
 _STORE = (
     "s.id, s.store_key, s.name, s.created_at, CASE WHEN s.erased_at IS NULL THEN n.memories END, n.total_bytes, s.seal,"
     " s.erased_at, s.workspace, s.properties"
@@ -22,17 +24,6 @@ OF_STORE = (  # the row of a store, and its newest version with the totals
     "FROM stores s LEFT JOIN versions n ON n.store = s.no AND n.id ="
     " (SELECT max(x.id) FROM versions x WHERE x.store = s.no)"
 )
-_BY_KEY = "s.workspace = ? AND s.store_key = ?"
-
-
-def insert_store(connection: Connection, store_id: str, at: int, new: NewStore) -> None:
-    """Insert a row for a new memory store. `at` is the time of its creation in microseconds."""
-    values = new.get("workspace", DEFAULT_WORKSPACE), new["key"], new["name"], at, new.get("seal")
-    connection.run(
-        "INSERT INTO stores (id, workspace, store_key, name, created_at, seal, properties)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (store_id, *values, new.get("properties")),
-    )
 
 
 def erase_store(connection: Connection, number: int, *, at: int, by: str | None) -> None:
@@ -69,18 +60,25 @@ def select_store(connection: Connection, id_or_key: str, workspace: str) -> Stor
     if "\0" in id_or_key or id_or_key.encode(errors="replace").decode() != id_or_key:
         return None  # no database can store a NUL or a lone surrogate
     by_id = _select(connection, "s.id = ?", id_or_key) if id_or_key.startswith("memstore_") else None
-    return by_id or _select(connection, _BY_KEY, workspace, id_or_key)
+    return by_id or _select(connection, "s.workspace = ? AND s.store_key = ?", workspace, id_or_key)
 
 
-def select_store_taking(connection: Connection, store_id: str, new: NewStore) -> StoreInfo | None:
-    """Return the store that prevents the creation of a new store, or None.
+def create_store(connection: Connection, store_id: str, at: int, new: NewStore) -> StoreInfo:
+    """Return the store with the key or the id of `new`, or a new store. `at` is its creation time in microseconds.
 
-    This is the store with the same key in the same workspace, or the store with the same id. The id of an erased store
-    remains in use.
+    The id of an erased store remains in use.
     """
     key, workspace = new["key"], new.get("workspace", DEFAULT_WORKSPACE)
-    by_key = None if key is None else _select(connection, _BY_KEY, workspace, key)
-    return by_key or _select(connection, "s.id = ?", store_id)
+    by_key = None if key is None else _select(connection, "s.workspace = ? AND s.store_key = ?", workspace, key)
+    found = by_key or _select(connection, "s.id = ?", store_id)
+    if found is not None:
+        return found
+    connection.run(
+        "INSERT INTO stores (id, workspace, store_key, name, created_at, seal, properties)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (store_id, workspace, key, new["name"], at, new.get("seal"), new.get("properties")),
+    )
+    return find_store(connection, store_id)
 
 
 def find_store(connection: Connection, store_id: str) -> StoreInfo:
@@ -96,9 +94,10 @@ def select_stores(connection: Connection, chosen: StoreSelection) -> list[StoreI
 
     A store whose row cannot be read is returned with `StoreInfo.damage`.
     """
+    after, before = chosen.get("after"), chosen.get("before")
     clauses = (
-        ("s.id > ?", chosen.get("after")),
-        ("s.id < ?", chosen.get("before")),
+        ("s.id > ?", None if after is None else as_bound(after)),
+        ("s.id < ?", None if before is None else as_bound(before)),
         ("s.workspace = ?", chosen.get("workspace")),
     )
     sql, values = f"{OF_STORE} WHERE s.erased_at IS NULL", list[Value]()
@@ -124,6 +123,14 @@ def _readable(connection: Connection, number: int) -> StoreInfo:
         return damaged_store(visible(store_id), error)
 
 
+def as_bound(text: str) -> str:
+    """Return a bound that separates ids and keys as `text` does, and that every database accepts.
+
+    All ids and keys of records have only printable ASCII characters. Some databases reject NUL and lone surrogates.
+    """
+    return _UNPRINTABLE.sub(lambda rest: "\x01" if rest[0] < " " else "\x7f", text)
+
+
 def store_number(connection: Connection, store_id: str) -> int:
     """Return the number of a store in the tables. Raises `NotFound`."""
     found = connection.rows("SELECT no FROM stores WHERE id = ? AND erased_at IS NULL", (store_id,))
@@ -144,7 +151,7 @@ def select_records(
     found = connection.rows(
         "SELECT name, value FROM records WHERE store = ? AND kind = ? AND name > ? ORDER BY name"
         + ("" if limit is None else f" LIMIT {limit:d}"),
-        (store, kind, after),
+        (store, kind, as_bound(after)),
     )
     return cast("list[tuple[str, str]]", found)
 

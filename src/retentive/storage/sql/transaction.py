@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias, cast
 
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import (
@@ -24,16 +25,14 @@ from retentive.storage.sql.connection import Connection, Value
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.values.records import HIGHEST_COUNTER, to_us
 
+Stored: TypeAlias = "tuple[int | None, str | None, str | None]"
+"""Size and hash of a text, and the version whose row has it (None: the version itself)."""
 _AT_ONCE = 200  # maximum number of ids in one statement
 _COLUMNS = (
     "store, id, memory, operation, path, actor, created_at, revision, memories, total_bytes, seal, provenance,"
     " redacted_at, redacted_by, size_bytes, sha256, text_of, text"
 )
 _INSERT = f"INSERT INTO versions ({_COLUMNS}) VALUES (?{', ?' * 17})"
-_INSERT_MOVED = (  # size, hash and text are those of the version before
-    f"INSERT INTO versions ({_COLUMNS}) SELECT ?{', ?' * 13}, size_bytes, sha256, COALESCE(text_of, id), NULL"
-    " FROM versions WHERE store = ? AND id = ?"
-)
 _IS_PRESENT = (
     "SELECT 1 FROM memories m WHERE m.store = versions.store AND m.path = versions.path AND m.newest = versions.id"
 )
@@ -67,9 +66,17 @@ class SqlTransaction(SqlSnapshot, Transaction):
         """End this transaction, before the next transaction of the same commit begins. Subclasses override it."""
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
-        return [self._record(change, actor) for change in changes]
+        moved = [change.before.version_id for change in changes if change.before and change.path and not change.data]
+        texts: dict[str, Stored] = {}
+        for start in range(0, len(moved), _AT_ONCE):
+            ids = moved[start : start + _AT_ONCE]
+            sql = "SELECT id, size_bytes, sha256, COALESCE(text_of, id) FROM versions WHERE store = ? AND id IN"
+            rows = self.connection.rows(f"{sql} ({', '.join('?' * len(ids))})", (self.store, *ids))
+            texts |= {cast("str", row[0]): cast("Stored", row[1:]) for row in rows}
+        return [self._record(change, actor, texts) for change in changes]
 
-    def _record(self, change: Change, actor: Actor | None) -> Recorded:
+    def _record(self, change: Change, actor: Actor | None, texts: dict[str, Stored]) -> Recorded:
+        """Record a change. `texts` has the texts of versions that changes may move, by version id."""
         before, path, head = change.before, change.path, self.head
         self._ahead = None
         version, at = self._next_version(change), head.last_at
@@ -82,20 +89,19 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 memory = self._new_id("mem_", at) if again is None else again.id
             case _:
                 memory, last_path = change.before.id, change.before.path
-        stored = kept(change, memory, version)
-        is_move = path is not None and stored.data is None
-        if is_move and before is None:
-            raise InvalidInput("a new memory needs a text")
+        form = kept(change, memory, version)
+        stored: Stored = form.size_bytes, form.sha256, None
+        if path is not None and form.data is None:
+            if before is None or before.version_id not in texts:
+                raise InvalidInput("a memory needs a text, its own or that of an existing version")
+            stored = texts[before.version_id]
+        texts[version] = stored[0], stored[1], stored[2] or version
         head.memories += (path is not None) - (before is not None)
-        if not is_move:
-            head.size_bytes += (stored.size_bytes or 0) - (0 if before is None else before.size_bytes)
+        head.size_bytes += (stored[0] or 0) - (0 if before is None else before.size_bytes)
         values: tuple[Value, ...] = (head.no, version, memory, change.operation, path or last_path, _name(who))
-        values += (at, self._revision, head.memories, head.size_bytes, stored.seal, stored.provenance)
+        values += (at, self._revision, head.memories, head.size_bytes, form.seal, form.provenance)
         values += (None if redacted_at is None else to_us(redacted_at), _name(redacted_by))
-        if before is not None and is_move:
-            self.connection.run(_INSERT_MOVED, (*values, head.no, before.version_id))
-        else:
-            self.connection.run(_INSERT, (*values, stored.size_bytes, stored.sha256, None, stored.data))
+        self.connection.run(_INSERT, (*values, *stored, form.data))
         self._point(None if before is None else before.path, path, version)
         return Recorded(memory, version)
 

@@ -21,22 +21,21 @@ from typing import TypeVar, cast
 
 from retentive.errors import Closed, RetentiveError, StoreFull, Unavailable
 from retentive.storage import forking
-from retentive.storage.backoff import LOCK_TIMEOUT_S
 from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us, sortable_id
 from retentive.storage.disk import make_directory, make_file, os_error
 from retentive.storage.findings import Finding
 from retentive.storage.lock_file import LockFile, writers_lock
 from retentive.storage.pool import Pool
 from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
-from retentive.storage.sql.backend import SqlBackend
+from retentive.storage.sql.backend import SqlBackend, SqlBatch
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
-from retentive.storage.sqlite.commit import SqliteSharedTransaction, Writer
+from retentive.storage.sqlite.commit import Writer
 from retentive.storage.sqlite.connection import SqliteConnection, connect
 from retentive.storage.sqlite.format import NEW_SUFFIX, SQLITE, check_format, integrity
-from retentive.storage.sqlite.log import check_log
-from retentive.storage.sqlite.space import RESERVE_SUFFIX, Space
+from retentive.storage.sqlite.log import check_log, size_of
+from retentive.storage.sqlite.space import LOW_SPACE_BYTES, RESERVE_SUFFIX, Space
 
 T = TypeVar("T")
 SPACE_CHECK_EVERY = 16  # number of commits; if space is low, it is checked after each commit
@@ -114,8 +113,7 @@ class SqliteBackend(SqlBackend):
             if not SQLITE.is_current(self._writer.connection):
                 self._writer.transact(lambda connection: SQLITE.create(connection, now_us(self.clock)))
             elif self._space is not None:
-                self._space.measure(self._writer.connection)
-                self._space.keep()
+                self._space.keep(self._writer.connection)
             if self._path is not None:
                 with suppress(OSError):  # there is none, except after the creation of the tables
                     os.unlink(self._path + NEW_SUFFIX)
@@ -130,7 +128,7 @@ class SqliteBackend(SqlBackend):
             space = Space(path)
             check_log(path)
             check_format(path)
-            if not (os.path.exists(path) and os.path.getsize(path)):
+            if not size_of(path):
                 make_file(path + NEW_SUFFIX)
             make_file(path)
             self._identity = _identity(path)
@@ -167,8 +165,7 @@ class SqliteBackend(SqlBackend):
 
     def renew_after_fork(self) -> None:
         """Replace the locks, queue and connection pool in a forked child, which has no threads of the parent."""
-        run = partial(run_batch, attempt=self._attempt, admit=self._admitted)
-        self._queue: WriteQueue[StoreJob] = WriteQueue(run, lock=self._lock)
+        self._queue: WriteQueue[StoreJob] = WriteQueue(self._run_batch, lock=self._lock)
         self._readers = Pool(self._connect)
 
     def _connect(self) -> SqliteConnection:
@@ -186,11 +183,21 @@ class SqliteBackend(SqlBackend):
         yield from super()._examine(connection, quick=quick)
 
     def purge(self) -> bool:
+        """Remove overwritten and deleted bytes from the log and free pages. All pages are written again (`VACUUM`).
+
+        `secure_delete` overwrites deleted rows, but not the copies that stay in unused parts of pages when SQLite moves
+        rows between pages. 130 MB take about 3 s. Returns False if a reader uses the log, or without space for this.
+        """
         if self._path is None:
             return True
         with self.exclusive() as writer:
             clear_log = partial(writer.connection.clear_log, wait_s=PURGE_WAIT_S)
-            is_rewritten = writer.with_reserve(clear_log) and writer.connection.rewrite()
+            is_rewritten = writer.with_reserve(clear_log)
+            try:
+                if is_rewritten:
+                    writer.connection.run("VACUUM")
+            except (StoreFull, Unavailable):
+                is_rewritten = False
             return writer.with_reserve(clear_log) and is_rewritten
 
     def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
@@ -249,60 +256,55 @@ class SqliteBackend(SqlBackend):
             finally:
                 self._observer.end()
 
-    def _admitted(self, jobs: Sequence[StoreJob]) -> Sequence[StoreJob]:
-        """Return the jobs that may run now, and fail the others.
+    def _run_batch(self, jobs: Sequence[StoreJob]) -> None:
+        """Run and commit jobs. While the reserved disk space is not complete, only jobs that may use it can run."""
+        if not (self._space is None or self._space.is_reserved or self._space.keep()):
+            for job in jobs:
+                job.error = StoreFull("no space is left for the memory store")
+            jobs = [job for job in jobs if job.may_use_reserve]
+        run_batch(jobs, self._attempt)
 
-        While the reserved disk space is not complete, only jobs that may use it can run.
-        """
-        if self._space is None or self._space.is_reserved or self._space.keep():
-            return jobs
-        for job in jobs:
-            job.error = StoreFull("no space is left for the memory store")
-        return [job for job in jobs if job.may_use_reserve]
-
-    def _attempt(self, jobs: Sequence[StoreJob], *, has_begun: bool = False) -> None:
+    def _attempt(self, jobs: Sequence[StoreJob]) -> None:
         """Run the jobs and commit. On a full disk, a deletion may use the reserved disk space."""
-        if not has_begun:
-            try:
-                self.check_open()
-                self._observer.begin(self._writer)
-            except RetentiveError as error:
-                raise BatchFailed(error) from error
         try:
-            try:
-                self._writer.begin(deadline=jobs[0].since + LOCK_TIMEOUT_S)
-            except RetentiveError as error:  # another program may have locked the database
-                raise BatchFailed(error) from error
-            before_commit = self._observer.before_commit
-            shared = SqliteSharedTransaction(self._writer, before_commit, self._transaction, alone=len(jobs) == 1)
-            try:
-                committed = run_together(shared, jobs)
-            finally:
-                self._writer.roll_back()
-            if committed:
-                self._follow()
-        except StoreFull:
-            if len(jobs) > 1 or not jobs[0].may_use_reserve or not self._space or not self._space.give_up():
-                raise
-            self._attempt(jobs, has_begun=True)  # retried once, since the space of the reserve is now free
+            self.check_open()
+            self._observer.begin(self._writer)
+        except RetentiveError as error:
+            raise BatchFailed(error) from error
+        try:
+            if len(jobs) == 1 and jobs[0].may_use_reserve:
+                self._writer.with_reserve(partial(self._commit, jobs))
+            else:
+                self._commit(jobs)
         finally:
-            if not has_begun:
-                self._observer.end()
+            self._observer.end()
 
-    def _follow(self) -> None:
-        """Notify the observer after a commit, then check the free disk space."""
-        self._observer.after_commit(self._writer)
-        self._commits += 1
-        if self._space is None or not (self._is_space_low or self._commits % SPACE_CHECK_EVERY == 0):
+    def _commit(self, jobs: Sequence[StoreJob]) -> None:
+        writer, observer = self._writer, self._observer
+        try:
+            writer.begin(deadline=jobs[0].deadline)
+        except RetentiveError as error:  # another program may have locked the database
+            raise BatchFailed(error) from error
+
+        def transaction(job: StoreJob, head: StoreHead | None) -> SqlTransaction:
+            return observer.transaction(writer.connection, job.store_id, head, self.clock, self.new_id)
+
+        def commit(changed: Sequence[SqlTransaction]) -> None:
+            observer.before_commit(writer, changed)
+            writer.commit()
+
+        try:
+            committed = run_together(SqlBatch(transaction, commit), jobs)
+        finally:
+            writer.connection.roll_back()
+        if not committed:
             return
-        self._is_space_low = self._space.is_low
-        if self._is_space_low:
-            self._space.make_room(self._writer.connection)
-
-    def _transaction(self, job: StoreJob, head: StoreHead | None) -> SqlTransaction:
-        made = self._observer.transaction(self._writer.connection, job.store_id, head, self.clock, self.new_id)
-        made.first_path = job.first_path
-        return made
+        observer.after_commit(writer)
+        self._commits += 1
+        if self._space is not None and (self._is_space_low or self._commits % SPACE_CHECK_EVERY == 0):
+            self._is_space_low = self._space.has_less_than(LOW_SPACE_BYTES)
+            if self._is_space_low:
+                self._space.make_room(writer.connection)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from retentive.errors import (
-    Damaged,
-    OutcomeUnknown,
-    PermissionDenied,
-    RetentiveError,
-    StorageReadOnly,
-    StoreFull,
-    Unavailable,
-)
-from retentive.storage.queue import Ran, StoreJob
-from retentive.storage.sql.snapshot import StoreHead
-from retentive.storage.sql.transaction import SqlTransaction
+from retentive.errors import OutcomeUnknown, RetentiveError, StoreFull
 from retentive.storage.sqlite.connection import SqliteConnection, connect
 from retentive.storage.sqlite.space import Space
 
 T = TypeVar("T")
-_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied, StorageReadOnly)
-"""Errors that undo the whole transaction."""
 
 
 class Writer:
@@ -59,11 +45,11 @@ class Writer:
             return self.with_reserve(partial(self.transact, work, wait=wait))
         self.begin(deadline=None if wait else 0.0)
         try:
-            done = work(self.connection)
+            result = work(self.connection)
             self.commit()
         finally:
-            self.roll_back()
-        return done
+            self.connection.roll_back()
+        return result
 
     def with_reserve(self, work: Callable[[], T]) -> T:
         """Call `work`. On a full disk, call it again with the space of the reserve."""
@@ -83,10 +69,6 @@ class Writer:
             self._overwrite_failed_commit()
         self.connection.begin(deadline=deadline)
 
-    def roll_back(self) -> None:
-        """Roll back the open transaction, if there is one."""
-        self.connection.roll_back()
-
     def commit(self) -> None:
         """Commit. If the commit fails, make sure that the transaction does not take effect later.
 
@@ -98,7 +80,7 @@ class Writer:
         try:
             self.connection.run("COMMIT")
         except Exception as error:
-            self.roll_back()
+            self.connection.roll_back()
             self._overwrite_due = True
             try:
                 self._overwrite_failed_commit()
@@ -109,48 +91,5 @@ class Writer:
             raise
 
     def _overwrite_failed_commit(self) -> None:
-        try:
-            self.connection.rewrite_header()
-        except StoreFull:
-            if self._space is None or not self._space.give_up():
-                raise
-            self.connection.rewrite_header()
-            self._space.make_room(self.connection)
+        self.with_reserve(self.connection.rewrite_header)
         self._overwrite_due = False
-
-
-@dataclass(slots=True, eq=False)
-class SqliteSharedTransaction:
-    """Open transaction that the jobs of a batch share.
-
-    There are no savepoints, because they would cost about 10 us per job. If a job fails after it has changed something,
-    the whole transaction is undone, and each job runs again alone.
-
-    `heads` has the heads of the stores, by store id. All jobs on one store share its head.
-    """
-
-    writer: Writer
-    before_commit: Callable[[Writer, Sequence[SqlTransaction]], None]
-    transaction: Callable[[StoreJob, StoreHead | None], SqlTransaction]
-    alone: bool
-    heads: dict[str, StoreHead] = field(default_factory=dict, init=False)
-
-    def start(self, job: StoreJob) -> SqlTransaction:
-        return self.transaction(job, self.heads.get(job.store_id))
-
-    def finish(self, transaction: SqlTransaction) -> None:
-        self.heads[transaction.store_id] = transaction.head  # `head` raises `NotFound` if there is no store
-        transaction.finish()
-
-    def undo(self, transaction: SqlTransaction | None, error: Exception) -> None:
-        if isinstance(error, _STORAGE_ERRORS):
-            raise error
-        if transaction is not None and transaction.changed:
-            if not self.alone:
-                raise error
-            self.writer.roll_back()
-
-    def commit(self, ran: Sequence[Ran[SqlTransaction]], changed: Sequence[SqlTransaction]) -> None:
-        if changed:
-            self.before_commit(self.writer, changed)
-            self.writer.commit()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal
 
 from retentive.errors import Damaged, PermissionDenied, Refused, RetentiveError, StorageReadOnly, StoreFull, Unavailable
 from retentive.storage.backoff import lock_backoff, wait_until
-from retentive.storage.sql.connection import Row, Value
+from retentive.storage.sql.connection import Connection, Row, Value
 
 READ_TIMEOUT_S = 30.0
 _ESCAPED = str.maketrans({"%": "%25", "?": "%3f", "#": "%23"})  # Source: sqlite.org/uri.html, section 3.1
@@ -22,7 +22,7 @@ _PRAGMAS = (
 )
 
 
-class SqliteConnection:
+class SqliteConnection(Connection):
     """Connection to a SQLite file. Its methods raise the errors of `retentive.errors`."""
 
     usable = True
@@ -32,7 +32,7 @@ class SqliteConnection:
     ) -> None:
         name = ":memory:" if path is None else path
         options = "mode=ro&immutable=1" if only_looks == "immutable" else "mode=ro"
-        with _translated():
+        try:
             self._raw = sqlite3.connect(
                 f"file:{name.translate(_ESCAPED)}?{options}" if only_looks else name,
                 timeout=timeout_s,
@@ -40,6 +40,8 @@ class SqliteConnection:
                 check_same_thread=False,
                 uri=only_looks is not None,
             )
+        except sqlite3.Error as error:
+            raise meaning(error) from None
         if only_looks:
             self._raw.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
 
@@ -52,16 +54,7 @@ class SqliteConnection:
             raise Damaged("the database file is damaged, or is not a SQLite database") from None
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
-        try:
-            self._raw.execute(sql, values)
-        except sqlite3.Error as error:
-            raise meaning(error) from None
-
-    def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
-        try:
-            self._raw.executemany(sql, values)
-        except sqlite3.Error as error:
-            raise meaning(error) from None
+        self.rows(sql, values)
 
     def begin(self, *, deadline: float | None = None) -> None:
         """Start a write transaction. If another program has SQLite's lock, wait for it until the deadline.
@@ -69,12 +62,11 @@ class SqliteConnection:
         The pauses between attempts are at most 2 ms; those of SQLite's own busy handler are up to 100 ms. Raises
         `Unavailable` at the deadline.
         """
-        if self._answer("BEGIN IMMEDIATE") is None:
-            wait_until(
-                lambda: self._answer("BEGIN IMMEDIATE") is not None,
-                "another process has locked the memory store",
-                deadline=deadline,
-            )
+        wait_until(
+            lambda: self._answer("BEGIN IMMEDIATE") is not None,
+            "another process has locked the memory store",
+            deadline=deadline,
+        )
 
     def rewrite_header(self, *, deadline: float | None = None) -> None:
         """Commit a change of a field in the file header that has no meaning.
@@ -90,14 +82,11 @@ class SqliteConnection:
         finally:
             self.roll_back()
 
-    def use_log(self) -> None:
-        """Enable the write-ahead log. Waits while other processes open the same new file.
+    def uses_log(self) -> bool:
+        """Enable the write-ahead log. Returns False while another process opens the same new file.
 
         SQLite's busy handler does not wait in this case.
         """
-        wait_until(self._uses_log, "another process has locked the database; try again later")
-
-    def _uses_log(self) -> bool:
         mode = self._answer("PRAGMA journal_mode = WAL")
         if mode is not None and mode != [("wal",)]:
             raise Unavailable("the file system does not support a write-ahead log")
@@ -111,18 +100,6 @@ class SqliteConnection:
             if _primary_code(error) == sqlite3.SQLITE_BUSY:
                 return None
             raise meaning(error) from None
-
-    def rewrite(self) -> bool:
-        """Write all pages of the database again. Returns False if there is not enough space or memory for this.
-
-        `secure_delete` overwrites deleted rows, but not the copies that stay in unused parts of pages when SQLite moves
-        rows between pages. 130 MB take about 3 s.
-        """
-        try:
-            self.run("VACUUM")
-        except (StoreFull, Unavailable):
-            return False
-        return True
 
     def clear_log(self, *, wait_s: float) -> bool:
         """Checkpoint and truncate the write-ahead log.
@@ -164,21 +141,13 @@ def connect_to_look(path: str, *, immutable: bool = False) -> SqliteConnection:
 def _prepared(connection: SqliteConnection, pragmas: Sequence[str], *, use_log: bool = False) -> SqliteConnection:
     try:
         if use_log:
-            connection.use_log()
+            wait_until(connection.uses_log, "another process has locked the database; try again later")
         for pragma in pragmas:
             connection.run(pragma)
     except RetentiveError:
         connection.close()
         raise
     return connection
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise meaning(error) from None
 
 
 def meaning(error: sqlite3.Error) -> Exception:
@@ -191,16 +160,15 @@ def meaning(error: sqlite3.Error) -> Exception:
         return Refused("too_large_to_keep")
     if primary == sqlite3.SQLITE_FULL or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_SHMSIZE:
         return StoreFull("no space is left for the memory store")
-    if primary in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+    # Python's module raises an error without a code for a text that is not UTF-8.
+    if primary in _DAMAGED or str(error).startswith("Could not decode to UTF-8"):
         return Damaged("the database file is damaged, or is not a database")
     if primary == sqlite3.SQLITE_READONLY:
         return StorageReadOnly("the database is on a read-only file system, or this process may only read its file")
-    if primary in {sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}:
+    if primary in _DENIED:
         return PermissionDenied("this process has no permission to write to the database")
     if primary in _PASSING:
         return Unavailable(f"the database failed ({error.sqlite_errorname})")
-    if str(error).startswith("Could not decode to UTF-8"):  # raised by Python's module, without a code
-        return Damaged("the database file is damaged, or is not a database")
     if str(error).startswith(_NOT_THERE):  # a plain SQLITE_ERROR; only its text identifies it
         return Damaged("a table of the database is missing or damaged")
     return error
@@ -210,14 +178,10 @@ def _primary_code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 
 
-_NOT_THERE = ("no such table", "no such column", "malformed database schema", "unsupported file format")
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_DENIED = {sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 _PASSING = {
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_PROTOCOL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_INTERRUPT,
-    sqlite3.SQLITE_SCHEMA,
-}
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_SCHEMA,
+}  # fmt: skip
+_NOT_THERE = ("no such table", "no such column", "malformed database schema", "unsupported file format")

@@ -11,17 +11,14 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from retentive.errors import Damaged
+from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import SCHEMA, ForeignSchema, Schema
 from retentive.storage.sqlite.connection import READ_TIMEOUT_S, SqliteConnection, connect_to_look
-from retentive.storage.sqlite.log import log_damage
+from retentive.storage.sqlite.log import LOG_SUFFIX, intact_bytes, size_of
 from retentive.storage.sqlite.space import RESERVE_SUFFIX
-
-if TYPE_CHECKING:
-    from retentive.storage.findings import Finding
 
 _MOST_FINDINGS = 100
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
@@ -48,10 +45,8 @@ class SqliteSchema(Schema):
             raise ForeignSchema
         return 0
 
-    def _prepare(self, connection: Connection) -> None:
-        connection.run(f"PRAGMA application_id = {APPLICATION_ID}")
-
     def _record(self, connection: Connection, at: int) -> None:
+        connection.run(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.run(f"PRAGMA user_version = {SCHEMA}")
 
 
@@ -72,40 +67,24 @@ def check_format(path: str) -> None:
 
 def _is_lost(path: str) -> bool:
     """Return whether the file at `path` is empty or has no tables, although nobody is creating it."""
-    if _size(path):
-        with closing(_connect(path)) as connection:
-            if SQLITE.is_current(connection) or SQLITE.version(connection):
-                return False
-    elif not (os.path.exists(path) and _size(path + RESERVE_SUFFIX)):
-        return False
-    return not os.path.exists(path + NEW_SUFFIX)
-
-
-def _connect(path: str) -> SqliteConnection:
-    """Open a connection that writes only if an interrupted transaction must be rolled back.
-
-    The header is read through SQLite and not by opening the file, because closing a descriptor of the file releases the
-    locks that this process holds on it.
-    """
-    if _size(path + "-journal"):
-        return SqliteConnection(path, timeout_s=READ_TIMEOUT_S)
-    return connect_to_look(path, immutable=not _size(path + "-wal"))
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return 0
+    if not size_of(path):
+        was_in_use = os.path.exists(path) and size_of(path + RESERVE_SUFFIX) > 0
+        return was_in_use and not os.path.exists(path + NEW_SUFFIX)
+    # The header is read through SQLite and not by opening the file, because closing a descriptor of the file releases
+    # the locks that this process holds on it. Only a transaction that was interrupted needs a connection that writes.
+    if size_of(path + "-journal"):
+        connection = SqliteConnection(path, timeout_s=READ_TIMEOUT_S)
+    else:
+        connection = connect_to_look(path, immutable=not size_of(path + LOG_SUFFIX))
+    with closing(connection):
+        return not SQLITE.is_current(connection) and not os.path.exists(path + NEW_SUFFIX)
 
 
 def log_findings(path: str) -> Iterator[Finding]:
     """Yield a finding if acknowledged changes in the log of the database at `path` were lost."""
-    from retentive.storage.findings import found  # noqa: PLC0415 - rarely needed, and slow to import
-
-    damage = log_damage(path)
-    if damage is not None:
-        yield found("log_damaged", None, f"log (intact up to byte {damage.intact_bytes})")
+    intact = intact_bytes(path)
+    if intact is not None:
+        yield found("log_damaged", None, f"log (intact up to byte {intact})")
 
 
 def integrity(connection: Connection, *, quick: bool = False) -> Iterator[Finding]:
@@ -113,18 +92,10 @@ def integrity(connection: Connection, *, quick: bool = False) -> Iterator[Findin
 
     With `quick`, rows and indexes are not compared.
     """
-    from retentive.storage.findings import found  # noqa: PLC0415 - rarely needed, and slow to import
-
     try:
-        said = [
-            str(row[0])
-            for row in connection.rows(f"PRAGMA {'quick' if quick else 'integrity'}_check({_MOST_FINDINGS})")
-        ]
+        rows = connection.rows(f"PRAGMA {'quick' if quick else 'integrity'}_check({_MOST_FINDINGS})")
     except Damaged as error:  # a full disk or a missing permission is no damage
         yield found("file_damaged", None, str(error))
         return
-    for text in said:
-        if text != "ok":
-            yield from (
-                found("file_damaged", None, _UNPRINTABLE.sub("?", line)) for line in text.splitlines()[:_MOST_FINDINGS]
-            )
+    for line in (line for row in rows for line in str(row[0]).splitlines()[:_MOST_FINDINGS] if line != "ok"):
+        yield found("file_damaged", None, _UNPRINTABLE.sub("?", line))

@@ -15,21 +15,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import Never, TypeVar
 
 from retentive.errors import Closed, Damaged, NotFound, RetentiveError, StorageReadOnly, Unavailable, UnknownSchema
 from retentive.storage import forking
-from retentive.storage.contract import Snapshot, Transaction, sortable_id
-from retentive.storage.disk import can_write, has_room, need_readable, os_error
+from retentive.storage.contract import Snapshot, sortable_id
+from retentive.storage.disk import can_write, free_bytes, need_readable, os_error
+from retentive.storage.findings import Finding
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.check import examine
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sqlite.connection import SqliteConnection, connect_to_look
 from retentive.storage.sqlite.format import SQLITE, check_format, integrity, log_findings
-
-if TYPE_CHECKING:
-    from retentive.storage.findings import Finding
+from retentive.storage.sqlite.log import LOG_SUFFIX, size_of
 
 T = TypeVar("T")
 _INDEX_BYTES = 64 * 1024  # SQLite's index of the log, and a page of the log
@@ -56,10 +55,9 @@ class ReadOnlyBackend(SqlBackend):
         need_readable(path)
         try:
             check_format(path)
-        except UnknownSchema:
-            raise
-        except RetentiveError:  # a damaged file can still be opened
-            pass
+        except RetentiveError as error:
+            if isinstance(error, UnknownSchema):  # a damaged file can still be opened
+                raise
         self._look_up()
         forking.watch(self)
 
@@ -81,32 +79,30 @@ class ReadOnlyBackend(SqlBackend):
         stamp = _stamp(self._path)
         if self._connection is None or self._stamp not in {None, stamp}:
             self._drop()
-            self._connection, self._copy = _connected(self._path, stamp)
-            is_live = self._copy is None and not _reads_alone(self._path, stamp)
+            self._connection, self._copy, is_live = _connected(self._path, stamp)
             self._stamp = None if is_live else stamp  # SQLite finds the changes of a file that it reads with locks
         return self._connection
 
-    def look(self, work: Callable[[Connection], T]) -> T:
+    def look(self, work: Callable[[SqliteConnection], T]) -> T:
         """Return the result of `work`. If the file changes while it is read without locks, `work` runs again."""
         with self._lock:
             for _ in range(_MOST_ATTEMPTS):
                 connection = self._look_up()
                 try:
-                    found = work(connection)
+                    result = work(connection)
                 except Damaged:
                     if self._is_steady():
                         raise
                 else:
                     if self._is_steady():
-                        return found
+                        return result
         raise Unavailable("the database was changed each time while it was read")
 
     def _is_steady(self) -> bool:
         return self._stamp in {None, _stamp(self._path)}
 
     def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
-        def in_transaction(connection: Connection) -> T:
-            assert isinstance(connection, SqliteConnection)
+        def in_transaction(connection: SqliteConnection) -> T:
             connection.run("BEGIN")
             try:
                 snapshot = self._snapshot(connection, store_id)
@@ -126,18 +122,10 @@ class ReadOnlyBackend(SqlBackend):
             yield from integrity(self._look_up(), quick=quick)
             yield from examine(self._look_up(), SQLITE, quick=quick)
 
-    def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
+    def write(self, *_: object, **options: object) -> Never:
         raise StorageReadOnly("the location was opened read-only, because its files cannot be written")
 
-    def write(
-        self,
-        store_id: str,
-        work: Callable[[Transaction], T],
-        *,
-        may_use_reserve: bool = False,
-        first_path: str | None = None,
-    ) -> T:
-        raise StorageReadOnly("the location was opened read-only, because its files cannot be written")
+    transact = write
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -153,39 +141,21 @@ class ReadOnlyBackend(SqlBackend):
             self._drop()
 
 
-def _connected(path: str, stamp: _Stamp) -> tuple[SqliteConnection, str | None]:
-    """Return a connection to the file at `path`, and the directory of a private copy if that was necessary."""
-    if _reads_alone(path, stamp):
-        return connect_to_look(path, immutable=True), None
-    connection = connect_to_look(path)
-    try:
-        connection.rows("PRAGMA user_version")  # opens the index of the log
-    except RetentiveError as error:
-        if isinstance(error, Damaged) or not stamp[3] or stamp[4]:
-            return connection, None
-        connection.close()
-    else:
-        return connection, None
-    copy = _copied(path)
-    return connect_to_look(os.path.join(copy, os.path.basename(path))), copy
-
-
-def _reads_alone(path: str, stamp: _Stamp) -> bool:
-    """Return True if no process has the file open, its log is empty, and no index of the log can be created."""
-    is_open = stamp[3] > 0 or stamp[4]
-    return not is_open and not (can_write(path) and has_room(path, _INDEX_BYTES))
-
-
-def _copied(path: str) -> str:
-    """Copy a database and its log into a new temporary directory, and return the directory."""
+def _connected(path: str, stamp: _Stamp) -> tuple[SqliteConnection, str | None, bool]:
+    """Return a connection to the file at `path`, the directory of a private copy, and whether SQLite locks the file."""
+    has_log, has_index = stamp[3] > 0, stamp[4]
+    if has_index or (can_write(path) and free_bytes(path) >= _INDEX_BYTES):
+        return connect_to_look(path), None, True
+    if not has_log:
+        return connect_to_look(path, immutable=True), None, False
     directory = tempfile.mkdtemp(prefix="retentive-")
     try:
-        for suffix in ("", "-wal"):
-            shutil.copyfile(path + suffix, os.path.join(directory, os.path.basename(path) + suffix))
+        for suffix in ("", LOG_SUFFIX):
+            shutil.copyfile(path + suffix, os.path.join(directory, "memory.db" + suffix))
+        return connect_to_look(os.path.join(directory, "memory.db")), directory, False
     except OSError as error:
         shutil.rmtree(directory, ignore_errors=True)
         raise os_error(error) from None
-    return directory
 
 
 def _stamp(path: str) -> _Stamp:
@@ -194,8 +164,5 @@ def _stamp(path: str) -> _Stamp:
         found = os.stat(path)
     except OSError as error:
         raise os_error(error) from None
-    try:
-        log_bytes = os.stat(path + "-wal").st_size
-    except OSError:
-        log_bytes = 0
+    log_bytes = size_of(path + LOG_SUFFIX)
     return found.st_ino, found.st_size, found.st_mtime_ns, log_bytes, os.path.exists(path + "-shm")

@@ -7,13 +7,12 @@ kept short.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
 from retentive.errors import RetentiveError, StoreFull, Unavailable
-from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, local_file_system
+from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, free_bytes, local_file_system
 from retentive.storage.sqlite.connection import SqliteConnection
 
 RESERVE_SUFFIX = "-reserve"
@@ -35,24 +34,26 @@ class Space:
         self._reserve = path + RESERVE_SUFFIX
         self._wanted_bytes = RESERVE_BYTES
         self.is_reserved = False
-        self.file_system = local_file_system(os.path.dirname(path))
-        self._has_small_blocks = hasattr(os, "statvfs") and os.statvfs(os.path.dirname(path)).f_frsize < _PAGE_BYTES
+        directory = os.path.dirname(path)
+        self._file_system = local_file_system(directory)
+        self._has_small_blocks = hasattr(os, "statvfs") and os.statvfs(directory).f_frsize < _PAGE_BYTES
 
-    def measure(self, connection: SqliteConnection) -> None:
-        """Adapt the size of the reserve to the number of memories, so that all of them can be deleted."""
-        with suppress(RetentiveError):
-            memories = int(connection.rows("SELECT count(*) FROM memories")[0][0] or 0)
-            wanted = min(RESERVE_BYTES + memories * RESERVE_PER_MEMORY_BYTES, MAX_RESERVE_BYTES)
-            self.is_reserved = self.is_reserved and wanted <= self._wanted_bytes
-            self._wanted_bytes = wanted
+    def keep(self, connection: SqliteConnection | None = None) -> bool:
+        """Write the reserve file, or as much of it as the disk has space for. Returns True if it is complete.
 
-    def keep(self) -> bool:
-        """Write the reserve file, or as much of it as the disk has space for. Returns True if it is complete."""
+        With a connection, the reserve gets the size that is needed to delete all memories.
+        """
+        if connection is not None:
+            with suppress(RetentiveError):
+                memories = int(connection.rows("SELECT count(*) FROM memories")[0][0] or 0)
+                wanted = min(RESERVE_BYTES + memories * RESERVE_PER_MEMORY_BYTES, MAX_RESERVE_BYTES)
+                self.is_reserved = self.is_reserved and wanted <= self._wanted_bytes
+                self._wanted_bytes = wanted
         if not self.is_reserved:
             with suppress(OSError):
-                descriptor = os.open(self._reserve, os.O_CREAT | os.O_WRONLY | CLOSE_ON_EXEC, FILE_MODE)
+                descriptor = os.open(self._reserve, os.O_CREAT | os.O_WRONLY | os.O_APPEND | CLOSE_ON_EXEC, FILE_MODE)
                 try:
-                    self.is_reserved = _reserve(descriptor, self._wanted_bytes)
+                    self.is_reserved = _filled_up(descriptor, self._wanted_bytes)
                 finally:
                     os.close(descriptor)
         return self.is_reserved
@@ -67,30 +68,35 @@ class Space:
             return False
         return size > 0
 
-    @property
-    def is_low(self) -> bool:
-        """True if the disk has so little free space that the log must be kept short."""
-        return self._has_less_than(LOW_SPACE_BYTES)
+    def has_less_than(self, size: int) -> bool:
+        """Return True if this process can write fewer than `size` bytes to the disk."""
+        return free_bytes(self._path, self._file_system) < size
 
     def connected(self, connect: Callable[[], SqliteConnection]) -> SqliteConnection:
         """Return the result of `connect`, which opens the database. On a full disk, it uses the reserved space.
 
-        SQLite needs space for the index of its log. It reports some failures on a full disk as an unreadable file.
+        SQLite needs space for the index of its log. It reports some failures on a full disk as an unreadable file. With
+        blocks smaller than 4 KB, SQLite reserves this space with holes, and the first write to a hole on a full disk
+        kills the process (SIGBUS). A commit of nothing fills the holes.
         """
         has_holes = self._has_small_blocks and not os.path.exists(self._path + "-shm")
-        if has_holes and self._has_less_than(RESERVE_BYTES):
+        if has_holes and self.has_less_than(RESERVE_BYTES):
             self.give_up()
         try:
-            return _filled(connect()) if has_holes else connect()
+            connection = connect()
         except (StoreFull, Unavailable):
-            if not self._has_less_than(RESERVE_BYTES) or not self.give_up():
+            if not self.has_less_than(RESERVE_BYTES) or not self.give_up():
                 raise
-        try:
-            return connect()
-        except Unavailable:
-            raise StoreFull("no space is left for the memory store") from None
-        finally:
-            self.keep()
+            try:
+                connection = connect()
+            except Unavailable:
+                raise StoreFull("no space is left for the memory store") from None
+            finally:
+                self.keep()
+        if has_holes:
+            with suppress(RetentiveError):  # another process is writing, so it has filled them
+                connection.rewrite_header(deadline=time.monotonic())
+        return connection
 
     def make_room(self, connection: SqliteConnection) -> None:
         """Truncate the write-ahead log and write the reserve file. Called on a full or nearly full disk.
@@ -102,65 +108,19 @@ class Space:
         with suppress(RetentiveError, OSError):
             pages = int(connection.rows("PRAGMA page_count")[0][0] or 0)
             growth = pages * int(connection.rows("PRAGMA page_size")[0][0] or 0) - os.stat(self._path).st_size
-            if growth <= _free_bytes(self._path, self.file_system):
+            if not self.has_less_than(growth):
                 connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-        self.measure(connection)
-        self.keep()
-
-    def _has_less_than(self, size: int) -> bool:
-        return _free_bytes(self._path, self.file_system) < size
+        self.keep(connection)
 
 
-def _filled(connection: SqliteConnection) -> SqliteConnection:
-    """Commit a change of nothing, so that SQLite writes the whole index of its log. Returns the connection.
+def _filled_up(descriptor: int, size: int) -> bool:
+    """Append to a file until it has `size` bytes or the disk is full. Returns True in the first case.
 
-    SQLite reserves space for the index by one byte for each 4 KB. With smaller blocks, this leaves holes in the mapped
-    file, and on a full disk the first write to a hole kills the process (SIGBUS).
+    The bytes are random, because a file system that compresses would reserve nothing for zeros.
     """
-    with suppress(RetentiveError):  # another process is writing, so it has written the index
-        connection.rewrite_header(deadline=time.monotonic())
-    return connection
-
-
-def _reserve(descriptor: int, size: int) -> bool:
-    """Give the file `size` bytes, or the largest part of them that the disk has space for. Returns True for all bytes.
-
-    Raises `OSError` if there is no space for a single page.
-    """
-    present = os.fstat(descriptor).st_size
-    part = size
-    while part > present:
-        try:
-            _allocate(descriptor, present, part)
-            os.fsync(descriptor)
-        except OSError:
-            os.ftruncate(descriptor, present)
-            part = present + (part - present) // 2 // _PAGE_BYTES * _PAGE_BYTES
-        else:
-            break
-    return max(part, present) >= size
-
-
-def _allocate(descriptor: int, present: int, size: int) -> None:
-    """Extend a file from `present` to `size` bytes. A sparse file would reserve no space."""
-    if hasattr(os, "posix_fallocate"):
-        with suppress(OSError):  # not every file system has it; a full disk fails again below
-            os.posix_fallocate(descriptor, present, size - present)
-            return
-    os.lseek(descriptor, present, os.SEEK_SET)
-    if os.write(descriptor, bytes(size - present)) != size - present:
-        raise OSError("only a part of the reserve was written")
-
-
-def _free_bytes(path: str, file_system: str) -> int:
-    """Return how many bytes this process can still write in the directory of `path`, or `sys.maxsize` if unknown."""
-    if not hasattr(os, "statvfs"):
-        return sys.maxsize
     try:
-        found = os.statvfs(path)
-    except OSError:
-        return sys.maxsize
-    if os.geteuid() != 0:
-        return found.f_bavail * found.f_frsize
-    kept = min(found.f_blocks // 50, 4_096) if file_system == "ext4" else 0  # reserved even from root, but not reported
-    return max(found.f_bfree - kept, 0) * found.f_frsize
+        while (missing := size - os.fstat(descriptor).st_size) > 0:
+            os.write(descriptor, os.urandom(min(missing, 1 << 20)))
+    finally:
+        os.fsync(descriptor)
+    return True

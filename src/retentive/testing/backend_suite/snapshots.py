@@ -141,7 +141,7 @@ class SnapshotsSuite(SuiteOpening):
         assert [version.operation for version in every] == operations
         assert [version.path for version in every] == [B, A, C, C, B, A]
         ids = [version.id for version in every]
-        bounds = (None, "!", ids[-1], ids[3], ids[2] + "!", ids[0])
+        bounds = (None, "\0", ids[-1], ids[3][:-1] + "\uffff", ids[2] + "\0", ids[0])
 
         def work(found: Snapshot) -> None:
             for memory_id, path in product((None, first.id, every[0].memory_id, "mem_nothing"), (None, A, B, C, ROOT)):

@@ -91,7 +91,7 @@ class StoresSuite(SuiteOpening):
         """By ids in both orders. `after` and `before` are exclusive bounds, and need not be ids of stores."""
         ids = sorted(backend.create_store(key=None, name="same").id for _ in range(6))
         assert len(set(ids)) == 6
-        bounds = (None, "memstore_", ids[0], ids[3], ids[4] + "!", "memstore_~")
+        bounds = (None, "\0", ids[0], ids[3], ids[4] + "\0", "memstore_\uffff")
         for after, before, newest_first, limit in product(bounds, bounds, (False, True), (None, 0, 2)):
             wanted = [one for one in ids if (after is None or one > after) and (before is None or one < before)]
             wanted = wanted[::-1] if newest_first else wanted

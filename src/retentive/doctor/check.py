@@ -40,7 +40,7 @@ from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, need_posix, os_erro
 from retentive.storage.findings import Finding, found
 from retentive.storage.paging import all_versions
 from retentive.storage.sql.schema import ForeignSchema
-from retentive.storage.sqlite.log import LOG_SUFFIX, cut_log
+from retentive.storage.sqlite.format import LOG_SUFFIX, cut_log
 from retentive.store import MemoryStore
 from retentive.values.properties import listed
 

@@ -14,7 +14,6 @@ PAGE_VERSIONS = 500
 FIRST_PAGES = (20, 100)  # smaller, because most readers of a long history want its newest versions
 PAGE_STORES = 200
 FEW_MEMORIES = 20  # up to this number, memories are looked up one at a time
-_LOOKUP = 8  # a pass over all memories reads this many in the time of one lookup by id
 
 
 def all_stores(backend: Backend) -> Iterator[StoreInfo]:
@@ -36,7 +35,7 @@ def memories_by_id(snapshot: Snapshot, memory_ids: Collection[str]) -> dict[str,
     A few memories are looked up one at a time. For many ids, all memories of the store are read in one pass, which is
     faster.
     """
-    if len(memory_ids) > FEW_MEMORIES and _LOOKUP * len(memory_ids) > snapshot.state.usage.memories:
+    if len(memory_ids) > FEW_MEMORIES:
         return {memory.id: memory for memory, _ in snapshot.list(ROOT) if memory.id in memory_ids}
     looked_up = (snapshot.find(memory_id) for memory_id in memory_ids)
     return {memory.id: memory for memory in looked_up if memory is not None}
@@ -66,15 +65,9 @@ def _readable(snapshot: Snapshot, path: str) -> bytes | None:
         return None
 
 
-def all_versions(
-    snapshot: Snapshot, *, memory_id: str | None = None, before: str | None = None, needed: int | None = None
-) -> Iterator[Version]:
-    """Return all versions of a store, or of one memory, newest first.
-
-    `needed` is the number of versions that the caller will use, if it is known. They are read at once.
-    """
-    first = FIRST_PAGES if needed is None else (max(1, min(needed, PAGE_VERSIONS)),)
-    sizes = chain(first, repeat(PAGE_VERSIONS))
+def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: str | None = None) -> Iterator[Version]:
+    """Return all versions of a store, or of one memory, newest first."""
+    sizes = chain(FIRST_PAGES, repeat(PAGE_VERSIONS))
 
     def read(bound: str | None) -> list[Version]:
         return list(snapshot.versions(memory_id=memory_id, before=bound, limit=next(sizes)))

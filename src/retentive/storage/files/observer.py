@@ -39,8 +39,8 @@ from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.stores import find_store
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.backend import CommitObserver
-from retentive.storage.sqlite.commit import Writer
 from retentive.storage.sqlite.connection import SqliteConnection
+from retentive.storage.sqlite.writer import Writer
 
 SYNC_AFTER_S = 1.0  # the first commit this long after an unsynced one syncs the files
 

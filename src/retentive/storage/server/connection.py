@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import urllib.parse
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused, StoreFull, Unavailable
-from retentive.storage.sql.connection import Connection, Row, Value
+from retentive.storage.sql.connection import Connection
 from retentive.values.unreachable import why_unreachable
 
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1.0, 3_600.0
@@ -64,12 +64,6 @@ class ServerConnection(Connection, ABC):
     def __init__(self) -> None:
         self.usable = True  # False after a failure that ended the connection
         self._begun = False
-
-    @abstractmethod
-    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]: ...
-
-    @abstractmethod
-    def run(self, sql: str, values: Sequence[Value] = ()) -> None: ...
 
     def begin(self, *, writes: bool) -> None:
         """Start a transaction."""

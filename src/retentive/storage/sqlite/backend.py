@@ -4,8 +4,8 @@ It adds to SQLite:
 
 - a fair queue for writers, with group commit (`queue.py`)
 - a lock file that lets one process write at a time (`lock_file.py`); SQLite's own lock needs polling and is unfair
-- a guarantee that a failed commit does not take effect later (`commit.py`)
-- reserved disk space, so that deletions work on a full disk (`space.py`)
+- a guarantee that a failed commit does not take effect later (`writer.py`)
+- reserved disk space, so that deletions work on a full disk (`writer.py`)
 - closing of all connections before a fork (`forking.py`)
 - detection of a database file that was deleted or replaced while it was open
 """
@@ -31,11 +31,9 @@ from retentive.storage.sql.backend import SqlBackend, SqlBatch
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
-from retentive.storage.sqlite.commit import Writer
 from retentive.storage.sqlite.connection import SqliteConnection, connect
-from retentive.storage.sqlite.format import NEW_SUFFIX, SQLITE, check_format, integrity
-from retentive.storage.sqlite.log import check_log, size_of
-from retentive.storage.sqlite.space import LOW_SPACE_BYTES, RESERVE_SUFFIX, Space
+from retentive.storage.sqlite.format import NEW_SUFFIX, SQLITE, check_format, check_log, integrity, size_of
+from retentive.storage.sqlite.writer import LOW_SPACE_BYTES, RESERVE_SUFFIX, Space, Writer
 
 T = TypeVar("T")
 SPACE_CHECK_EVERY = 16  # number of commits; if space is low, it is checked after each commit

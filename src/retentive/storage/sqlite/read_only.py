@@ -27,8 +27,7 @@ from retentive.storage.sql.check import examine
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sqlite.connection import SqliteConnection, connect_to_look
-from retentive.storage.sqlite.format import SQLITE, check_format, integrity, log_findings
-from retentive.storage.sqlite.log import LOG_SUFFIX, size_of
+from retentive.storage.sqlite.format import LOG_SUFFIX, SQLITE, check_format, integrity, log_findings, size_of
 
 T = TypeVar("T")
 _INDEX_BYTES = 64 * 1024  # SQLite's index of the log, and a page of the log

@@ -1,7 +1,7 @@
-"""Reserved disk space, so that viewing and deleting work even on a full disk.
+"""Write transactions of one process on one SQLite file, and the disk space that is reserved for deletions.
 
-The space is reserved by a second file next to the SQLite file. If little space is free, the write-ahead log is also
-kept short.
+A failed commit never takes effect later. Viewing and deleting work even on a full disk: the space for them is reserved
+by a second file next to the SQLite file. If little space is free, the write-ahead log is also kept short.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from typing import TypeVar
 
-from retentive.errors import RetentiveError, StoreFull, Unavailable
+from retentive.errors import OutcomeUnknown, RetentiveError, StoreFull, Unavailable
 from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, free_bytes, local_file_system
-from retentive.storage.sqlite.connection import SqliteConnection
+from retentive.storage.sqlite.connection import SqliteConnection, connect
 
+T = TypeVar("T")
 RESERVE_SUFFIX = "-reserve"
 RESERVE_BYTES = 128 * 1024  # SQLite's index of the log takes 32 KB; the log of one deletion, about 8 pages of 4 KB
 RESERVE_PER_MEMORY_BYTES = 640  # measured: to delete a directory takes 560 bytes of log for each memory in it
@@ -124,3 +127,85 @@ def _filled_up(descriptor: int, size: int) -> bool:
     finally:
         os.fsync(descriptor)
     return True
+
+
+class Writer:
+    """Connection for all write transactions of this process. `path` is the file, or None for a database in memory.
+
+    Only one thread at a time may use the object. `space` manages the reserved disk space, if there is any.
+    """
+
+    def __init__(self, path: str | None, space: Space | None) -> None:
+        self._path = path
+        self._space = space
+        self._connection: SqliteConnection | None = None
+        self._overwrite_due = False
+
+    @property
+    def connection(self) -> SqliteConnection:
+        """Connection for writing. It is opened when it is first used, and again after `close`."""
+        if self._connection is None:
+            opened = partial(connect, self._path, timeout_s=0.0)
+            self._connection = opened() if self._space is None else self._space.connected(opened)
+        return self._connection
+
+    def close(self) -> None:
+        """Close the connection. The next use opens a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def transact(self, work: Callable[[SqliteConnection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
+        """Run `work` in a transaction of its own, commit, and return the result of `work`."""
+        if may_use_reserve:
+            return self.with_reserve(partial(self.transact, work, wait=wait))
+        self.begin(deadline=None if wait else 0.0)
+        try:
+            result = work(self.connection)
+            self.commit()
+        finally:
+            self.connection.roll_back()
+        return result
+
+    def with_reserve(self, work: Callable[[], T]) -> T:
+        """Call `work`. On a full disk, call it again with the space of the reserve."""
+        try:
+            return work()
+        except StoreFull:
+            if self._space is None or not self._space.give_up():
+                raise
+        try:
+            return work()
+        finally:
+            self._space.make_room(self.connection)
+
+    def begin(self, *, deadline: float | None = None) -> None:
+        """Start a write transaction. Waits for write transactions of other processes until the deadline."""
+        if self._overwrite_due:
+            self._overwrite_failed_commit()
+        self.connection.begin(deadline=deadline)
+
+    def commit(self) -> None:
+        """Commit. If the commit fails, make sure that the transaction does not take effect later.
+
+        If the sync of the write-ahead log fails, the log may still contain all frames of the transaction and its commit
+        record. The next recovery would then apply a change that was reported as failed. To prevent this, another commit
+        overwrites these frames. This second commit changes only a field of the file header. Raises `OutcomeUnknown` if
+        the second commit fails too.
+        """
+        try:
+            self.connection.run("COMMIT")
+        except Exception as error:
+            self.connection.roll_back()
+            self._overwrite_due = True
+            try:
+                self._overwrite_failed_commit()
+            except RetentiveError:
+                raise OutcomeUnknown(
+                    "the outcome of the commit is unknown: it may still take effect; read the memory before you retry"
+                ) from error
+            raise
+
+    def _overwrite_failed_commit(self) -> None:
+        self.with_reserve(self.connection.rewrite_header)
+        self._overwrite_due = False

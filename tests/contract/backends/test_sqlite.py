@@ -19,6 +19,7 @@ from retentive.storage.contract import (
     Clock,
     Created,
     Deleted,
+    Moved,
     NewId,
     Snapshot,
     Transaction,

@@ -84,7 +84,7 @@ class UnwritableDirectory(ReadOnlyDirectory):
         self._recorded: DirectoryBackend | None = None
         super().__init__(root)
 
-    def _snapshot(self, connection: Connection, store_id: str) -> DirectorySnapshot:
+    def snapshot(self, connection: Connection, store_id: str) -> DirectorySnapshot:
         tree = FileTree(self._base, parts_of(find_store(connection, store_id)), Scratch(-1))
         return DirectorySnapshot(connection, store_id, tree, wants_stamps=False)
 

@@ -26,7 +26,7 @@ from retentive.errors import Closed, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage import forking
 from retentive.storage.backoff import Backoff
 from retentive.storage.capabilities import Clocked
-from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us
+from retentive.storage.contract import Clock, NewId, Transaction, now_us
 from retentive.storage.pool import Pool
 from retentive.storage.queue import StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.server.connection import (
@@ -40,7 +40,7 @@ from retentive.storage.server.connection import (
 from retentive.storage.sql.backend import SqlBackend, SqlBatch
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import SCHEMA, Schema
-from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead, select_head
+from retentive.storage.sql.snapshot import StoreHead, select_head
 from retentive.storage.sql.transaction import SqlTransaction
 
 T = TypeVar("T")
@@ -131,15 +131,6 @@ class ServerBackend(SqlBackend, Clocked):
             return result
 
         return self._persevere(attempt)
-
-    def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
-        def look(connection: Connection) -> T:
-            snapshot = SqlSnapshot(connection, store_id)
-            snapshot.first_path = first_path
-            _ = snapshot.head  # raises `NotFound`, even if the work reads nothing
-            return work(snapshot)
-
-        return self.look(look)
 
     def write(
         self,

@@ -16,6 +16,7 @@ from retentive.storage.contract import (
     Clock,
     NewId,
     NewStore,
+    Snapshot,
     StoreInfo,
     StoreSelection,
     now_us,
@@ -25,7 +26,7 @@ from retentive.storage.queue import Ran, StoreJob
 from retentive.storage.sql import check, stores
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import Schema
-from retentive.storage.sql.snapshot import StoreHead
+from retentive.storage.sql.snapshot import SqlSnapshot, StoreHead
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.values.records import to_us
 
@@ -85,7 +86,7 @@ class SqlBackend(Backend, Maintained):
 
     @abstractmethod
     def look(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` outside a transaction and return its result. The work must only read."""
+        """Run `work` on one consistent state of the database and return its result. The work must only read."""
 
     @abstractmethod
     def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
@@ -94,6 +95,20 @@ class SqlBackend(Backend, Maintained):
         If the reply to the commit is lost, `work` may run again. `may_use_reserve` is for work that only deletes. If
         `wait` is false and another writer has locked the storage, raises `Unavailable` at once.
         """
+
+    def snapshot(self, connection: Connection, store_id: str) -> SqlSnapshot:
+        """Return a new snapshot of one store. Any thread may call this method."""
+        return SqlSnapshot(connection, store_id)
+
+    def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
+        def look(connection: Connection) -> T:
+            snapshot = self.snapshot(connection, store_id)
+            snapshot.first_path = first_path
+            result = work(snapshot)
+            _ = snapshot.head  # raises `NotFound`, even if the work read nothing
+            return result
+
+        return self.look(look)
 
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
         created_at = new.get("created_at")
@@ -111,10 +126,17 @@ class SqlBackend(Backend, Maintained):
         self.transact(partial(self._erase, store_id=store_id, actor=actor), may_use_reserve=True)
 
     def _erase(self, connection: Connection, store_id: str, actor: Actor | None) -> None:
-        rows = connection.rows(f"SELECT no FROM stores WHERE id = ? AND erased_at IS NULL{self.lock}", (store_id,))
-        for (number,) in rows:
-            by = None if actor is None else str(actor)
-            stores.erase_store(connection, cast("int", number), at=now_us(self.clock), by=by)
+        """Remove all data of a store except its id."""
+        for row in connection.rows(f"SELECT no FROM stores WHERE id = ? AND erased_at IS NULL{self.lock}", (store_id,)):
+            number = cast("int", row[0])
+            stores.remove_versions(connection, number, "memory <> ''")
+            for table in ("memories", "records"):
+                connection.run(f"DELETE FROM {table} WHERE store = ?", (number,))
+            connection.run(
+                "UPDATE stores SET store_key = NULL, name = '', seal = NULL, settings = NULL, properties = NULL,"
+                " erased_at = ?, erased_by = ? WHERE no = ?",
+                (now_us(self.clock), None if actor is None else str(actor), number),
+            )
 
     def put_side_records(
         self, store_id: str, kind: str, values: Mapping[str, str | None], *, wait: bool = True

@@ -26,18 +26,6 @@ OF_STORE = (  # the row of a store, and its newest version with the totals
 )
 
 
-def erase_store(connection: Connection, number: int, *, at: int, by: str | None) -> None:
-    """Remove all data of a store except its id. The caller must have locked the row of the store."""
-    remove_versions(connection, number, "memory <> ''")
-    for table in ("memories", "records"):
-        connection.run(f"DELETE FROM {table} WHERE store = ?", (number,))
-    connection.run(
-        "UPDATE stores SET store_key = NULL, name = '', seal = NULL, settings = NULL, properties = NULL,"
-        " erased_at = ?, erased_by = ? WHERE no = ?",
-        (at, by, number),
-    )
-
-
 def remove_versions(connection: Connection, number: int, where: str, values: Sequence[Value] = ()) -> None:
     """Delete versions of a store. `where` is a condition with the placeholders for `values`.
 

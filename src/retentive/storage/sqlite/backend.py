@@ -21,7 +21,7 @@ from typing import TypeVar, cast
 
 from retentive.errors import Closed, RetentiveError, StoreFull, Unavailable
 from retentive.storage import forking
-from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us, sortable_id
+from retentive.storage.contract import Clock, NewId, Transaction, now_us, sortable_id
 from retentive.storage.disk import make_directory, make_file, os_error
 from retentive.storage.findings import Finding
 from retentive.storage.lock_file import LockFile, writers_lock
@@ -198,17 +198,8 @@ class SqliteBackend(SqlBackend):
                 is_rewritten = False
             return writer.with_reserve(clear_log) and is_rewritten
 
-    def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
-        with self.reading() as connection:
-            connection.run("BEGIN")
-            try:
-                snapshot = self._observer.snapshot(connection, store_id)
-                snapshot.first_path = first_path
-                result = work(snapshot)
-                _ = snapshot.state  # raises `NotFound`, even if the work read nothing
-                return result
-            finally:
-                connection.roll_back()
+    def snapshot(self, connection: Connection, store_id: str) -> SqlSnapshot:
+        return self._observer.snapshot(connection, store_id)
 
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:
@@ -234,7 +225,11 @@ class SqliteBackend(SqlBackend):
 
     def look(self, work: Callable[[Connection], T]) -> T:
         with self.reading() as connection:
-            return work(connection)
+            connection.run("BEGIN")
+            try:
+                return work(connection)
+            finally:
+                connection.roll_back()
 
     def transact(self, work: Callable[[Connection], T], *, may_use_reserve: bool = False, wait: bool = True) -> T:
         with self.exclusive(wait=wait) as writer:

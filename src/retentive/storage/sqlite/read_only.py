@@ -10,22 +10,20 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from tempfile import TemporaryDirectory
 from typing import Never, TypeVar
 
 from retentive.errors import Closed, Damaged, NotFound, RetentiveError, StorageReadOnly, Unavailable, UnknownSchema
 from retentive.storage import forking
-from retentive.storage.contract import Snapshot, sortable_id
+from retentive.storage.contract import sortable_id
 from retentive.storage.disk import can_write, free_bytes, need_readable, os_error
 from retentive.storage.findings import Finding
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.check import examine
-from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sqlite.connection import SqliteConnection, connect_to_look
 from retentive.storage.sqlite.format import LOG_SUFFIX, SQLITE, check_format, integrity, log_findings, size_of
 
@@ -46,7 +44,7 @@ class ReadOnlyBackend(SqlBackend):
         self._path = os.path.abspath(path)
         self._connection: SqliteConnection | None = None
         self._stamp: _Stamp | None = None
-        self._copy: str | None = None
+        self._opened = ExitStack()  # the connection, and a private copy
         self._closed = False
         self.renew_after_fork()
         if not os.path.exists(path):
@@ -78,9 +76,24 @@ class ReadOnlyBackend(SqlBackend):
         stamp = _stamp(self._path)
         if self._connection is None or self._stamp not in {None, stamp}:
             self._drop()
-            self._connection, self._copy, is_live = _connected(self._path, stamp)
-            self._stamp = None if is_live else stamp  # SQLite finds the changes of a file that it reads with locks
+            self._connection = self._opened.enter_context(closing(self._connected(stamp)))
         return self._connection
+
+    def _connected(self, stamp: _Stamp) -> SqliteConnection:
+        path, has_log, has_index = self._path, stamp[3] > 0, stamp[4]
+        if has_index or (can_write(path) and free_bytes(path) >= _INDEX_BYTES):
+            self._stamp = None  # SQLite finds the changes of a file that it reads with locks
+            return connect_to_look(path)
+        self._stamp = stamp
+        if not has_log:
+            return connect_to_look(path, immutable=True)
+        try:
+            copy = os.path.join(self._opened.enter_context(TemporaryDirectory(prefix="retentive-")), "memory.db")
+            for suffix in ("", LOG_SUFFIX):
+                shutil.copyfile(path + suffix, copy + suffix)
+        except OSError as error:
+            raise os_error(error) from None
+        return connect_to_look(copy)
 
     def look(self, work: Callable[[SqliteConnection], T]) -> T:
         """Return the result of `work`. If the file changes while it is read without locks, `work` runs again."""
@@ -88,6 +101,7 @@ class ReadOnlyBackend(SqlBackend):
             for _ in range(_MOST_ATTEMPTS):
                 connection = self._look_up()
                 try:
+                    connection.run("BEGIN")
                     result = work(connection)
                 except Damaged:
                     if self._is_steady():
@@ -95,25 +109,12 @@ class ReadOnlyBackend(SqlBackend):
                 else:
                     if self._is_steady():
                         return result
+                finally:
+                    connection.roll_back()
         raise Unavailable("the database was changed each time while it was read")
 
     def _is_steady(self) -> bool:
         return self._stamp in {None, _stamp(self._path)}
-
-    def read(self, store_id: str, work: Callable[[Snapshot], T], *, first_path: str | None = None) -> T:
-        def in_transaction(connection: SqliteConnection) -> T:
-            connection.run("BEGIN")
-            try:
-                snapshot = self._snapshot(connection, store_id)
-                snapshot.first_path = first_path
-                return work(snapshot)
-            finally:
-                connection.roll_back()
-
-        return self.look(in_transaction)
-
-    def _snapshot(self, connection: Connection, store_id: str) -> SqlSnapshot:
-        return SqlSnapshot(connection, store_id)
 
     def check(self, *, quick: bool = False) -> Iterator[Finding]:
         with self._lock:  # yields each finding at once: if the file is damaged, the next statement may fail
@@ -127,34 +128,13 @@ class ReadOnlyBackend(SqlBackend):
     transact = write
 
     def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-        if self._copy is not None:
-            shutil.rmtree(self._copy, ignore_errors=True)
-            self._copy = None
+        self._connection = None
+        self._opened.close()
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
             self._drop()
-
-
-def _connected(path: str, stamp: _Stamp) -> tuple[SqliteConnection, str | None, bool]:
-    """Return a connection to the file at `path`, the directory of a private copy, and whether SQLite locks the file."""
-    has_log, has_index = stamp[3] > 0, stamp[4]
-    if has_index or (can_write(path) and free_bytes(path) >= _INDEX_BYTES):
-        return connect_to_look(path), None, True
-    if not has_log:
-        return connect_to_look(path, immutable=True), None, False
-    directory = tempfile.mkdtemp(prefix="retentive-")
-    try:
-        for suffix in ("", LOG_SUFFIX):
-            shutil.copyfile(path + suffix, os.path.join(directory, "memory.db" + suffix))
-        return connect_to_look(os.path.join(directory, "memory.db")), directory, False
-    except OSError as error:
-        shutil.rmtree(directory, ignore_errors=True)
-        raise os_error(error) from None
 
 
 def _stamp(path: str) -> _Stamp:

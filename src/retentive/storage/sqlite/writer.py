@@ -90,16 +90,17 @@ class Space:
         except (StoreFull, Unavailable):
             if not self.has_less_than(RESERVE_BYTES) or not self.give_up():
                 raise
-            try:
-                connection = connect()
-            except Unavailable:
-                raise StoreFull("no space is left for the memory store") from None
-            finally:
-                self.keep()
-        if has_holes:
-            with suppress(RetentiveError):  # another process is writing, so it has filled them
-                connection.rewrite_header(deadline=time.monotonic())
-        return connection
+        else:
+            if has_holes:
+                with suppress(RetentiveError):  # another process is writing, so it has filled them
+                    connection.rewrite_header(deadline=time.monotonic())
+            return connection
+        try:
+            return connect()
+        except Unavailable:
+            raise StoreFull("no space is left for the memory store") from None
+        finally:
+            self.keep()
 
     def make_room(self, connection: SqliteConnection) -> None:
         """Truncate the write-ahead log and write the reserve file. Called on a full or nearly full disk.

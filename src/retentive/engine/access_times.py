@@ -7,10 +7,11 @@ killed, the views that it has not recorded are lost.
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from retentive.errors import Closed, RetentiveError, StorageReadOnly, Unavailable
@@ -81,23 +82,18 @@ class Accesses:
             store_id, seen = waiting.popitem()
             try:
                 self._write(store_id, seen)
+            except StorageReadOnly:  # nothing else was to be expected
+                continue
             except RetentiveError as error:
                 if isinstance(error, Unavailable) and not isinstance(error, Closed):
-                    self._postpone({**waiting, store_id: seen})
+                    with self._lock:
+                        for each, times in {**waiting, store_id: seen}.items():
+                            self._waiting[each] = times | self._waiting.get(each, {})
                     return False
-                if isinstance(error, StorageReadOnly):  # nothing else was to be expected
-                    continue
-                import logging  # noqa: PLC0415 - not needed at startup
-
                 logging.getLogger("retentive").warning("view times were not recorded: %s", error.code)
                 if isinstance(error, Closed):
                     break
         return True
-
-    def _postpone(self, unwritten: Mapping[str, dict[str, float]]) -> None:
-        with self._lock:
-            for store_id, seen in unwritten.items():
-                self._waiting[store_id] = seen | self._waiting.get(store_id, {})
 
     def close(self) -> None:
         """Write the pending view times before the end of the process or the location. Waits at most a second."""
@@ -109,8 +105,7 @@ class Accesses:
         """Return the latest time at which each memory may have been viewed, in seconds since 1970. Keys are memory ids.
 
         Times of views by this process are exact. Other processes record a view at most once an hour, so an hour is
-        added to the times that they recorded. The sum is at most `now`. The default of `now` is the current time in
-        this process.
+        added to the times that they recorded. The sum is at most `now`, by default the current time in this process.
         """
         self.flush()
         latest, noted = self._clock() if now is None else now, self._noted(store_id)

@@ -1,8 +1,7 @@
 """Events of a memory store: changes that add no version, such as redactions, settings and decisions on proposals.
 
 The ids of events and versions can be sorted together by time if their prefixes are removed. A store keeps its newest
-`MAX_EVENTS` events. If the storage commits a change but the confirmation of the commit is lost, the change may have two
-events.
+`MAX_EVENTS` events.
 """
 
 from __future__ import annotations
@@ -79,7 +78,13 @@ def head_of(snapshot: Snapshot) -> EventHead:
 
 def events_of(snapshot: Snapshot, *, after: str, limit: int | None = None) -> list[StoreEvent]:
     """Return the events with ids greater than `after`, oldest first. Raises `Damaged`."""
-    return [_event(key, text) for key, text in snapshot.records(EVENT, after=after, limit=limit)]
+    found = []
+    for event_id, text in snapshot.records(EVENT, after=after, limit=limit):
+        given = parsed(text)
+        by = None if given["by"] is None else Actor.parse(given["by"])
+        at = to_datetime(time_in_id(event_id) or 0)
+        found.append(StoreEvent(event_id, given["type"], at, by, tuple(given["ids"]), given["count"]))
+    return found
 
 
 def has_lost_events(snapshot: Snapshot, after: str) -> bool:
@@ -88,26 +93,9 @@ def has_lost_events(snapshot: Snapshot, after: str) -> bool:
     return oldest is not None and oldest[0] > after and int(parsed(oldest[1])["number"]) > 1
 
 
-def _event(event_id: str, text: str) -> StoreEvent:
-    given, at = parsed(text), time_in_id(event_id)
-    by = given["by"]
-    return StoreEvent(
-        event_id,
-        given["type"],
-        to_datetime(at or 0),
-        None if by is None else Actor.parse(by),
-        tuple(given["ids"]),
-        given["count"],
-    )
-
-
 def parsed(text: str) -> Mapping[str, Any]:
     """Parse the record of an event. Raises `Damaged`."""
-    try:
-        given = json.loads(text)
-        found = {name: given[name] for name in ("type", "number", "by", "ids", "count")}
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise Damaged("the record of an event cannot be read") from None
+    found = _fields(text, "type", "number", "by", "ids", "count")
     if not (isinstance(found["number"], int) and isinstance(found["ids"], list)):
         raise Damaged("the record of an event cannot be read")
     return found
@@ -115,8 +103,15 @@ def parsed(text: str) -> Mapping[str, Any]:
 
 def parsed_head(text: str) -> EventHead:
     """Parse the record of the newest event. Raises `Damaged`."""
+    found = _fields(text, "count", "newest")
+    if not isinstance(found["count"], int):
+        raise Damaged("the record of the newest event cannot be read")
+    return EventHead(found["count"], str(found["newest"]))
+
+
+def _fields(text: str, *names: str) -> Mapping[str, Any]:
     try:
         given = json.loads(text)
-        return EventHead(int(given["count"]), str(given["newest"]))
+        return {name: given[name] for name in names}
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise Damaged("the record of the newest event cannot be read") from None
+        raise Damaged("the record of an event cannot be read") from None

@@ -6,14 +6,14 @@ so each memory that exists throughout the listing is on exactly one page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from retentive.engine.events import events_of, has_lost_events, head_of
 from retentive.engine.operation import ReadOperation
 from retentive.errors import CursorExpired, NotFound
-from retentive.storage.contract import Memory, Snapshot, to_datetime
+from retentive.storage.contract import Memory, Snapshot, Version, to_datetime
 from retentive.values.one_level import directory_of, path_after
 from retentive.values.pages import ListPage
 from retentive.values.paths import MemoryPath
@@ -22,7 +22,6 @@ from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
 HISTORY, PRUNED = "history", "pruned_until"  # kind and key of the record of the time from which all versions are kept
-_Found: TypeAlias = tuple[Memory, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,42 +66,36 @@ class ListMemories(ReadOperation[ListPage[Listed, ListingCursor]]):
     texts: bool = False
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the field `listed` for the audit entry."""
         return {"listed": True}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> ListPage[Listed, ListingCursor]:
         """Read a page, with one more entry, which shows that there is a next page. Raises `CursorExpired`."""
+        under, limit, is_level = self.path.text, self.limit + 1, self.depth == 1
         if self.cursor is None:
-            pin, batch = _newest(snapshot), self._present(snapshot)
+            pin = _newest(snapshot)
+            batch = snapshot.list(under, limit=limit, one_level=is_level, texts=self.texts)
         else:
             pin = self.cursor.pin
             _check_kept(snapshot, pin)
-            batch = self._past(snapshot, pin, path_after(self.cursor.last))
+            start = path_after(self.cursor.last)
+            versions = snapshot.list_at(f"{pin}~", under, start=start, limit=limit, one_level=is_level)
+            batch = (self._past(snapshot, version) for version in versions)
         found: list[Listed] = []
         cursors: list[ListingCursor] = []
         for memory, data in batch:
-            directory = directory_of(self.path.text, memory.path) if self.depth == 1 else None
+            directory = directory_of(under, memory.path) if is_level else None
             text = None if data is None else decoded(data, path=memory.path)
             found.append(ListedMemory(memory, text) if directory is None else ListedDirectory(directory))
             cursors.append(ListingCursor(pin, directory or memory.path))
         return ListPage.of(found, self.limit, cursors)
 
-    def _present(self, snapshot: Snapshot) -> Iterator[_Found]:
-        is_level = self.depth == 1
-        return snapshot.list(self.path.text, limit=self.limit + 1, one_level=is_level, texts=self.texts)
-
-    def _past(self, snapshot: Snapshot, pin: str, start: str) -> Iterator[_Found]:
-        """Yield the memories as they were right after version `pin`, from the path `start` on."""
-        is_level = self.depth == 1
-        for version in snapshot.list_at(
-            f"{pin}~", self.path.text, start=start, limit=self.limit + 1, one_level=is_level
-        ):
-            try:
-                data = snapshot.version(version.id)[1] if self.texts else None
-            except NotFound:
-                raise _expired() from None
-            born = time_in_id(version.memory_id)
-            yield Memory.of(version, version.created_at if born is None else to_datetime(born)), data
+    def _past(self, snapshot: Snapshot, version: Version) -> tuple[Memory, bytes | None]:
+        try:
+            data = snapshot.version(version.id)[1] if self.texts else None
+        except NotFound:
+            raise _expired() from None
+        born = time_in_id(version.memory_id)
+        return Memory.of(version, version.created_at if born is None else to_datetime(born)), data
 
 
 def _newest(snapshot: Snapshot) -> str:

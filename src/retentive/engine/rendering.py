@@ -70,34 +70,24 @@ class Say:
 def rendered(core: StoreCore, operation: Operation[Any], outcome: Outcome[Any]) -> Reply:
     """Render an outcome as a reply. An error that is neither a refusal nor a storage failure is raised instead."""
     say = Say(core.replies, partial(core.redacted, settings=outcome.settings))
-    if outcome.error is not None:
-        error = outcome.error
-        if isinstance(operation, RunView) and _is_image(operation.command.path, error):
-            error = Refused("view_image")
+    result, error = outcome.result, outcome.error
+    if error is not None:
+        # Models are told to view images, so the refusal of a view of one says more.
+        if isinstance(operation, RunView) and isinstance(error, Refused) and "is_file" in error.values:
+            error = Refused("view_image") if operation.command.path.text.lower().endswith(_IMAGES) else error
         return error_reply(say, error, paths_named(operation))
-    result = outcome.result
     if isinstance(result, Viewed) and isinstance(operation, RunView):
         return _view_reply(say, operation.command, result)
     if not isinstance(result, CommandResult) or not isinstance(operation, RunCommand):
         raise TypeError(f"an operation of the type {type(operation).__name__} cannot be rendered as a reply")
-    text, notes = _command_text(say, operation.command, result), result.notes
-    if not notes and not outcome.proposed:
-        return Reply(text)
-    lines = [text, *(say(note.key, **note.values) for note in notes)]
+    lines = [_command_text(say, operation.command, result), *notes_of(core, outcome)]
     return Reply("\n".join([*lines, core.replies.awaits_review] if outcome.proposed else lines))
-
-
-def _is_image(path: MemoryPath, error: RetentiveError) -> bool:
-    """Return whether a view was refused because an image file stands at the path. Models are told to view images."""
-    return isinstance(error, Refused) and "is_file" in error.values and path.text.lower().endswith(_IMAGES)
 
 
 def notes_of(core: StoreCore, outcome: Outcome[CommandResult]) -> tuple[str, ...]:
     """Return the notes that guards added to a change, as sentences."""
-    if outcome.result is None or not outcome.result.notes:
-        return ()
     say = Say(core.replies, partial(core.redacted, settings=outcome.settings))
-    return tuple(say(note.key, **note.values) for note in outcome.result.notes)
+    return tuple(say(note.key, **note.values) for note in outcome.value().notes)
 
 
 def error_reply(say: Say, error: RetentiveError, paths: Sequence[MemoryPath]) -> Reply:
@@ -129,14 +119,12 @@ def paths_named(operation: Operation[Any] | None) -> tuple[MemoryPath, ...]:
 
 
 def _view_reply(say: Say, command: View, viewed: Viewed) -> Reply:
-    if viewed.listing is not None:
-        return listing_reply(say, command.path, viewed)
     page = viewed.page
-    assert page is not None
-    header = say("file_header", path=command.path.written)
-    if page.notice is None and not viewed.is_unconfirmed and page.numbered:
-        return Reply(f"{header}\n{page.numbered}")
-    lines = [header, page.numbered] if page.numbered else [header]
+    if page is None:
+        return listing_reply(say, command.path, viewed)
+    lines = [say("file_header", path=command.path.written)]
+    if page.numbered:
+        lines.append(page.numbered)
     if page.notice is not None:
         lines.append(say(page.notice.key, **page.notice.values))
     if viewed.is_unconfirmed:
@@ -155,13 +143,16 @@ def listing_reply(say: Say, path: MemoryPath, viewed: Viewed) -> Reply:
 
 
 def _command_text(say: Say, command: WriteCommand, result: CommandResult) -> str:
-    if isinstance(command, StrReplace):
-        return say("edited") if result.snippet is None else f"{say('edited_snippet')}\n{result.snippet}"
-    if isinstance(command, Rename):
-        return say("renamed", old_path=command.old_path.written, new_path=command.new_path.written)
-    if isinstance(command, Clear):
-        return say("cleared")
-    return say("created" if result.is_new else _DONE[type(command)], path=command.path.written)
-
-
-_DONE = {Create: "created", Insert: "inserted", Delete: "deleted", Write: "inserted", Append: "inserted"}
+    match command:
+        case StrReplace():
+            return say("edited") if result.snippet is None else f"{say('edited_snippet')}\n{result.snippet}"
+        case Rename():
+            return say("renamed", old_path=command.old_path.written, new_path=command.new_path.written)
+        case Clear():
+            return say("cleared")
+        case Delete():
+            return say("deleted", path=command.path.written)
+        case Create():
+            return say("created", path=command.path.written)
+        case Insert() | Write() | Append():
+            return say("created" if result.is_new else "inserted", path=command.path.written)

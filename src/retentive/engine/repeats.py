@@ -1,8 +1,7 @@
 """Repeats: a command or request that is sent again changes nothing, and gets its first result.
 
-An agent loop may crash after a command takes effect but before the reply arrives. When the loop is started again, it
-sends the command again, with the same tool_use id. A client that did not receive the answer to a request sends it
-again, with the same idempotency key.
+An agent loop that crashed before the reply arrived sends the command again, with the same tool_use id. A client that
+did not receive an answer sends the request again, with the same idempotency key.
 
 What takes effect leaves a record, in the transaction of the change: a digest of the id or key, a digest of the command
 or request, the ids of the recorded versions, and the facts from which the operation rebuilds its result. Texts and
@@ -65,14 +64,14 @@ def identities(operation: Write[Any], call: Invocation, actor: Actor | None, sto
     if call.request is not None and not is_unique:
         found.append(Identity("request", call.request.key, call.request.digest))
     if is_unique or (operation.is_command and call_id and call.run is not None):
-        command = cast("RunCommand", operation).command
-        fields = [_plain(getattr(command, name)) for name in cast("Any", command).__dataclass_fields__]
+        command: Any = cast("RunCommand", operation).command
+        values = [getattr(command, name) for name in command.__dataclass_fields__]
+        fields = [[value.text, value.written] if isinstance(value, MemoryPath) else value for value in values]
         made = digest(call_id, store_id, command.name, json.dumps(fields))
         if is_unique:
             found.append(Identity("id", digest("", "", call_id), made))
         else:
-            key = digest("", str(call.run), str(actor or ""), call_id)
-            found.append(Identity("id in a run", key, made))
+            found.append(Identity("id in a run", digest("", str(call.run), str(actor or ""), call_id), made))
     return found
 
 
@@ -90,11 +89,12 @@ def find(
     `view` is the store as the actor sees it. Raises `InvalidInput` if the idempotency key was used for another request.
     """
     for identity in known_as:
-        record = remembered(tx, identity.key, now)
-        known = {} if record is None else parsed(record)
+        known = _remembered(tx, identity.key, now)
+        if known is None:
+            continue
         digests = known.get("digests")
         if not isinstance(digests, list) or identity.digest not in digests:
-            if identity.kind == "request" and record is not None:
+            if identity.kind == "request":
                 raise other_request()
             continue
         try:
@@ -119,16 +119,11 @@ def keep(
     facts = operation.facts_to_keep(outcome, tx) if known_as else None
     if facts is None:
         return
-    about = {
-        "digests": [each.digest for each in known_as],
-        "facts": facts,
-        "changes": outcome.recorded if len(outcome.recorded) <= _MANY else [],
-        "time": now,
-        **({"proposed": True} if outcome.proposed else {}),
-    }
-    text = json.dumps(about, sort_keys=True, separators=(",", ":"))
+    digests, changes = [each.digest for each in known_as], outcome.recorded if len(outcome.recorded) <= _MANY else []
     for identity in known_as:
-        remember(tx, identity.key, text, now)
+        _remember(
+            tx, identity.key, digests, facts, now, changes=changes, **{"proposed": True} if outcome.proposed else {}
+        )
 
 
 def request_key(caller: str, key: str, *parts: str) -> RequestKey:
@@ -144,41 +139,20 @@ def known_result(snapshot: Snapshot, request: RequestKey, now: float) -> Mapping
 
     Raises `InvalidInput` if the idempotency key was used for another request.
     """
-    record = remembered(snapshot, request.key, now)
-    known = {} if record is None else parsed(record)
-    if record is not None and request.digest not in known.get("digests", ()):
+    known = _remembered(snapshot, request.key, now)
+    if known is not None and request.digest not in known.get("digests", ()):
         raise other_request()
-    return known.get("facts")
+    return None if known is None else known.get("facts")
 
 
 def remember_result(tx: Transaction, request: RequestKey, facts: Mapping[str, object], now: float) -> None:
     """Record the result of a request for `known_result`."""
-    about = {"digests": [request.digest], "facts": facts, "changes": [], "time": now}
-    remember(tx, request.key, json.dumps(about, sort_keys=True, separators=(",", ":")), now)
+    _remember(tx, request.key, [request.digest], facts, now, changes=[])
 
 
 def is_api_id(tool_use_id: str | None) -> bool:
     """Return whether an id has the form of the ids of the Claude API, which gives each call an id of its own."""
     return tool_use_id is not None and _API_ID.fullmatch(tool_use_id) is not None
-
-
-def remembered(found: Snapshot, key: str, now: float) -> str | None:
-    """Return the record that `remember` wrote under `key` within the last 24 hours, or None."""
-    day = int(now // _DAY_S)
-    for each in (day, day - 1):
-        record = found.get_record(KIND, dated(key, each))
-        if record is not None:
-            return None if is_old(record, now) else record
-    return None
-
-
-def remember(tx: Transaction, key: str, record: str, now: float) -> None:
-    """Write a record, and remove some of the expired ones."""
-    day = int(now // _DAY_S)
-    for old, _ in list(tx.records(KIND, limit=_REMOVED_AT_ONCE)):
-        if old < dated("", day - 1):
-            tx.put_record(KIND, old, None)
-    tx.put_record(KIND, dated(key, day), record)
 
 
 def dated(key: str, day: int) -> str:
@@ -198,23 +172,29 @@ def digest(key: str, *parts: str) -> str:
     return hmac.new(b"retentive idempotency" + key.encode("utf-8", "surrogatepass"), whole, hashlib.sha256).hexdigest()
 
 
-def parsed(note: str) -> Mapping[str, Any]:
-    """Return the fields of the record `note`. Empty if the record is not a JSON object."""
-    try:
-        found = json.loads(note)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+def _remembered(snapshot: Snapshot, key: str, now: float) -> Mapping[str, Any] | None:
+    """Return the record that `_remember` wrote under `key` within the last 24 hours. A damaged record is none."""
+    day = int(now // _DAY_S)
+    for each in (day, day - 1):
+        text = snapshot.get_record(KIND, dated(key, each))
+        if text is not None:
+            try:
+                record: Mapping[str, Any] = json.loads(text)
+                return record if now - record["time"] < KEPT_S else None
+            except (*MALFORMED, RecursionError):
+                return None
+    return None
 
 
-def is_old(note: str, now: float) -> bool:
-    """Return whether the record `note` is older than 24 hours, or has no time."""
-    at = parsed(note).get("time")
-    return not isinstance(at, int | float) or now - at >= KEPT_S
-
-
-def _plain(value: object) -> object:
-    return [value.text, value.written] if isinstance(value, MemoryPath) else value
+def _remember(
+    tx: Transaction, key: str, digests: Sequence[str], facts: Mapping[str, object], now: float, **more: object
+) -> None:
+    """Write a record, and remove some of the expired ones."""
+    day, record = int(now // _DAY_S), {"digests": digests, "facts": facts, "time": now, **more}
+    for old, _ in list(tx.records(KIND, limit=_REMOVED_AT_ONCE)):
+        if old < dated("", day - 1):
+            tx.put_record(KIND, old, None)
+    tx.put_record(KIND, dated(key, day), json.dumps(record, sort_keys=True, separators=(",", ":")))
 
 
 def _stands(view: Snapshot, command: WriteCommand, changes: Sequence[Recorded]) -> bool:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import NEAR
 from retentive.engine.operation import Read, ReadOperation
-from retentive.engine.trust.levels import described, is_used
+from retentive.engine.trust import described, is_used
 from retentive.engine.visibility import Assessment
 from retentive.history.expiry import days_left
 from retentive.redaction.examiner import TextExaminer

@@ -19,8 +19,8 @@ from retentive.cli.parameters import (
     trust_option,
     user_by_default,
 )
-from retentive.engine.trust import levels
-from retentive.engine.trust.levels import Level
+from retentive.engine import trust as levels
+from retentive.engine.trust import Level
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.differences import Differences, MemoryDifference
 from retentive.history.log import LogFilter

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
-from retentive.engine.trust.levels import LEVELS
+from retentive.engine.trust import LEVELS
 from retentive.errors import InvalidInput
 from retentive.values.paths import ROOT
 

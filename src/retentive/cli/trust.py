@@ -6,7 +6,7 @@ import click
 
 from retentive.cli import layouts, output
 from retentive.cli.location import Location
-from retentive.engine.trust.levels import LEVELS, TRUSTED, Level
+from retentive.engine.trust import LEVELS, TRUSTED, Level
 from retentive.values.paths import ROOT
 
 _DOUBTED = [level for level in LEVELS if level != TRUSTED]

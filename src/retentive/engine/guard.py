@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from retentive.engine.contributors import Lineage
 from retentive.engine.rules import Rules, listed
-from retentive.engine.trust.levels import is_used
+from retentive.engine.trust import Lineage, is_used
 from retentive.engine.visibility import Assessment
 from retentive.errors import Phrase, Refused
 from retentive.redaction.changes import UNKNOWN, SameEnds

@@ -9,7 +9,7 @@ from retentive.engine import audit
 from retentive.engine.guard import guard_of, is_archived
 from retentive.engine.operation import REFUSALS, DryRun, Outcome, ReadOperation
 from retentive.engine.proposing import with_own_proposals
-from retentive.engine.trust.levels import is_used
+from retentive.engine.trust import is_used
 from retentive.engine.visibility import Assessment, Filtered, within
 from retentive.errors import Refused, RetentiveError
 from retentive.storage.contract import Snapshot

@@ -14,8 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Unpack
 
-from retentive.engine.contributors import contributors_of
-from retentive.engine.trust.levels import QUARANTINED, TRUSTED, UNCONFIRMED, Level, Levels
+from retentive.engine.trust import QUARANTINED, TRUSTED, UNCONFIRMED, Level, Levels, contributors_of
 from retentive.errors import NotFound
 from retentive.search.results import Document
 from retentive.storage.contract import Actor, Entry, Memory, Selection, Snapshot, Version
@@ -147,16 +146,16 @@ class Filtered(Overlay):
 
     def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
         if not self._hides_history:
-            return self._inner.versions(**selection)
-        return islice(filter(self._shows, self._all_versions(selection)), selection.get("limit"))
-
-    def _all_versions(self, selection: Selection) -> Iterator[Version]:
-        """Yield the versions that match `selection`, without its limit, which counts only visible versions."""
-        bound = "after" if selection.get("oldest_first") else "before"
+            yield from self._inner.versions(**selection)
+            return
+        left, bound = selection.get("limit"), "after" if selection.get("oldest_first") else "before"
         wanted = Selection(**selection)
         wanted["limit"] = _PAGE
-        while page := list(self._inner.versions(**wanted)):
-            yield from page
+        while left != 0:
+            page = list(self._inner.versions(**wanted))
+            for version in islice(filter(self._shows, page), left):
+                yield version
+                left = None if left is None else left - 1
             if len(page) < _PAGE:
                 return
             wanted[bound] = page[-1].id  # type: ignore[literal-required]

@@ -8,7 +8,7 @@ from itertools import groupby, islice, takewhile
 from typing import Any
 
 from retentive.engine.operation import ReadOperation
-from retentive.engine.trust.levels import is_used
+from retentive.engine.trust import is_used
 from retentive.engine.visibility import Assessment
 from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.history.log import LogFilter

@@ -10,7 +10,7 @@ from typing import Unpack
 from retentive.engine.core import StoreCore
 from retentive.engine.operation import DryRun
 from retentive.engine.repeats import request_key
-from retentive.engine.trust.levels import Level
+from retentive.engine.trust import Level
 from retentive.errors import InvalidInput, Refused
 from retentive.history import log as reads
 from retentive.history.differences import Compare, Differences

@@ -14,7 +14,7 @@ from retentive.engine.events import StoreEvent, events_of, has_lost_events, head
 from retentive.engine.listings import HISTORY, PRUNED
 from retentive.engine.operation import Read
 from retentive.engine.queries import version_fact
-from retentive.engine.trust.levels import Level, Levels, author_of, check_level, session_of
+from retentive.engine.trust import Level, Levels, author_of, check_level, session_of
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.past import past_of
 from retentive.history.revisions import Named, Revision, check_zone, moment, one_version

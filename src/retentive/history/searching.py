@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from retentive.engine.contributors import contributors_of
 from retentive.engine.operation import Read
 from retentive.engine.proposing import is_under_review
-from retentive.engine.trust.levels import QUARANTINED, Level, check_level
+from retentive.engine.trust import QUARANTINED, Level, check_level, contributors_of
 from retentive.engine.visibility import Assessment
 from retentive.errors import Damaged, InvalidInput
 from retentive.history.past import past_of

@@ -17,7 +17,7 @@ from retentive.engine.operation import Plan, Write
 from retentive.engine.proposing import with_own_proposals
 from retentive.engine.rendering import OF_BACKENDS
 from retentive.engine.rules import Rules
-from retentive.engine.trust.levels import is_used
+from retentive.engine.trust import is_used
 from retentive.engine.visibility import Assessment, Filtered
 from retentive.errors import InvalidInput, Refused
 from retentive.storage.contract import Actor, Memory, Snapshot

@@ -26,7 +26,7 @@ from retentive.values.provenance import Origin, origin_of
 from retentive.values.records import Actor, Operation, Version
 
 if TYPE_CHECKING:
-    from retentive.engine.trust.levels import Level
+    from retentive.engine.trust import Level
     from retentive.remote.store import RemoteStore
 
 

@@ -20,7 +20,7 @@ from retentive.values.records import Actor, Memory, StoreInfo, Usage, Version, a
 from retentive.values.settings import DEFAULTS, Settings
 
 if TYPE_CHECKING:
-    from retentive.engine.trust.levels import Level
+    from retentive.engine.trust import Level
 
 
 class ImportOptions(TypedDict, total=False):

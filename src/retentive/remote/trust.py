@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from retentive.engine.trust.levels import TRUSTED, Level, Levels, author_of, check_level
+from retentive.engine.trust import TRUSTED, Level, Levels, author_of, check_level
 from retentive.errors import InvalidInput, NotFound
 from retentive.remote import objects
 from retentive.remote.methods import exchange, pages

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retentive.engine.contributors import contributors_of
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
 from retentive.engine.operation import Outcome, Plan, Read, Write
-from retentive.engine.trust.levels import TRUSTED, Level, Levels, author_of, check_level, described, is_used
+from retentive.engine.trust import TRUSTED, Level, Levels, author_of, check_level, contributors_of, described, is_used
 from retentive.engine.visibility import CONFIRMED, Assessment, marks_of
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.review.proposals import RecordChange

@@ -17,7 +17,7 @@ from retentive.engine.memories import Memories
 from retentive.engine.operation import AuditOnly, Outcome, Read
 from retentive.engine.queries import list_memories, load, read_version
 from retentive.engine.settings import ChangeSettings
-from retentive.engine.trust.levels import Level
+from retentive.engine.trust import Level
 from retentive.errors import InvalidInput, Refused
 from retentive.history.expiry import Swept, sweep
 from retentive.history.history import History

@@ -42,7 +42,7 @@ class Contributor(NamedTuple):
 
 
 class ContributorSet(NamedTuple):
-    """Set of contributions that the store records (`engine/contributors.py`). The first `size` entries count.
+    """Set of contributions that the store records (`engine/trust.py`). The first `size` entries count.
 
     `first_size` is the number of entries that the set began with.
     """

@@ -6,7 +6,7 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, errors
-from retentive.engine.trust.levels import Level
+from retentive.engine.trust import Level
 from retentive.mcp.past import history
 from retentive.remote.trust import RemoteTrust
 from retentive.review.trust import Trust

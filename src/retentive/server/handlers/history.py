@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from retentive.engine.trust.levels import Level
+from retentive.engine.trust import Level
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.plan import Mode, RestoreOutcome
 from retentive.server.calls import Json, RouteCall

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from retentive.engine.trust.levels import Level
+from retentive.engine.trust import Level
 from retentive.errors import NotFound
 from retentive.search.results import Hit, Span
 from retentive.server.calls import Json, RouteCall

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retentive.engine.trust.levels import Level
+from retentive.engine.trust import Level
 from retentive.errors import NotFound
 from retentive.review.trust import DoubtedMemory
 from retentive.server.calls import Json, RouteCall

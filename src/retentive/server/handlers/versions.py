@@ -9,7 +9,7 @@ from itertools import islice
 
 from retentive.engine.operation import Read
 from retentive.engine.queries import read_version, version_fact
-from retentive.engine.trust.levels import Level, Levels, author_of
+from retentive.engine.trust import Level, Levels, author_of
 from retentive.errors import NotFound
 from retentive.history.log import LogFilter
 from retentive.server import cursors, objects

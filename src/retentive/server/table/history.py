@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retentive.engine.trust.levels import LEVELS
+from retentive.engine.trust import LEVELS
 from retentive.server.fields import (
     ACTOR_PATTERN,
     FLAG,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retentive.engine.batch import MAX_BATCH
-from retentive.engine.trust.levels import LEVELS
+from retentive.engine.trust import LEVELS
 from retentive.server.fields import (
     ANYTHING,
     FLAG,

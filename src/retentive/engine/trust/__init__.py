@@ -1,1 +1,0 @@
-"""Trust in memories: trust levels by provenance, hidden memories and confirmations."""

@@ -50,17 +50,14 @@ class Batch(Write[list[BatchStep]]):
 
     @property
     def allowed_when_archived(self) -> bool:  # type: ignore[override]  # depends on the commands
-        """True if all commands only delete."""
         return all(each.allowed_when_archived for each in self.commands)
 
     only_removes = allowed_when_archived
 
     def paths(self) -> tuple[str, ...]:
-        """Return the canonical paths in the commands."""
         return tuple(dict.fromkeys(path for each in self.commands for path in each.paths()))
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[list[BatchStep]]:
-        """Decide each command over the changes of the commands before it."""
         after = Pending(view)
         results: list[tuple[CommandResult, int]] = []
         for position, command in enumerate(self.commands):
@@ -79,12 +76,10 @@ class Batch(Write[list[BatchStep]]):
         return Plan([], after.changes, afterwards=steps)
 
     def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
-        """Return the version and the number of changes of each command."""
         return {"steps": [[each.version_id, len(each.recorded)] for each in outcome.value()]}
 
     def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> list[BatchStep]:
-        """Rebuild the results of the first run, without the notes and snippets for replies."""
-        left = iter(recorded)
+        left = iter(recorded)  # the results have no notes and snippets, which only replies need
         return [
             BatchStep(CommandResult(version_id=version_id), tuple(islice(left, count)))
             for version_id, count in facts["steps"]

@@ -92,24 +92,21 @@ class Read(ReadOperation[R]):
 
     @property
     def for_paths(self) -> bool:  # type: ignore[override]  # depends on the read
-        """True for reads of memories and versions."""
         return self.name in _READS_OF_PATHS
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the additional fields of the audit entry, which `facts_of` derives from `result`."""
         return {} if self.facts_of is None else self.facts_of(result)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> R:
-        """Call the function."""
         return self.work(snapshot)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditOnly(ReadOperation[None]):
-    """Operation that only writes the audit entry of a call.
+    """Operation that only writes the audit entry of a call, and raises the error of the call, if any.
 
     It is used for a malformed call, and for a call that runs elsewhere, such as a command across mounts or a bulk read.
-    `details` are additional fields of the entry.
+    `written` are those paths of the call that could be parsed. `details` are additional fields of the entry.
     """
 
     for_paths = True
@@ -119,15 +116,12 @@ class AuditOnly(ReadOperation[None]):
     details: Mapping[str, object] = field(default_factory=dict)
 
     def paths(self) -> tuple[str, ...]:
-        """Return those paths of the call that could be parsed."""
         return tuple(path.text for path in self.written)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return `details`."""
         return self.details
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> None:
-        """Raise the error of the call, if any."""
         if self.error is not None:
             raise self.error
 
@@ -196,7 +190,7 @@ class Write(Operation[R_co]):
 
 @dataclass(frozen=True, slots=True)
 class DryRun(ReadOperation[R]):
-    """Run of a write that records nothing. The same guards and limits refuse it."""
+    """Run of a write that records nothing. The same guards and limits refuse it. `read.py` lets the write decide."""
 
     for_paths = True
     needs_external_edits = True
@@ -204,15 +198,12 @@ class DryRun(ReadOperation[R]):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Name of the operation with the suffix `.preview`."""
         return f"{self.operation.name}.preview"
 
     def paths(self) -> tuple[str, ...]:
-        """Return the paths of the operation."""
         return self.operation.paths()
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> R:
-        """Not used: `read.py` lets the operation decide."""
         raise NotImplementedError
 
 

@@ -24,18 +24,12 @@ def load(path: MemoryPath) -> Read[tuple[Memory, str]]:
 
 
 def get_entry(path: MemoryPath) -> Read[Entry]:
-    """Read the memory at `path`, and find out whether there are memories above or below it.
-
-    `path` must not be the root.
-    """
+    """Read the memory at `path`, which is not the root, and whether there are memories above or below it."""
     return Read("load", lambda snapshot: snapshot.get(path.text), path, lambda entry: read_fact(entry.memory))
 
 
 def list_memories(under: MemoryPath, *, or_at: bool = False) -> Read[list[Memory]]:
-    """List all memories below a directory, in byte order of their paths.
-
-    If `or_at` is true, a memory at the path `under` itself is listed too.
-    """
+    """List all memories below a directory, in byte order. With `or_at`, a memory at the path itself is listed too."""
 
     def work(snapshot: Snapshot) -> list[Memory]:
         found = [memory for memory, _ in snapshot.list(under.text)]

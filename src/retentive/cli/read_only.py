@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 
-from retentive.engine.rules import Rules
+from retentive.engine.guard import Rules
 from retentive.errors import RetentiveError
 from retentive.store import MemoryStore, core_of
 from retentive.values.settings import Settings

@@ -1,34 +1,25 @@
 """What may be written: the guard turns a wanted text into a change, or refuses it.
 
-It checks names and paths (`rules.py`), sizes and sensitive values, and adds the provenance. It records nothing: an
-operation returns the changes in its plan. A new guard is a method here, called by `put`, and a setting.
+It checks names and paths, sizes and sensitive values, and adds the provenance. It records nothing: an operation returns
+the changes in its plan. A new guard is a method here, called by `put`, and a setting.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from retentive.engine.rules import Rules, listed
 from retentive.engine.trust import Lineage, is_used
 from retentive.engine.visibility import Assessment
 from retentive.errors import Phrase, Refused
 from retentive.redaction.changes import UNKNOWN, SameEnds
 from retentive.redaction.examiner import MAX_NAMED_LINES, Examined, TextExaminer
-from retentive.storage.contract import (
-    Actor,
-    Again,
-    Change,
-    Deleted,
-    Entry,
-    Memory,
-    Moved,
-    Snapshot,
-    create_or_update,
-)
-from retentive.values.paths import MemoryPath
+from retentive.storage.contract import Actor, Again, Change, Deleted, Entry, Memory, Moved, Snapshot, create_or_update
+from retentive.values.paths import MemoryPath, visible
+from retentive.values.patterns import covers, matches_actor
 from retentive.values.properties import properties_of
 from retentive.values.provenance import Contributor, Flags
 from retentive.values.records import Invocation
@@ -58,43 +49,96 @@ class Guarded:
     notes: tuple[Phrase, ...] = ()
 
 
+@dataclass(slots=True, eq=False)
+class Rules:
+    """Which memories an actor may change, and which names are allowed, by the settings of a store.
+
+    `hidden` finds the memories that are hidden from the actor. `scope` contains the patterns of the paths to which the
+    caller is limited; empty if it is not limited.
+    """
+
+    settings: Settings
+    actor: Actor | None
+    examiner: TextExaminer
+    hidden: Assessment | None = None
+    scope: tuple[str, ...] = ()
+    _allowed: tuple[str, ...] | None = field(init=False)
+    """Patterns to which `allow_write` limits the actor. None if no rule matches it, or if it is a background job."""
+
+    def __post_init__(self) -> None:
+        name, rules = str(self.actor or ""), self.settings.allow_write.items()
+        matching = [patterns for actor, patterns in rules if matches_actor(actor, name)]
+        is_job = self.actor is not None and self.actor.kind == "job"
+        self._allowed = None if is_job or not matching else tuple(chain.from_iterable(matching))
+
+    def shown(self, text: str) -> str:
+        """Return `text` with its sensitive values masked, so that a reply can repeat it."""
+        return self.examiner(self.settings, text)[0]
+
+    def check(self, path: MemoryPath) -> None:
+        """Raise `Refused` if the actor may not change the memory at a path. The memory need not exist."""
+        if not self.may_change(path.text):
+            raise Refused("read_only", path=path.written)
+
+    def check_all(self, path: MemoryPath, entry: Entry, view: Snapshot) -> list[Memory]:
+        """Return the memories at or below a path. Raises `Refused` unless the actor may change all of them."""
+        if not entry.below or self.settings.read_only:
+            self.check(path)
+            return [entry.memory] if entry.memory is not None else []
+        memories = [memory for memory, _ in view.list(path.text)]
+        if self._is_hidden(path.text) or not all(self._is_allowed(memory.path) for memory in memories):
+            raise Refused("read_only", path=path.written)
+        return memories
+
+    def check_name(self, path: MemoryPath) -> None:
+        """Raise `Refused` if a new path contains a sensitive value."""
+        shown, kinds = self.examiner(self.settings, path.written)
+        if not kinds and path.text != path.written:  # normalization can form a sensitive value
+            shown, kinds = self.examiner(self.settings, path.outward(path.text))
+        if kinds:
+            reason = Phrase("reason_sensitive", {"kinds": listed(kinds)})
+            raise Refused("invalid_path", path=visible(shown), reason=reason)
+
+    def may_change(self, path: str) -> bool:
+        """Return whether the actor may change the memory at a canonical path, and no hidden memory is concerned."""
+        return self._is_allowed(path) and not self._is_hidden(path)
+
+    def setting_against(self, path: str) -> str:
+        """Return the name of the setting that forbids the actor to change the memory at a canonical path, or ""."""
+        if self.settings.read_only:
+            return "read_only"
+        if self.is_read_only(self.settings, path):
+            return "read_only_paths"
+        return "allow_write" if self._allowed is not None and not covers(self._allowed, path) else ""
+
+    @staticmethod
+    def is_read_only(settings: Settings, path: str) -> bool:
+        """Return whether the memory at a canonical path is read-only for every actor."""
+        return settings.read_only or covers(settings.read_only_paths, path)
+
+    def _is_allowed(self, path: str) -> bool:
+        return (not self.scope or covers(self.scope, path)) and not self.setting_against(path)
+
+    def _is_hidden(self, path: str) -> bool:
+        return self.hidden is not None and self.hidden.blocks(path)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
 class Guard(Rules):
     """Guard of the changes by one actor in one operation.
 
     `present` is the store without the limits of the scope. `cause` describes an undo or restore, for the provenance.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        actor: Actor | None,
-        examiner: TextExaminer,
-        *,
-        present: Snapshot,
-        call: Invocation,
-        hidden: Assessment | None = None,
-        scope: tuple[str, ...] = (),
-        api_key_id: str = "",
-    ) -> None:
-        super().__init__(settings, actor, examiner, hidden=hidden, scope=scope)
-        self.lineage = Lineage()
-        self.cause = ""
-        self._present, self._call, self._key = present, call, api_key_id
+    present: Snapshot
+    call: Invocation
+    api_key_id: str = ""
+    cause: str = ""
+    lineage: Lineage = field(default_factory=Lineage)
 
     def acting_for(self, actor: Actor | None, *, source: str = "", session: str = "", cause: str = "") -> Guard:
         """Return a guard of changes by another actor in the same operation."""
-        other = Guard(
-            self.settings,
-            actor,
-            self._examiner,
-            present=self._present,
-            call=replace(self._call, source=source, session=session),
-            hidden=self.hidden,
-            scope=self.scope,
-            api_key_id=self._key,
-        )
-        other.lineage, other.cause = self.lineage, cause
-        return other
+        return replace(self, actor=actor, call=replace(self.call, source=source, session=session), cause=cause)
 
     def put(
         self,
@@ -124,13 +168,14 @@ class Guard(Rules):
         if data == entry.data:
             return Guarded(text, version_id=version_id)
         self._check_not_archived()
-        self._check_deleted(view, path, again)
+        if again is not None:
+            self._check_deleted(view, path, again)
         if is_removal:
             examined = Examined(text)
         else:
             self._check_bytes(entry, len(data))  # first, because examining a long text takes long
             before = "" if entry.data is None else entry.data.decode("utf-8", "replace")
-            examined = self._examiner.examine(self.settings, text, path=path.text, before=before, same=same)
+            examined = self.examiner.examine(self.settings, text, path=path.text, before=before, same=same)
         if examined.refused:
             raise Refused("sensitive", kinds=listed(examined.refused))
         notes: list[Phrase] = []
@@ -141,14 +186,12 @@ class Guard(Rules):
             moves = [Moved(memory, path.text)] if memory is not None and memory.path != path.text else []
             return Guarded(examined.text, self.move(view, moves), version_id, altered=True, notes=tuple(notes))
         notes += [Phrase("flagged", {"line": line, "kind": kind}) for line, kind in examined.flagged[:MAX_NAMED_LINES]]
-        if not is_removal:
-            self._check_size(view, entry, len(data))
+        near = [] if is_removal else self._check_size(view, entry, path, len(data))
         if lineage is None:
             lineage = () if memory is None else (memory.provenance_text,)
         made = self._provenance(view, lineage, examined.flagged)
         changes = self._checked([create_or_update(memory, path.text, data, made, again)])
-        notes += self._near_limits(view, entry, path, len(data))
-        return Guarded(examined.text, changes, version_id, altered=bool(kinds), notes=tuple(notes))
+        return Guarded(examined.text, changes, version_id, altered=bool(kinds), notes=(*notes, *near))
 
     def delete(self, view: Snapshot, memories: Sequence[Memory]) -> Sequence[Change]:
         """Return the changes that delete memories. Raises `Refused`."""
@@ -175,30 +218,28 @@ class Guard(Rules):
         return changes
 
     def _check_not_archived(self) -> None:
-        if is_archived(self._present):
+        if is_archived(self.present):
             raise Refused("archived")
 
-    def _check_deleted(self, view: Snapshot, path: MemoryPath, again: Again | None) -> None:
+    def _check_deleted(self, view: Snapshot, path: MemoryPath, again: Again) -> None:
         """Raise `Refused` if the memory that `again` restores still exists.
 
         It may exist at a path that is hidden from the actor. An undo would then create it a second time.
         """
-        if again is None:
-            return
-        present = self._present.find(again.id)
+        present = self.present.find(again.id)
         if view.find(again.id) is not None or (present is not None and not self.may_change(present.path)):
             raise Refused("read_only", path=path.text)
 
     def _provenance(self, view: Snapshot, lineage: Sequence[str | None], flags: Flags = ()) -> str:
         """Return the provenance to store with a change: this call, the flags, and all contributors to the text."""
-        call = self._call
+        call = self.call
         named = call.tool_use_id, call.session, call.source
         tool_use_id, session, source = ("" if not each else self.shown(each) for each in named)
         own = Contributor(f"{view.state.revision:x}", str(self.actor or ""), session, source)
         by, contributor_set = self.lineage.join(view, lineage, own)
         made = {
             "integration": call.integration,
-            "key": self._key,
+            "key": self.api_key_id,
             "tool_use_id": tool_use_id[:_MAX_TOOL_USE_ID],
             "session": session,
             "source": source,
@@ -215,39 +256,44 @@ class Guard(Rules):
         if limit and size > limit and (entry.memory is None or size >= held):
             raise Refused("too_large", size=size, limit=limit, present=held)
 
-    def _check_size(self, view: Snapshot, entry: Entry, size: int) -> None:
-        """Raise `Refused` if the change exceeds a limit. A change that makes a memory smaller is always allowed."""
-        settings, held, usage = self.settings, len(entry.data or b""), view.state.usage
+    def _check_size(self, view: Snapshot, entry: Entry, path: MemoryPath, size: int) -> list[Phrase]:
+        """Raise `Refused` if the change exceeds a limit. Return warnings about limits that it nearly reaches.
+
+        A change that makes a memory smaller is always allowed.
+        """
+        settings, held, is_new = self.settings, len(entry.data or b""), entry.memory is None
         self._check_bytes(entry, size)
-        if entry.memory is not None and size < held:
-            return
-        is_many = entry.memory is None and settings.max_memories and usage.memories >= settings.max_memories
-        limit, after = settings.max_store_bytes, usage.size_bytes - held + size
-        if self.scope and (is_many or (limit and after > limit)):
+        notes, usage = list[Phrase](), view.state.usage
+        if not is_new and size < held:
+            return notes
+        count, whole = usage.memories + is_new, usage.size_bytes - held + size
+        is_many, is_full = is_new and _is_over(count, settings.max_memories), _is_over(whole, settings.max_store_bytes)
+        if self.scope and (is_many or is_full):
             raise Refused("store_full")  # without numbers, which tell about memories that the caller may not see
         if is_many:
             raise Refused("too_many", present=usage.memories, limit=settings.max_memories)
-        if limit and after > limit:
-            raise Refused("store_too_large", size=after, limit=limit, present=usage.size_bytes)
-
-    def _near_limits(self, view: Snapshot, entry: Entry, path: MemoryPath, size: int) -> list[Phrase]:
-        """Return warnings about limits that this change nearly reaches. They are added to the reply."""
-        settings, held = self.settings, len(entry.data or b"")
-        if size <= held and entry.memory is not None:
-            return []
-        notes, limit = [], settings.max_memory_bytes
-        if limit and size >= limit * NEAR:
-            notes.append(Phrase("near_memory", {"path": path.written, "size": size, "limit": limit}))
-        if self.scope:
+        if is_full:
+            raise Refused("store_too_large", size=whole, limit=settings.max_store_bytes, present=usage.size_bytes)
+        if not is_new and size == held:
             return notes
-        usage = view.state.usage
-        count, limit = usage.memories + 1, settings.max_memories
-        if entry.memory is None and limit and count >= limit * NEAR:
-            notes.append(Phrase("near_count", {"count": count, "limit": limit}))
-        whole, limit = usage.size_bytes - held + size, settings.max_store_bytes
-        if limit and whole >= limit * NEAR:
-            notes.append(Phrase("near_store", {"size": whole, "limit": limit}))
+        if _is_over(size, settings.max_memory_bytes, NEAR):
+            values = {"path": path.written, "size": size, "limit": settings.max_memory_bytes}
+            notes.append(Phrase("near_memory", values))
+        if is_new and not self.scope and _is_over(count, settings.max_memories, NEAR):
+            notes.append(Phrase("near_count", {"count": count, "limit": settings.max_memories}))
+        if not self.scope and _is_over(whole, settings.max_store_bytes, NEAR):
+            notes.append(Phrase("near_store", {"size": whole, "limit": settings.max_store_bytes}))
         return notes
+
+
+def _is_over(size: int, limit: int, share: float = 0) -> bool:
+    """Return whether a size is over a limit, or has reached this share of it. A limit of 0 is none."""
+    return limit > 0 and (size >= limit * share if share else size > limit)
+
+
+def listed(kinds: Iterable[str]) -> str:
+    """Return kinds of sensitive values as one text, each once."""
+    return ", ".join(dict.fromkeys(kinds))
 
 
 def is_archived(snapshot: Snapshot) -> bool:
@@ -262,5 +308,4 @@ def guard_of(
     """Return the guard of an operation. `present` is the store with the proposals that the actor sees applied."""
     who = call.actor or store.actor
     hidden = Assessment(present, settings, who) if is_used(settings) else None
-    scope, key = store.scope, store.api_key_id
-    return Guard(settings, who, examiner, present=present, call=call, hidden=hidden, scope=scope, api_key_id=key)
+    return Guard(settings, who, examiner, hidden, store.scope, present=present, call=call, api_key_id=store.api_key_id)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from retentive.engine.guard import Guard, Guarded
 from retentive.engine.operation import Outcome, Plan, ReadOperation
 from retentive.engine.operation import Write as WriteOperation
+from retentive.engine.queries import read_fact
 from retentive.engine.visibility import Assessment
 from retentive.errors import Conflicting, Damaged, NotFound, Phrase, Refused
 from retentive.storage.contract import Entry, Memory, Moved, Snapshot
@@ -71,35 +72,33 @@ class RunCommand(WriteOperation[CommandResult]):
     if_version: str | None = None
 
     @property
-    def name(self) -> str:  # type: ignore[override]
-        """Name of the command in the tool protocol."""
+    def name(self) -> str:  # type: ignore[override]  # depends on the command, as the next four
         return self.command.name
 
     @property
-    def allowed_when_archived(self) -> bool:  # type: ignore[override]  # depends on the command
-        """True if the command only deletes."""
+    def allowed_when_archived(self) -> bool:  # type: ignore[override]
         return isinstance(self.command, Delete | Clear)
 
     only_removes = allowed_when_archived
 
     @property
-    def incoming_text(self) -> str:  # type: ignore[override]  # depends on the command
-        """Text that the command would store, such as `file_text`; empty for commands without a text."""
-        field_name = _TEXT_OF.get(type(self.command))
-        return "" if field_name is None else str(getattr(self.command, field_name))
+    def incoming_text(self) -> str:  # type: ignore[override]
+        match self.command:
+            case Create(file_text=text) | Insert(insert_text=text) | StrReplace(new_str=text):
+                return text
+            case Write(text=text) | Append(text=text):
+                return text
+        return ""
 
     @property
-    def first_path(self) -> str | None:  # type: ignore[override]  # depends on the command
-        """Path of the memory to change, or of the directory."""
+    def first_path(self) -> str | None:  # type: ignore[override]
         path = paths_of(self.command)[0]
         return None if path.is_root else path.text
 
     def paths(self) -> tuple[str, ...]:
-        """Return the canonical paths in the command."""
         return tuple(path.text for path in paths_of(self.command))
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[CommandResult]:
-        """Run the handler of the command."""
         if self.if_version is not None:
             _check_version(view, guard, self.command, self.if_version)
         return HANDLERS[type(self.command)](view, guard, self.command)
@@ -116,7 +115,6 @@ class RunCommand(WriteOperation[CommandResult]):
         return facts
 
     def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> CommandResult:
-        """Rebuild the result of the first run from the repeated command, the history and the facts."""
         path, version_id = paths_of(self.command)[-1].written, str(facts["version"])
         notes = tuple(Phrase(key, {**values, "path": path}) for key, values in facts["notes"])
         shown = _first_snippet(view, self.command, version_id, facts["at"]) if "at" in facts else None
@@ -158,18 +156,13 @@ class RunView(ReadOperation[Viewed]):
 
     @property
     def first_path(self) -> str | None:  # type: ignore[override]  # depends on the command
-        """The viewed path."""
         return None if self.command.path.is_root else self.command.path.text
 
     def paths(self) -> tuple[str, ...]:
-        """Return the viewed path."""
         return (self.command.path.text,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the ids of the viewed memory and version for the audit entry, or `listed` for a directory."""
-        if result.memory is None:
-            return {"listed": True}
-        return {"read": [result.memory.id, result.memory.version_id]}
+        return read_fact(result.memory) or {"listed": True}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Viewed:
         """Read the lines of a memory or list a directory. Raises `Refused` for a missing path or an invalid range."""
@@ -177,9 +170,12 @@ class RunView(ReadOperation[Viewed]):
         if not path.is_root:
             entry = snapshot.get(path.text)
             if entry.memory is not None:
-                page = page_of(self.command, entry, settings)
-                doubted = bool(settings.trust) and _is_doubted(snapshot, settings, entry.memory)
-                return Viewed(entry.memory, page, is_unconfirmed=doubted)
+                try:
+                    page = view(entry.data or b"", self.command.view_range, max_chars=settings.view_chars)
+                except UnicodeDecodeError:
+                    raise Damaged("the stored text is not valid UTF-8") from None
+                doubted = settings.trust and Assessment(snapshot, settings, None).open_contributors(entry.memory)
+                return Viewed(entry.memory, page, is_unconfirmed=bool(doubted))
             if not entry.below:
                 raise Refused("view_missing")
         return Viewed(listing=self._listing(snapshot, path.text, settings.list_rows, path.outward(path.text)))
@@ -199,21 +195,6 @@ class RunView(ReadOperation[Viewed]):
         return made
 
 
-def _is_doubted(snapshot: Snapshot, settings: Settings, memory: Memory) -> bool:
-    return bool(Assessment(snapshot, settings, None).open_contributors(memory))
-
-
-def page_of(command: View, entry: Entry, settings: Settings) -> TextPage:
-    """Return the lines of the memory in `entry` that `command` requests.
-
-    Raises `Refused` for an invalid range, and `Damaged` for a text that is not UTF-8.
-    """
-    try:
-        return view(entry.data or b"", command.view_range, max_chars=settings.view_chars)
-    except UnicodeDecodeError:
-        raise Damaged("the stored text is not valid UTF-8") from None
-
-
 def check_free(entry: Entry) -> None:
     """Raise `Refused` if the path of `entry` is a directory, or if it leads through a memory."""
     if entry.below:
@@ -222,34 +203,35 @@ def check_free(entry: Entry) -> None:
         raise Refused("not_a_directory", ancestor=entry.above)
 
 
-def taken(key: str, snapshot: Snapshot, path: MemoryPath, entry: Entry, **values: object) -> Refused:
-    """Return the refusal with the reply `key` for a path that is not free.
+def require_free(view: Snapshot, path: MemoryPath, entry: Entry, taken: str = "exists", **values: object) -> None:
+    """Raise `Refused` if nothing can be created at a path. `taken` is the key of the reply for an existing path.
 
-    Its attribute `conflicting` identifies the memory at the path, or else a memory above or below the path.
+    The attribute `conflicting` of the error is the memory at the path, or else one above or below the path.
     """
-    refusal, memory = Refused(key, **values), entry.memory
-    if entry.above is not None:
-        memory = snapshot.get(entry.above).memory
-    elif entry.below:
-        memory = next((each for each, _ in snapshot.list(path.text, limit=1)), None)
+    memory = entry.memory
+    if entry.exists:
+        refusal = Refused(taken, **values)
+        if entry.below:
+            memory = next((each for each, _ in view.list(path.text, limit=1)), None)
+    elif entry.above is not None:
+        refusal = Refused("not_a_directory", ancestor=path.outward(entry.above))
+        memory = view.get(entry.above).memory
+    else:
+        return
     refusal.conflicting = None if memory is None else Conflicting(memory.id, memory.path)
-    return refusal
+    raise refusal
 
 
-_TEXT_OF: Mapping[type[WriteCommand], str] = {
-    Create: "file_text",
-    Insert: "insert_text",
-    StrReplace: "new_str",
-    Write: "text",
-    Append: "text",
-}
+def entry_at(view: Snapshot, path: MemoryPath) -> Entry:
+    """Return the entry at a path. The root is a directory."""
+    return Entry(below=True) if path.is_root else view.get(path.text)
 
 
 def _check_version(view: Snapshot, guard: Guard, command: WriteCommand, if_version: str) -> None:
     """Raise `Refused` unless `if_version` is the id of the newest version of the memory that the command changes."""
     path = paths_of(command)[0]
     guard.check(path)
-    entry = Entry(below=True) if path.is_root else view.get(path.text)
+    entry = entry_at(view, path)
     takes_directories = isinstance(command, Delete | Rename)
     if entry.above is not None or (entry.below and not takes_directories):
         return  # the handler raises a more exact error
@@ -257,53 +239,33 @@ def _check_version(view: Snapshot, guard: Guard, command: WriteCommand, if_versi
         raise Refused("changed_meanwhile")
 
 
-def _create(view: Snapshot, guard: Guard, command: Create) -> Plan[CommandResult]:
-    path = command.path
-    guard.check_name(path)
-    guard.check(path)
-    entry = Entry(below=True) if path.is_root else view.get(path.text)
-    if entry.below or (entry.memory is not None and not guard.settings.create_overwrites):
-        raise taken("exists", view, path, entry)
-    if entry.above is not None:
-        raise taken("not_a_directory", view, path, entry, ancestor=path.outward(entry.above))
-    stored = guard.put(view, entry, path, command.file_text)
-    return _plan(stored)
-
-
 def _plan(stored: Guarded, *, is_new: bool = False) -> Plan[CommandResult]:
     return Plan(CommandResult(stored.notes, version_id=stored.version_id, is_new=is_new), stored.changes)
 
 
-def _write(view: Snapshot, guard: Guard, command: Write) -> Plan[CommandResult]:
+def _create(view: Snapshot, guard: Guard, command: Create) -> Plan[CommandResult]:
+    path = command.path
+    guard.check_name(path)
+    guard.check(path)
+    entry = entry_at(view, path)
+    if entry.memory is None or not guard.settings.create_overwrites:
+        require_free(view, path, entry)
+    return _plan(guard.put(view, entry, path, command.file_text))
+
+
+def _write(view: Snapshot, guard: Guard, command: Write | Append) -> Plan[CommandResult]:
     check_text("text", command.text)
-    entry = _writable(view, guard, command.path)
-    stored = guard.put(view, entry, command.path, command.text)
-    return _plan(stored, is_new=entry.memory is None)
-
-
-def _append(view: Snapshot, guard: Guard, command: Append) -> Plan[CommandResult]:
-    check_text("text", command.text)
-    entry = _writable(view, guard, command.path)
-    text = decoded(entry.data) if entry.data else ""
-    stored = guard.put(view, entry, command.path, insert(text, count_lines(text), command.text))
-    return _plan(stored, is_new=entry.memory is None)
-
-
-def _writable(view: Snapshot, guard: Guard, path: MemoryPath) -> Entry:
-    """Return the entry at the path.
-
-    The entry has no memory if the path is free. Raises `Refused` if nothing may be written there.
-    """
+    path, text = command.path, command.text
     check_file_path(path)
     guard.check(path)
-    entry = Entry(below=True) if path.is_root else view.get(path.text)
+    entry = entry_at(view, path)
     if entry.memory is None:
         guard.check_name(path)
-    if entry.below:
-        raise taken("exists", view, path, entry)
-    if entry.above is not None:
-        raise taken("not_a_directory", view, path, entry, ancestor=path.outward(entry.above))
-    return entry
+        require_free(view, path, entry)
+    if isinstance(command, Append):
+        before = decoded(entry.data) if entry.data else ""
+        text = insert(before, count_lines(before), text)
+    return _plan(guard.put(view, entry, path, text), is_new=entry.memory is None)
 
 
 def _str_replace(view: Snapshot, guard: Guard, command: StrReplace) -> Plan[CommandResult]:
@@ -311,7 +273,9 @@ def _str_replace(view: Snapshot, guard: Guard, command: StrReplace) -> Plan[Comm
     try:
         text, at = replace(decoded(entry.data), command.old_str, command.new_str)
     except Refused as refusal:
-        raise _harmless(refusal, guard) from None
+        if "old_str" in refusal.values:  # the reply repeats it, without its sensitive values
+            refusal.values = {**refusal.values, "old_str": guard.shown(command.old_str)}
+        raise
     stored = guard.put(view, entry, command.path, text, same=(at, len(text) - at - len(command.new_str)))
     if stored.altered:
         return _plan(stored)
@@ -319,24 +283,15 @@ def _str_replace(view: Snapshot, guard: Guard, command: StrReplace) -> Plan[Comm
     return Plan(CommandResult(stored.notes, shown, at, stored.version_id), stored.changes)
 
 
-def _harmless(refusal: Refused, guard: Guard) -> Refused:
-    """Mask the sensitive values in the `old_str` that a refusal contains."""
-    echoed = refusal.values.get("old_str")
-    if not isinstance(echoed, str):
-        return refusal
-    return Refused(refusal.key, **(refusal.values | {"old_str": guard.shown(echoed)}))
-
-
 def _insert(view: Snapshot, guard: Guard, command: Insert) -> Plan[CommandResult]:
     entry = _edited(view, guard, command.path, missing="missing")
     text = insert(decoded(entry.data), command.insert_line, command.insert_text)
-    stored = guard.put(view, entry, command.path, text)
-    return _plan(stored)
+    return _plan(guard.put(view, entry, command.path, text))
 
 
 def _edited(view: Snapshot, guard: Guard, path: MemoryPath, *, missing: str) -> Entry:
     guard.check(path)
-    entry = Entry() if path.is_root else view.get(path.text)
+    entry = entry_at(view, path)
     if entry.memory is None:
         raise Refused(missing)
     return entry
@@ -356,14 +311,21 @@ def _delete(view: Snapshot, guard: Guard, command: Delete) -> Plan[CommandResult
 def _rename(view: Snapshot, guard: Guard, command: Rename) -> Plan[CommandResult]:
     old, new = command.old_path, command.new_path
     guard.check_name(new)
-    source = Entry(below=True) if old.is_root else view.get(old.text)
+    source = entry_at(view, old)
     moved = guard.check_all(old, source, view)
     guard.check(new)
     if old.is_root:
         raise Refused("root_renamed")
     if not source.exists:
         raise Refused("missing", path=old.written)
-    _check_destination(view, command, source)
+    if source.memory is not None:
+        check_file_path(new)
+    if new.is_root or new == old:
+        raise Refused("destination_exists")
+    target = view.get(new.text)
+    if not target.exists and source.memory is None and old.contains(new):
+        raise Refused("into_itself")
+    require_free(view, new, target, "destination_exists")
     moves = [Moved(memory, old.moved(memory.path, new)) for memory in moved]
     if not all(guard.may_change(move.path) for move in moves):
         raise Refused("read_only", path=new.written)
@@ -371,21 +333,6 @@ def _rename(view: Snapshot, guard: Guard, command: Rename) -> Plan[CommandResult
         for move in moves:
             guard.check_name(new.leading_to(move.path))
     return Plan(CommandResult(), guard.move(view, moves))
-
-
-def _check_destination(view: Snapshot, command: Rename, source: Entry) -> None:
-    old, new = command.old_path, command.new_path
-    if source.memory is not None:
-        check_file_path(new)
-    if new.is_root or new == old:
-        raise Refused("destination_exists")
-    target = view.get(new.text)
-    if target.exists:
-        raise taken("destination_exists", view, new, target)
-    if source.memory is None and old.contains(new):
-        raise Refused("into_itself")
-    if target.above is not None:
-        raise taken("not_a_directory", view, new, target, ancestor=new.outward(target.above))
 
 
 def _clear(view: Snapshot, guard: Guard, _: Clear) -> Plan[CommandResult]:
@@ -399,7 +346,7 @@ HANDLERS: Mapping[type[WriteCommand], Callable[[Snapshot, Guard, Any], Plan[Comm
     Delete: _delete,
     Rename: _rename,
     Write: _write,
-    Append: _append,
+    Append: _write,
     Clear: _clear,
 }
 """Handler of each command."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from functools import partial
 
 from retentive.engine.events import record_event
 from retentive.engine.pending import NEW, Pending, Placed
@@ -34,6 +33,8 @@ from retentive.storage.contract import (
     Snapshot,
     Transaction,
     Updated,
+    sortable_id,
+    to_datetime,
 )
 from retentive.values.patterns import matches_actor
 from retentive.values.settings import Settings
@@ -87,43 +88,31 @@ def _placed(snapshot: Snapshot, view: Pending, change: ProposedChange, key: str,
     return replace(known, memory=moved)
 
 
-@dataclass(frozen=True, slots=True)
-class Proposing:
-    """A proposal to record, with its texts: kind, key and value of each record."""
+def propose(
+    tx: Transaction, view: Snapshot, changes: Sequence[Change], settings: Settings, actor: Actor | None, *, at_us: int
+) -> list[Recorded]:
+    """Record changes as a proposal. Return the ids under which its actor sees them.
 
-    proposal: Proposal
-    texts: Sequence[tuple[str, str, str]]
-
-    def record(self, tx: Transaction) -> list[Recorded]:
-        """Record the proposal. Return the ids under which its actor sees the changes."""
-        tx.put_record(*proposal_record(self.proposal))
-        for kind, key, text in self.texts:
-            tx.put_record(kind, key, text)
-        record_event(tx, "proposed", self.proposal.actor, [self.proposal.id])
-        key_of = partial(text_key, self.proposal.id)
-        return [Recorded(change.memory_id, key_of(number)) for number, change in enumerate(self.proposal.changes)]
-
-
-def proposing(view: Snapshot, changes: Sequence[Change], settings: Settings, empty: Proposal) -> Proposing:
-    """Return the proposal of `changes`. `empty` is it without them. Raises `Refused` if too many wait."""
-    waiting, actor, proposal_id, at = pending(view), empty.actor, empty.id, empty.at
+    `view` is the store with the proposals of the actor. Raises `Refused` if too many wait, and then records nothing.
+    """
+    waiting = pending(view)
     own = sum(each.actor == actor for each in waiting)
     limit, limit_each = settings.max_proposals, settings.max_proposals_each
     if limit_each and own >= limit_each:
         raise Refused("too_many_own_proposals", present=own, limit=limit_each)
     if limit and len(waiting) >= limit:
         raise Refused("too_many_proposals", present=len(waiting), limit=limit)
-    after = Pending(view)
+    proposal_id, at, after = sortable_id("prop_", at_us), to_datetime(at_us), Pending(view)
     proposed: list[ProposedChange] = []
-    texts: list[tuple[str, str, str]] = []
+    records: list[tuple[str, str, str]] = []
     for number, change in enumerate(changes):
         key, before, digest, size = text_key(proposal_id, number), change.before, None, None
         operation: ProposedOperation = "modified"
         if change.data is not None:
             digest, size = hashlib.sha256(change.data).hexdigest(), len(change.data)
-            texts.append((AFTER, key, change.data.decode()))
+            records.append((AFTER, key, change.data.decode()))
             if before is not None:
-                texts.append((BEFORE, key, decoded(after.get(before.path).data)))
+                records.append((BEFORE, key, decoded(after.get(before.path).data)))
         match change:
             case Created(again=again):
                 operation = "created"
@@ -139,5 +128,8 @@ def proposing(view: Snapshot, changes: Sequence[Change], settings: Settings, emp
         made = change.path, size, digest, sha256, born, change.provenance_text
         proposed.append(ProposedChange(operation, memory_id, path, *made))
         after.add([change])
-    number = waiting[-1].number + 1 if waiting else 1
-    return Proposing(replace(empty, changes=tuple(proposed), number=number), texts)
+    proposal = Proposal(proposal_id, actor, at, tuple(proposed), waiting[-1].number + 1 if waiting else 1)
+    for record in (proposal_record(proposal), *records):
+        tx.put_record(*record)
+    record_event(tx, "proposed", actor, [proposal_id])
+    return [Recorded(change.memory_id, text_key(proposal_id, number)) for number, change in enumerate(proposed)]

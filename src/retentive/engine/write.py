@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from retentive.engine import audit, repeats
@@ -14,11 +13,10 @@ from retentive.engine.events import record_event
 from retentive.engine.guard import Guard, guard_of, is_archived
 from retentive.engine.operation import REFUSALS, Outcome, Plan, Write
 from retentive.engine.pending import NEW
-from retentive.engine.proposing import is_under_review, proposing, with_own_proposals
+from retentive.engine.proposing import is_under_review, propose, with_own_proposals
 from retentive.engine.visibility import within
 from retentive.errors import PermissionDenied, Refused, RetentiveError, StoreFull
 from retentive.redaction.examiner import AHEAD_CHARS, TextExaminer
-from retentive.review.proposals import Proposal
 from retentive.storage.contract import (
     UNCHANGED,
     Actor,
@@ -27,8 +25,6 @@ from retentive.storage.contract import (
     Recorded,
     Transaction,
     now_us,
-    sortable_id,
-    to_datetime,
 )
 from retentive.values.records import Invocation, time_in_id
 
@@ -54,7 +50,7 @@ def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]
     def work(tx: Transaction) -> Outcome[R]:
         nonlocal latest
         settings = store.settings_of(tx)
-        latest, proposal = Outcome(settings), None
+        latest, proposed = Outcome(settings), None
 
         def finished(outcome: Outcome[R]) -> Outcome[R]:
             nonlocal latest
@@ -89,23 +85,20 @@ def write(store: StoreCore, operation: Write[R], call: Invocation) -> Outcome[R]
             guard = guard_of(store, present, settings, call, examiner)
             plan = operation.decide(within(present, store.scope), guard)
             if waits and plan.changes:
-                at_us = now_us(store.clock)
-                empty = Proposal(sortable_id("prop_", at_us), who, to_datetime(at_us), (), 0)
-                proposal = proposing(present, plan.changes, settings, empty)
+                proposed = propose(tx, present, plan.changes, settings, who, at_us=now_us(store.clock))
         except REFUSALS as refusal:
             return finished(Outcome(settings, error=refusal))
 
-        # Record the changes as versions, or as a proposal.
-        if proposal is None:
+        # Record the changes as versions, unless they became a proposal.
+        if proposed is None:
             recorded = _record_changes(tx, plan, who)
             _note_clock_behind(tx, recorded, store.clock())
         else:
-            recorded = proposal.record(tx)
-            present = with_own_proposals(tx, settings, who)
+            recorded, present = proposed, with_own_proposals(tx, settings, who)
         if plan.afterwards is not None:
             plan = plan.afterwards(within(present, store.scope), recorded)
         _record_effects(tx, plan, guard, who)
-        outcome = Outcome(settings, plan.result, recorded=recorded, proposed=proposal is not None)
+        outcome = Outcome(settings, plan.result, recorded=recorded, proposed=proposed is not None)
         repeats.keep(tx, operation, known_as, outcome, store.clock())
         return finished(outcome)
 
@@ -150,32 +143,28 @@ def _record_changes(tx: Transaction, plan: Plan[Any], who: Actor | None) -> list
     A memory that an earlier change of the plan made or changed is looked up, because it is not as it was decided upon.
     """
     recorded: list[Recorded] = []
-    authors = [who] * len(plan.changes) if plan.authors is None else plan.authors
-    pairs = zip(authors, plan.changes, strict=True)
-    for author, group in groupby(pairs, key=lambda pair: pair[0]):
-        waiting: list[Change] = []
-        changed = {each.memory_id for each in recorded}
-        for _, change in group:
-            before = change.before
-            if (
-                not isinstance(change, Created)
-                and before is not None
-                and (before.id.startswith(NEW) or before.id in changed)
-            ):
-                recorded += tx.record(waiting, author)
-                waiting = []
-                is_new = before.id.startswith(NEW)
-                memory_id = recorded[int(before.id.removeprefix(NEW))].memory_id if is_new else before.id
-                memory = tx.find(memory_id)
-                assert memory is not None
-                change = replace(change, before=memory)  # noqa: PLW2901 - the same change
-            waiting.append(change)
-            if before is not None:
-                changed.add(before.id)
-            if isinstance(change, Created) and change.again is not None:
-                changed.add(change.again.id)
-        recorded += tx.record(waiting, author) if waiting else []
-    return recorded
+    waiting: list[Change] = []
+    changed: set[str] = set()
+    author = who
+    for number, change in enumerate(plan.changes):
+        before, its_author = change.before, who if plan.authors is None else plan.authors[number]
+        is_new = before is not None and before.id.startswith(NEW)
+        is_stale = is_new or (before is not None and before.id in changed)
+        if waiting and (is_stale or its_author != author):
+            recorded += tx.record(waiting, author)
+            waiting = []
+        author = its_author
+        if before is not None and is_stale:
+            before = tx.find(recorded[int(before.id.removeprefix(NEW))].memory_id if is_new else before.id)
+            assert before is not None
+            assert not isinstance(change, Created)
+            change = replace(change, before=before)  # noqa: PLW2901 - the same change
+        waiting.append(change)
+        if before is not None:
+            changed.add(before.id)
+        if isinstance(change, Created) and change.again is not None:
+            changed.add(change.again.id)
+    return recorded + (tx.record(waiting, author) if waiting else [])
 
 
 def _record_effects(tx: Transaction, plan: Plan[Any], guard: Guard, who: Actor | None) -> None:

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.engine.core import StoreCore
-from retentive.engine.guard import Guard
+from retentive.engine.guard import Guard, Rules
 from retentive.engine.operation import Operation, Outcome, Plan, Write
-from retentive.engine.rules import Rules
 from retentive.engine.trust import forgotten
 from retentive.engine.visibility import CONFIRMED
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly

@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from retentive.engine.core import StoreCore
-from retentive.engine.guard import Guard
+from retentive.engine.guard import Guard, Rules
 from retentive.engine.handlers import CommandResult
 from retentive.engine.operation import Plan, Write
 from retentive.engine.proposing import with_own_proposals
 from retentive.engine.rendering import OF_BACKENDS
-from retentive.engine.rules import Rules
 from retentive.engine.trust import is_used
 from retentive.engine.visibility import Assessment, Filtered
 from retentive.errors import InvalidInput, Refused

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import NoReturn
 
-from retentive.engine.rules import Rules
+from retentive.engine.guard import Rules
 from retentive.errors import Refused
 from retentive.mounts.mount import Mount
 from retentive.storage.contract import Actor, Entry, Memory, Moved, Snapshot

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 from retentive.engine.core import StoreCore
 from retentive.engine.guard import Guard
-from retentive.engine.handlers import CommandResult, taken
+from retentive.engine.handlers import CommandResult, entry_at, require_free
 from retentive.engine.operation import Outcome, Plan, Read, Write
 from retentive.engine.queries import read_fact
-from retentive.errors import InvalidInput, NotFound, Refused
+from retentive.errors import InvalidInput, NotFound, Phrase, Refused
 from retentive.history.past import Past, past_of
 from retentive.storage.contract import Actor, Entry, Memory, Moved, Recorded, Snapshot
 from retentive.storage.lookup import locate
 from retentive.values.commands import check_file_path, check_text
-from retentive.values.paths import MemoryPath
+from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.provenance import Origin
 from retentive.values.records import Written
 from retentive.values.text import decoded
@@ -30,6 +31,7 @@ class UpdateMemory(Write[CommandResult]):
     """Replace the text of a memory, its path, or both in one version. None keeps the current text or path.
 
     If the memory already has the new text and path, nothing changes, and `if_sha256` is not compared with the hash.
+    Otherwise the hash is checked first, then the new path.
     """
 
     name = "update"
@@ -40,35 +42,27 @@ class UpdateMemory(Write[CommandResult]):
     if_sha256: str | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the id of the memory for the audit entry."""
         return {"memory": self.memory_id}
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[CommandResult]:
-        """Return the change. Raises `NotFound` and `Refused`. The hash is checked first, then the new path."""
-        entry = _present(view, self.memory_id, guard)
-        assert entry.memory is not None
-        old = MemoryPath.known(entry.memory.path)
-        try:
-            return self._update(view, guard, entry, entry.memory, old)
-        except Refused as refusal:
-            raise _about(refusal, self.path or old) from None
-
-    def _update(
-        self, view: Snapshot, guard: Guard, entry: Entry, memory: Memory, old: MemoryPath
-    ) -> Plan[CommandResult]:
-        guard.check(old)
+        entry, memory = _present(view, self.memory_id, guard)
+        old = MemoryPath.known(memory.path)
         new = self.path or old
-        text = None if self.text is None or self.text.encode() == entry.data else self.text
-        if text is None and new == old:
-            return Plan(CommandResult(version_id=memory.version_id, memory=memory))
-        _check_hash(memory, self.if_sha256)
-        if new != old:
-            guard.check_name(new)
-            guard.check(new)
-            _check_free(view, new)
-        guarded = None if text is None else guard.put(view, entry, new, text)
-        changes = guard.move(view, [Moved(memory, new.text)]) if guarded is None else guarded.changes
-        notes = () if guarded is None else guarded.notes
+        with _naming(new):
+            guard.check(old)
+            text = None if self.text is None or self.text.encode() == entry.data else self.text
+            if text is None and new == old:
+                return Plan(CommandResult(version_id=memory.version_id, memory=memory))
+            _check_hash(memory, self.if_sha256)
+            if new != old:
+                guard.check_name(new)
+                guard.check(new)
+                require_free(view, new, entry_at(view, new), "destination_exists", new_path=new.written)
+            if text is None:
+                changes, notes = guard.move(view, [Moved(memory, new.text)]), tuple[Phrase, ...]()
+            else:
+                guarded = guard.put(view, entry, new, text)
+                changes, notes = guarded.changes, guarded.notes
 
         def result(after: Snapshot, _: Sequence[Recorded]) -> Plan[CommandResult]:
             present = after.find(self.memory_id) or memory
@@ -77,18 +71,19 @@ class UpdateMemory(Write[CommandResult]):
         return Plan(CommandResult(notes), changes, afterwards=result)
 
     def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
-        """Return the id of the version after the update."""
         return {"version": outcome.value().version_id}
 
     def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> CommandResult:
-        """Return the result of the first run: the memory as it was right after the update."""
-        memory = past_of(view, facts["version"]).find(self.memory_id)
+        memory = past_of(view, facts["version"]).find(self.memory_id)  # as it was right after the update
         return CommandResult(version_id=facts["version"], memory=memory)
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteMemory(Write[CommandResult]):
-    """Delete the memory that has the given id. If `if_sha256` is set, it must be the hash of the text."""
+    """Delete the memory that has the given id. If `if_sha256` is set, it must be the hash of the text.
+
+    The result has the last state of the memory.
+    """
 
     name = "delete"
     for_paths = True
@@ -98,28 +93,21 @@ class DeleteMemory(Write[CommandResult]):
     if_sha256: str | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """Return the id of the memory for the audit entry."""
         return {"memory": self.memory_id}
 
     def decide(self, view: Snapshot, guard: Guard) -> Plan[CommandResult]:
-        """Return the deletion. The result has the last state of the memory. Raises `NotFound` and `Refused`."""
-        memory = _present(view, self.memory_id, guard).memory
-        assert memory is not None
+        _, memory = _present(view, self.memory_id, guard)
         path = MemoryPath.known(memory.path)
-        try:
+        with _naming(path):
             guard.check(path)
             _check_hash(memory, self.if_sha256)
-        except Refused as refusal:
-            raise _about(refusal, path) from None
         return Plan(CommandResult(memory=memory), guard.delete(view, [memory]))
 
     def facts_to_keep(self, outcome: Outcome[Any], after: Snapshot) -> Mapping[str, object]:
-        """Return the id of the version that records the deletion."""
         return {"version": outcome.version_id}
 
     def result_from(self, facts: Mapping[str, Any], recorded: Sequence[Recorded], view: Snapshot) -> CommandResult:
-        """Return the result of the first run: the last state of the memory."""
-        memory = Past(view, facts["version"]).find(self.memory_id)
+        memory = Past(view, facts["version"]).find(self.memory_id)  # its last state
         return CommandResult(version_id=facts["version"], memory=memory)
 
 
@@ -127,9 +115,8 @@ def read_memory(memory_id: str) -> Read[tuple[Memory, str]]:
     """Read a memory and its text by the id of the memory. Raises `NotFound`."""
 
     def work(snapshot: Snapshot) -> tuple[Memory, str]:
-        entry = _present(snapshot, memory_id)
-        assert entry.memory is not None
-        return entry.memory, decoded(entry.data, path=entry.memory.path)
+        entry, memory = _present(snapshot, memory_id)
+        return memory, decoded(entry.data, path=memory.path)
 
     return Read("load", work, facts_of=lambda found: read_fact(found[0]))
 
@@ -171,12 +158,13 @@ class ById:
             target = None if path is None else self._core.parsed(path)
             _check_sha256(if_sha256)
             try:
-                if target is not None:
-                    check_file_path(target)
-                if text is not None:
-                    check_text("text", text)
+                with _naming(target or MemoryPath.known(ROOT)):
+                    if target is not None:
+                        check_file_path(target)
+                    if text is not None:
+                        check_text("text", text)
             except Refused as refusal:
-                raise self._core.raised(_about(refusal, target or MemoryPath.known("/memories"))) from None
+                raise self._core.raised(refusal) from None
         operation = UpdateMemory(memory_id, text, target, if_sha256)
         return self._core.written(operation, self._core.invocation(actor, **origin))
 
@@ -197,24 +185,14 @@ class ById:
         return self._core.written(DeleteMemory(memory_id, if_sha256), self._core.invocation(actor, **origin))
 
 
-def _present(snapshot: Snapshot, memory_id: str, guard: Guard | None = None) -> Entry:
-    """Return the entry of a memory. Raises `NotFound` if it does not exist, or is hidden from the actor of `guard`."""
+def _present(snapshot: Snapshot, memory_id: str, guard: Guard | None = None) -> tuple[Entry, Memory]:
+    """Return a memory. Raises `NotFound` if it does not exist, or is hidden from the actor of `guard`."""
     memory = snapshot.find(memory_id)
     entry = Entry() if memory is None else locate(snapshot, memory.path)  # this also detects external edits
     is_hidden = memory is not None and guard is not None and guard.hidden and guard.hidden.blocks(memory.path)
     if entry.memory is None or entry.memory.id != memory_id or is_hidden:
         raise NotFound(f"there is no memory {memory_id}")
-    return entry
-
-
-def _check_free(view: Snapshot, path: MemoryPath) -> None:
-    if path.is_root:
-        raise Refused("destination_exists", new_path=path.written)
-    entry = view.get(path.text)
-    if entry.exists:
-        raise taken("destination_exists", view, path, entry, new_path=path.written)
-    if entry.above is not None:
-        raise taken("not_a_directory", view, path, entry, ancestor=path.outward(entry.above))
+    return entry, entry.memory
 
 
 def _check_hash(memory: Memory, if_sha256: str | None) -> None:
@@ -227,8 +205,11 @@ def _check_sha256(given: object) -> None:
         raise InvalidInput("`if_sha256` must be 64 lowercase hexadecimal digits")
 
 
-def _about(refusal: Refused, path: MemoryPath) -> Refused:
+@contextmanager
+def _naming(path: MemoryPath) -> Iterator[None]:
     """Add a path to a refusal, for the error message. The operation itself named only an id."""
-    named = Refused(refusal.key, **({"path": path.written} | refusal.values))
-    named.conflicting = refusal.conflicting
-    return named
+    try:
+        yield
+    except Refused as refusal:
+        refusal.values = {"path": path.written} | refusal.values
+        raise

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from retentive.engine.guard import Rules
 from retentive.engine.proposing import is_under_review
-from retentive.engine.rules import Rules
 from retentive.errors import Conflict, NotFound, PermissionDenied, RetentiveError
 from retentive.remote import remote_store
 from retentive.storage.contract import Memory

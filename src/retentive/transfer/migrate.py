@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Literal
 
-from retentive.engine.rules import Rules
+from retentive.engine.guard import Rules
 from retentive.errors import Damaged, InvalidInput, Locked, NotFound, ReadOnly, UnknownSchema
 from retentive.history.removal import check_erasable
 from retentive.locations import existing_store
